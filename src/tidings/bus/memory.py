@@ -1,0 +1,86 @@
+"""The bus of one process: nothing is stored, and each start begins a new epoch."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from tidings.bus import Entry, History, Listener
+from tidings.changes import Change, Cursor
+
+logger = logging.getLogger(__name__)
+
+
+class MemoryBus:
+    """A bus that lives and ends with its process. `clock` tells the time in seconds, for the age of the history."""
+
+    def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._history = history or History()
+        self._clock = clock
+        self._epoch = uuid.uuid4().hex[:12]
+        self._version = 0
+        self._covered_from = 0
+        # In order of version: a change that comes again is taken out and put back at the end.
+        self._log: dict[Change, tuple[int, float]] = {}
+        self._listeners: dict[object, Listener] = {}
+
+    @property
+    def head(self) -> Cursor:
+        return Cursor(self._epoch, self._version)
+
+    async def publish(self, change: Change) -> Cursor:
+        self._version += 1
+        self._log.pop(change, None)
+        self._log[change] = (self._version, self._clock())
+        self._trim()
+        cursor = self.head
+        for listener in tuple(self._listeners.values()):
+            call_listener(listener, cursor, change)
+        return cursor
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        token = object()
+        self._listeners[token] = listener
+        return lambda: void(self._listeners.pop(token, None))
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        self._trim()
+        if cursor.epoch != self._epoch or not self._covered_from <= cursor.version <= self._version:
+            return None
+        entries: list[Entry] = []
+        for change, (version, _) in reversed(self._log.items()):
+            if version <= cursor.version:
+                break
+            entries.append((Cursor(self._epoch, version), change))
+        return entries[::-1]
+
+    def _trim(self) -> None:
+        oldest = self._clock() - self._history.age
+        while self._log:
+            change, (version, at) = next(iter(self._log.items()))
+            if len(self._log) <= self._history.entries and at >= oldest:
+                break
+            del self._log[change]
+            self._covered_from = version
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listeners.clear()
+
+
+def call_listener(listener: Listener, cursor: Cursor, change: Change | None) -> None:
+    """Tell one listener, and keep what it raises away from the others and from the publisher."""
+    try:
+        listener(cursor, change)
+    except Exception:
+        logger.exception("a listener failed on %r at %s; the others go on", change, cursor)
+
+
+def void(_: object) -> None:
+    """Turn an expression into a statement, for callables that return nothing."""
