@@ -58,6 +58,9 @@ SINCE_KEY: Final = "dev.tidings/since"
 MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
 
+_MAX_VERSION: Final = 2**63 - 1
+"""The largest number that every engine can hold. A greater one was made up, and an engine would choke on it."""
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
@@ -81,10 +84,11 @@ class Cursor:
         """The cursor that `text` stands for; None if it is no cursor of ours, which means: unknown past."""
         if not isinstance(text, str):
             return None
-        epoch, colon, version = text.rpartition(":")
-        if not (epoch and colon and version.isascii() and version.isdigit() and len(version) <= 19):
+        epoch, _, version = text.rpartition(":")
+        if not (epoch and version.isascii() and version.isdigit() and len(version) <= 19):
             return None
-        return cls(epoch, int(version))
+        number = int(version)
+        return cls(epoch, number) if number <= _MAX_VERSION else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ def check_uri(uri: object) -> str:
         raise InvalidUri(f"A URI begins with a scheme, as in 'note://today'; this one does not: {_short(uri)}")
     if bad := _UNPRINTABLE.search(uri):
         raise InvalidUri(
-            f"A URI has no spaces or control characters; this one has {ascii(bad.group())} at position {bad.start()} "
+            f"A URI has no spaces or control characters; this one has {bad.group()!a} at position {bad.start()} "
             f"(write it percent-encoded): {_short(uri)}"
         )
     return uri

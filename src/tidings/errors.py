@@ -88,16 +88,6 @@ class TidingsError(Exception):
         """Where this error is explained, with its cures."""
         return HELP_PAGES + self.code
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the named details when the error crosses a process boundary."""
-        return _rebuild, (type(self), self.message, self.server, self.method, self.elapsed, self.data)
-
-
-def _rebuild(
-    kind: type[TidingsError], message: str, server: str | None, method: str | None, elapsed: float | None, data: Any
-) -> TidingsError:
-    return kind(message, server=server, method=method, elapsed=elapsed, data=data)
-
 
 class NoConnection(TidingsError):
     """There is no way to the server, or none any more."""

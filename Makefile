@@ -1,0 +1,33 @@
+# Everything lives in .venv. A stamp in it says that what a requirements file lists is installed, so that nothing is
+# installed twice: it is set up anew only when the requirements or pyproject.toml change.
+BIN := .venv/bin
+
+.PHONY: run test check bench ui docs requirements
+
+run: .venv/.ready-run ## the main job
+	@$(BIN)/tidings --help
+
+test: .venv/.ready-dev ## all tests; what the system lacks for them is installed where that is permitted
+	@scripts/system-packages
+	$(BIN)/pytest --cov
+
+check: .venv/.ready-dev ## format, lint, types, layering
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/.ready-dev ## Tidings, its peer and the limit side by side, as ratios
+	$(BIN)/python -m benchmarks.fanout
+
+ui: ## the inspector's page
+	@echo "There is no page to build yet: ui/ does not exist."
+
+docs: .venv/.ready-dev ## the code blocks of README and docs/, and where their links lead
+	$(BIN)/pytest --no-header README.md docs tests/test_docs.py
+
+requirements: .venv/.ready-dev ## compile requirements/*.txt anew from the ranges in pyproject.toml
+	@scripts/requirements
+
+.venv/.ready-%: requirements/%.txt pyproject.toml
+	@scripts/setup $*

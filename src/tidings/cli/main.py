@@ -1,0 +1,59 @@
+"""The root of the command: which subcommands there are, and what they are for.
+
+A subcommand is `command` in the file of its name. The file is imported when the subcommand is called or completed, so
+that `tidings --help` costs what click costs.
+"""
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+
+import click
+
+from tidings import __version__
+
+COMMANDS = {
+    "bench": "Run a benchmark: Tidings, its peer and the limit, as ratios.",
+}
+"""Each subcommand and its line in `--help`, the same as the first of its own help."""
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+def load(name: str) -> click.Command:
+    """The subcommand of this name, from its file."""
+    return import_module(f"tidings.cli.{name}").command
+
+
+def did_you_mean(word: str, possibilities: Iterable[str]) -> str:
+    """A question to add to an error message; empty if nothing is close to `word`."""
+    close = difflib.get_close_matches(word, possibilities, n=2)
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.version_option(__version__, "-V", "--version", message="tidings %(version)s")
+def main() -> None:
+    """Live MCP: resource subscriptions and change notifications that really work."""
