@@ -1,0 +1,76 @@
+"""What was measured: rows of a table, some of them with a target that is met or missed."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Cell = float | str | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound that a row's value is held against."""
+
+    bound: float
+    at: Literal["least", "most"]
+    unit: str = ""
+
+    def met_by(self, value: float) -> bool:
+        return value >= self.bound if self.at == "least" else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at == 'least' else '≤'} {_cell(self.bound)}{self.unit}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure, of the SDK, of Tidings and of bare sockets, and what is compared with the target."""
+
+    part: str
+    what: str
+    sdk: Cell = None
+    tidings: Cell = None
+    floor: Cell = None
+    value: float | None = None
+    target: Target | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """None: this row has no target."""
+        if self.target is None:
+            return None
+        return self.value is not None and self.target.met_by(self.value)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "met": self.met}
+
+
+def _cell(value: Cell) -> str:
+    match value:
+        case None:
+            return "–"
+        case str():
+            return value
+        case _:
+            return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = {None: "", True: "met", False: "MISSED"}[row.met]
+    ratio = "–" if row.value is None else f"{_cell(row.value)}{row.target.unit if row.target else ''}"
+    target = "" if row.target is None else str(row.target)
+    return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), ratio, target, verdict, row.note
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table, aligned so that it reads well in a terminal too."""
+    lines = [("", "SDK", "Tidings", "bare sockets", "judged", "target", "", "note"), *map(_cells, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
+    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(text)
+
+
+def all_met(rows: Sequence[Row]) -> bool:
+    return all(row.met is not False for row in rows)

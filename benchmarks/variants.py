@@ -1,0 +1,79 @@
+"""The servers that are measured: each an ASGI app and a way to publish that a URI changed.
+
+The stock SDK's are what an author writes today; its limits are raised where they would refuse the measurement.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.server import MCPServer
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+from mcp_types import EmptyResult, SubscribeRequestParams, SubscriptionsListenRequestParams
+
+SESSIONS: Final = 20_000
+
+Publish = Callable[[str], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A server under test."""
+
+    app: Any
+    publish: Publish
+
+
+def sdk_modern() -> Variant:
+    """The SDK's own bus and listen handler."""
+    bus = InMemorySubscriptionBus()
+    server = MCPServer("bench", subscriptions=bus, log_level="ERROR")
+    # MCPServer has no setting for the number of streams; 1,024 is the handler's own.
+    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        "subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(bus, max_subscriptions=SESSIONS)
+    )
+    app = server.streamable_http_app(max_sessions=SESSIONS)
+    return Variant(app, lambda uri: bus.publish(ResourceUpdated(uri)))
+
+
+def sdk_legacy() -> Variant:
+    """The SDK has no subscribers of the old era; this is the registry that one writes by hand."""
+    server = MCPServer("bench", log_level="ERROR")
+    subscribers: dict[str, set[ServerSession]] = {}
+
+    async def subscribe(ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
+        subscribers.setdefault(str(params.uri), set()).add(ctx.session)
+        return EmptyResult()
+
+    async def publish(uri: str) -> None:
+        for session in list(subscribers.get(uri, ())):
+            await session.send_resource_updated(uri)
+
+    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        "resources/subscribe", SubscribeRequestParams, subscribe
+    )
+    return Variant(server.streamable_http_app(max_sessions=SESSIONS), publish)
+
+
+def tidings(*, merging: bool = False, write_deadline: float = 30) -> Variant:
+    """Tidings serves both eras from one app. Unless `merging`, each publish is its own delivery, as the SDK's is."""
+    # Imported here: the SDK's servers must not carry it.
+    from tidings import LiveServer
+    from tidings.server import Coalesce, Limits
+
+    server = LiveServer(
+        "bench",
+        coalesce=Coalesce() if merging else Coalesce(window=0, max_wait=0),
+        limits=Limits(streams=SESSIONS, streams_per_client=SESSIONS, write_deadline=write_deadline),
+        log_level="ERROR",
+    )
+    return Variant(server.asgi(max_sessions=SESSIONS), server.notify.resource_updated)
+
+
+VARIANTS: Final[dict[str, Callable[..., Variant]]] = {
+    "sdk-modern": sdk_modern,
+    "sdk-legacy": sdk_legacy,
+    "tidings": tidings,
+}
