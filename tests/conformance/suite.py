@@ -31,7 +31,7 @@ _NO_NETWORK = re.compile(
     r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EHOSTUNREACH|ENETUNREACH|E50[234])\b"
 )
 _LISTED = re.compile(r"^ +- (?P<name>\S+) \[(?P<specs>\S+)\]$", re.MULTILINE)
-_RESULT = re.compile(r"^(?:server-)?(?P<name>.+?)-\d{4}-\d\d-\d\dT[\dZ-]+$")
+_RESULT = re.compile(r"^server-(?P<name>.+?)-\d{4}-\d\d-\d\dT[\dZ-]+$")
 
 
 class RegistryUnreachable(Exception):
