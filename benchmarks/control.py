@@ -69,6 +69,6 @@ class Control:
         name = command.pop("do")
         try:
             self.tell(await self._handlers[name](**command))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the parent is to hear of it
             traceback.print_exc()
             self.tell({"error": f"{name}: {type(error).__name__}: {error}"})

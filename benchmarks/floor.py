@@ -50,7 +50,7 @@ class Peer(asyncio.Protocol):
         self._id = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = cast("asyncio.Transport", transport)
         self._floor.peers.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -91,13 +91,13 @@ class Peer(asyncio.Protocol):
     def _reply(self, *headers: bytes) -> None:
         self.transport.write(b"\r\n".join([b"HTTP/1.1 200 OK", b"Content-Length: 2", *headers, b"", b"{}"]))
 
-    def _listen(self, id: int, uris: list[str]) -> None:
-        self.id, self._id = id, str(id).encode()
-        params = {"notifications": {"resourceSubscriptions": uris}, "_meta": {wire.SUBSCRIPTION_ID: id}}
+    def _listen(self, number: int, uris: list[str]) -> None:
+        self.id, self._id = number, str(number).encode()
+        params = {"notifications": {"resourceSubscriptions": uris}, "_meta": {wire.SUBSCRIPTION_ID: number}}
         acknowledged = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
         self.transport.write(_STREAM_HEAD + _chunk(acknowledged))
         for uri in uris:
-            before, _, after = _updated(uri, {wire.SUBSCRIPTION_ID: id}).rpartition(self._id)
+            before, _, after = _updated(uri, {wire.SUBSCRIPTION_ID: number}).rpartition(self._id)
             self._frames[uri] = before, after
         self._want(uris)
 

@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -42,8 +42,7 @@ class Subject:
     reader: Process
     port: int
     expected: int = 0
-    samples: list[float] = field(default_factory=list)
-    groups: int = 0
+    samples: list[float] = field(default_factory=list[float])
 
     def open(self, era: str, streams: list[list[str]], *, group: str = "", **options: Any) -> None:
         """Open one stream for each list of URIs.
@@ -120,7 +119,7 @@ class Lab:
         self._stack.close()
 
     @contextlib.contextmanager
-    def serve(self, variant: str, *options: str, name: str = "") -> Iterator[Subject]:
+    def serve(self, variant: str, *options: str, name: str = "") -> Generator[Subject]:
         with Process("benchmarks.server", variant, *options) as server:
             yield Subject(name or variant, server, self.reader, server.answer(30)["port"])
 

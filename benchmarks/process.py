@@ -25,7 +25,8 @@ class Process:
         self._popen = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        assert self._popen.stdin and self._popen.stdout
+        assert self._popen.stdin
+        assert self._popen.stdout
         self._in, self._out = self._popen.stdin.fileno(), self._popen.stdout.fileno()
         self._rest = b""
 
@@ -39,9 +40,9 @@ class Process:
     def pid(self) -> int:
         return self._popen.pid
 
-    def ask(self, do: str, timeout: float = 60, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, patience: float = 60, **arguments: Any) -> dict[str, Any]:
         self.tell(do, **arguments)
-        return self.answer(timeout)
+        return self.answer(patience)
 
     def tell(self, do: str, **arguments: Any) -> None:
         view = memoryview(json.dumps({"do": do, **arguments}).encode() + b"\n")

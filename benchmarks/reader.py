@@ -25,20 +25,21 @@ OPENING_AT_ONCE = 48
 class Stream(asyncio.Protocol):
     """One connection: first requests and responses, then an event stream."""
 
-    def __init__(self, group: "Group", id: int, uris: list[str]) -> None:
-        self.group, self.id, self.uris = group, id, frozenset(uris)
+    def __init__(self, group: "Group", number: int, uris: list[str]) -> None:
+        self.group, self.id, self.uris = group, number, frozenset(uris)
         self.transport: asyncio.Transport
         self.counts: dict[str, int] = {}
         self.arrived: dict[str, float] = {}
         self.cursors: dict[str, str] = {}
         self.live = self.acknowledged = self.has_result = self.ended = False
+        self.over = asyncio.Event()
         self._head: wire.Head | None = None
         self._buffer = b""
         self._chunks, self._frames = wire.Chunks(), wire.Frames()
         self._waiter: asyncio.Future[wire.Head] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
@@ -48,6 +49,7 @@ class Stream(asyncio.Protocol):
     def _end(self) -> None:
         if self.live and not self.ended:
             self.ended = True
+            self.over.set()
             self.group.ended += 1
 
     async def exchange(self, request: bytes, *, stream: bool = False) -> wire.Head:
@@ -136,18 +138,19 @@ class Group:
         if self.delivered == self._goal:
             self._reached.set()
 
-    async def reach(self, goal: int, timeout: float) -> None:
+    async def reach(self, goal: int, within: float) -> None:
         self._goal = goal
         self._reached.clear()
         if self.delivered < goal:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reached.wait(), timeout)
+                await asyncio.wait_for(self._reached.wait(), within)
 
-    async def open(self, id: int, uris: list[str], receive_buffer: int | None) -> None:
-        stream = Stream(self, id, uris)
-        await asyncio.get_running_loop().create_connection(lambda: stream, sock=await self._connect(id, receive_buffer))
+    async def open(self, number: int, uris: list[str], receive_buffer: int | None) -> None:
+        stream = Stream(self, number, uris)
+        sock = await self._connect(number, receive_buffer)
+        await asyncio.get_running_loop().create_connection(lambda: stream, sock=sock)
         if self.era == "modern":
-            await stream.exchange(wire.listen(self.port, id, uris), stream=True)
+            await stream.exchange(wire.listen(self.port, number, uris), stream=True)
         else:
             await self._open_session(stream, uris)
         self.streams.append(stream)
@@ -160,13 +163,13 @@ class Group:
             await stream.exchange(wire.subscribe(self.port, session, number, uri))
         await stream.exchange(wire.get_stream(self.port, session), stream=True)
 
-    async def _connect(self, id: int, receive_buffer: int | None) -> socket.socket:
+    async def _connect(self, number: int, receive_buffer: int | None) -> socket.socket:
         sock = socket.socket()
         sock.setblocking(False)
         if receive_buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         if sys.platform == "linux":
-            sock.bind((f"127.0.0.{2 + id // STREAMS_PER_ADDRESS}", 0))
+            sock.bind((f"127.0.0.{2 + number // STREAMS_PER_ADDRESS}", 0))
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
         return sock
 
@@ -184,11 +187,12 @@ class Reader:
 
     async def open(
         self,
+        *,
         group: str,
         port: int,
         era: str,
         streams: list[list[str]],
-        timeout: float = 120,
+        within: float = 120,
         receive_buffer: int | None = None,
     ) -> dict[str, Any]:
         """Open one stream for each list of URIs in `streams`."""
@@ -198,27 +202,27 @@ class Reader:
         refused: list[str] = []
 
         async def work() -> None:
-            for id, uris in waiting:
+            for number, uris in waiting:
                 try:
-                    await members.open(id, uris, receive_buffer)
+                    await members.open(number, uris, receive_buffer)
                 except (OSError, KeyError) as error:
                     refused.append(f"{type(error).__name__}: {error}")
 
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(within):
                 await asyncio.gather(*(work() for _ in range(OPENING_AT_ONCE)))
         return {"opened": len(members.streams) - first, "refused": len(refused), "why": refused[:3]}
 
-    async def reach(self, group: str, goal: int, timeout: float = 30) -> dict[str, Any]:
+    async def reach(self, group: str, goal: int, within: float = 30) -> dict[str, Any]:
         """Wait until the group has had `goal` deliveries since it was opened."""
-        await self._groups[group].reach(goal, timeout)
+        await self._groups[group].reach(goal, within)
         return {"delivered": self._groups[group].delivered}
 
-    async def settle(self, group: str, quiet: float = 1, timeout: float = 60) -> dict[str, Any]:
+    async def settle(self, group: str, quiet: float = 1, within: float = 60) -> dict[str, Any]:
         """Wait until nothing has arrived for `quiet` seconds."""
         members = self._groups[group]
-        deadline = time.monotonic() + timeout
-        while (now := time.monotonic()) < deadline and now - members.latest < quiet:
+        deadline = time.monotonic() + within
+        while (now := time.monotonic()) < deadline and now - members.latest < quiet:  # noqa: ASYNC110 - silence is no event
             await asyncio.sleep(min(quiet, deadline - now))
         return {"delivered": members.delivered}
 
@@ -256,14 +260,15 @@ class Reader:
             stream.transport.pause_reading()
         return {}
 
-    async def resume(self, group: str, timeout: float = 10) -> dict[str, Any]:
+    async def resume(self, group: str, within: float = 10) -> dict[str, Any]:
         """The whole group reads again; says how many of its streams had been ended meanwhile, and how."""
         members = self._groups[group]
         for stream in members.streams:
             stream.transport.resume_reading()
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and members.ended < len(members.streams):
-            await asyncio.sleep(0.02)
+        deadline = time.monotonic() + within
+        for stream in members.streams:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stream.over.wait(), deadline - time.monotonic())
         return {"ended": members.ended, "results": sum(stream.has_result for stream in members.streams)}
 
     async def close(self, group: str) -> dict[str, Any]:

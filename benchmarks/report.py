@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+TIMES = "\N{MULTIPLICATION SIGN}"
+_NOTHING = "\N{EN DASH}"
+
 Cell = float | str | None
 
 
@@ -49,7 +52,7 @@ class Row:
 def _cell(value: Cell) -> str:
     match value:
         case None:
-            return "–"
+            return _NOTHING
         case str():
             return value
         case _:
@@ -58,7 +61,7 @@ def _cell(value: Cell) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-    ratio = "–" if row.value is None else f"{_cell(row.value)}{row.target.unit if row.target else ''}"
+    ratio = _NOTHING if row.value is None else f"{_cell(row.value)}{row.target.unit if row.target else ''}"
     target = "" if row.target is None else str(row.target)
     return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), ratio, target, verdict, row.note
 

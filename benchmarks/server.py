@@ -34,16 +34,19 @@ class Server:
     def handlers(self) -> dict[str, Any]:
         return {"publish": self.publish, "usage": self.usage, "memory": self.memory}
 
-    async def publish(self, uris: list[str], times: int = 1) -> dict[str, Any]:
-        """Publish `times` changes, going round `uris`; says when each URI changed for the last time."""
+    async def publish(self, uris: list[str], times: int = 1, *, pause: bool = False) -> dict[str, Any]:
+        """Publish `times` changes, going round `uris`; says when each URI changed for the last time.
+
+        With a `pause` everyone else gets a turn between two changes, whether the server's own publish gives it or not.
+        """
         changed: dict[str, float] = {}
         before = time.process_time()
         for number in range(times):
             uri = uris[number % len(uris)]
             changed[uri] = time.monotonic()
             await self._publish(uri)
-            # A publisher in a real server lets others run; the SDK's streams could not drain otherwise.
-            await asyncio.sleep(0)
+            if pause:
+                await asyncio.sleep(0)
         return {"before": before, "after": time.process_time(), "changed": changed}
 
     async def usage(self) -> dict[str, Any]:
@@ -85,7 +88,7 @@ async def run_variant(answers: int, name: str, options: dict[str, Any]) -> None:
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
-    while not server.started and not serving.done():
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     control = Control(answers, Server(variant.publish, lambda: len(server.server_state.connections)).handlers)
     control.tell({"port": server.servers[0].sockets[0].getsockname()[1]})

@@ -31,7 +31,7 @@ def sdk_modern() -> Variant:
     bus = InMemorySubscriptionBus()
     server = MCPServer("bench", subscriptions=bus, log_level="ERROR")
     # MCPServer has no setting for the number of streams; 1,024 is the handler's own.
-    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]
         "subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(bus, max_subscriptions=SESSIONS)
     )
     app = server.streamable_http_app(max_sessions=SESSIONS)
@@ -51,7 +51,7 @@ def sdk_legacy() -> Variant:
         for session in list(subscribers.get(uri, ())):
             await session.send_resource_updated(uri)
 
-    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]
         "resources/subscribe", SubscribeRequestParams, subscribe
     )
     return Variant(server.streamable_http_app(max_sessions=SESSIONS), publish)

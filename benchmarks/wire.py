@@ -22,16 +22,16 @@ def request(verb: str, port: int, headers: dict[str, str], body: bytes = b"") ->
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def message(method: str, params: dict[str, Any] | None = None, id: int | str | None = None) -> bytes:
+def message(method: str, params: dict[str, Any] | None = None, number: int | None = None) -> bytes:
     body: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if id is not None:
-        body["id"] = id
+    if number is not None:
+        body["id"] = number
     if params is not None:
         body["params"] = params
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def listen(port: int, id: int, uris: list[str]) -> bytes:
+def listen(port: int, number: int, uris: list[str]) -> bytes:
     """The modern era's one request: its response is the stream."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -40,7 +40,7 @@ def listen(port: int, id: int, uris: list[str]) -> bytes:
     }
     params = {"notifications": {"resourceSubscriptions": uris}, "_meta": meta}
     headers = {**_JSON, "MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}
-    return request("POST", port, headers, message("subscriptions/listen", params, id))
+    return request("POST", port, headers, message("subscriptions/listen", params, number))
 
 
 def initialize(port: int) -> bytes:
@@ -52,8 +52,8 @@ def initialized(port: int, session: str) -> bytes:
     return request("POST", port, _JSON | _session(session), message("notifications/initialized"))
 
 
-def subscribe(port: int, session: str, id: int, uri: str) -> bytes:
-    return request("POST", port, _JSON | _session(session), message("resources/subscribe", {"uri": uri}, id))
+def subscribe(port: int, session: str, number: int, uri: str) -> bytes:
+    return request("POST", port, _JSON | _session(session), message("resources/subscribe", {"uri": uri}, number))
 
 
 def get_stream(port: int, session: str) -> bytes:
@@ -71,7 +71,7 @@ class Chunks:
     __slots__ = ("_rest", "ended")
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: bytes = b""
         self.ended = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -101,7 +101,7 @@ class Frames:
     __slots__ = ("_rest",)
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: bytes = b""
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         data = self._rest + data if self._rest else data

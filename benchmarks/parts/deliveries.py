@@ -6,11 +6,11 @@ All servers of one size run at the same time and are measured in turn, so that t
 from contextlib import ExitStack
 
 from benchmarks.lab import Lab, Subject
-from benchmarks.report import Row, Target
+from benchmarks.report import TIMES, Row, Target
 
 URI = "bench://shared"
-FASTER = {"modern": Target(7, "least", "×"), "legacy": Target(12, "least", "×")}
-LIGHTER = Target(1.0, "most", "×")
+FASTER = {"modern": Target(7, "least", TIMES), "legacy": Target(12, "least", TIMES)}
+LIGHTER = Target(1.0, "most", TIMES)
 ERAS = {"modern": "modern era", "legacy": "old era"}
 WARM_UP = 50
 
@@ -23,9 +23,9 @@ def _measure(lab: Lab, streams: int) -> list[Row]:
     with ExitStack() as stack:
         subjects: dict[str, dict[str, Subject]] = {}
         memory: dict[str, dict[str, float]] = {}
-        for era in ERAS:
+        for era, era_name in ERAS.items():
             for side, variant in (("sdk", f"sdk-{era}"), ("tidings", "tidings"), ("floor", "floor")):
-                lab.say(f"deliveries: {streams} streams of the {ERAS[era]} on {side}")
+                lab.say(f"deliveries: {streams} streams of the {era_name} on {side}")
                 subject = stack.enter_context(lab.serve(variant, name=f"{side}-{era}"))
                 memory.setdefault(era, {})[side] = _open(subject, era, streams)
                 subjects.setdefault(era, {})[side] = subject

@@ -8,10 +8,10 @@ import statistics
 from contextlib import ExitStack
 
 from benchmarks.lab import MICRO, Lab, Subject
-from benchmarks.report import Row, Target
+from benchmarks.report import TIMES, Row, Target
 
 FEW, MANY, PUBLISHED = 100, 1000, 50
-INDEPENDENT = Target(1.2, "most", "×")
+INDEPENDENT = Target(1.2, "most", TIMES)
 
 
 def measure(lab: Lab) -> list[Row]:
@@ -57,6 +57,6 @@ def _rows(subjects: dict[str, dict[int, Subject]]) -> list[Row]:
         tidings=rows[-1].tidings,
         value=ratio,
         target=INDEPENDENT,
-        note=f"Tidings, {MANY:,} / {FEW} streams (SDK: {sdk[MANY].median / sdk[FEW].median:.1f}×)",
+        note=f"Tidings, {MANY:,} / {FEW} streams (SDK: {sdk[MANY].median / sdk[FEW].median:.1f}{TIMES})",
     )
     return rows

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.lab import Lab, Subject
-from benchmarks.report import Row, Target
+from benchmarks.report import TIMES, Row, Target
 
 SHARED = "bench://shared"
 LONG = "bench://" + "x" * 4_000
@@ -17,7 +17,7 @@ FILL = 2_500
 
 OTHERS = 100
 WRITE_DEADLINE = 4.0
-UNCHANGED = Target(1.25, "most", "×")
+UNCHANGED = Target(1.25, "most", TIMES)
 CUT = Target(1, "least")
 
 
@@ -73,7 +73,7 @@ def _stall(lab: Lab, variant: str, *options: str) -> Outcome:
         beside = _cost(lab, subject)
         cut, after = _wait_for_cut(subject, stalled)
         subject.check()
-        end = lab.reader.ask("resume", 20, group=subject.name + "-reader", timeout=3)
+        end = lab.reader.ask("resume", 20, group=subject.name + "-reader", within=3)
         subject.close(group="-reader")
         subject.close()
     # A graceful end would tell the reader that it has missed nothing.
