@@ -3,6 +3,11 @@
 import shutil
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
+settings.register_profile("tidings", deadline=None, print_blob=True)
+settings.load_profile("tidings")
 
 PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
 """What a marker needs. `make test` installs these, or fails in CI."""
