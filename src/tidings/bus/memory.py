@@ -1,6 +1,5 @@
 """The bus of one process: nothing is stored, and each start begins a new epoch."""
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -8,9 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from tidings.bus import Entry, History, Listener
+from tidings.bus._listeners import Listeners
 from tidings.changes import Change, Cursor
-
-logger = logging.getLogger(__name__)
+from tidings.errors import BusUnavailable
 
 
 class MemoryBus:
@@ -24,26 +23,26 @@ class MemoryBus:
         self._covered_from = 0
         # In order of version: a change that comes again is taken out and put back at the end.
         self._log: dict[Change, tuple[int, float]] = {}
-        self._listeners: dict[object, Listener] = {}
+        self._listeners = Listeners()
+        self._left = False
 
     @property
     def head(self) -> Cursor:
         return Cursor(self._epoch, self._version)
 
     async def publish(self, change: Change) -> Cursor:
+        if self._left:
+            raise BusUnavailable("This bus was left: nobody listens any more. Publish within its `async with`.")
         self._version += 1
         self._log.pop(change, None)
         self._log[change] = (self._version, self._clock())
         self._trim()
         cursor = self.head
-        for listener in tuple(self._listeners.values()):
-            call_listener(listener, cursor, change)
+        self._listeners.tell(cursor, change)
         return cursor
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        token = object()
-        self._listeners[token] = listener
-        return lambda: void(self._listeners.pop(token, None))
+        return self._listeners.add(listener)
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         self._trim()
@@ -66,21 +65,11 @@ class MemoryBus:
             self._covered_from = version
 
     async def __aenter__(self) -> Self:
+        self._left = False
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._left = True
         self._listeners.clear()
-
-
-def call_listener(listener: Listener, cursor: Cursor, change: Change | None) -> None:
-    """Tell one listener, and keep what it raises away from the others and from the publisher."""
-    try:
-        listener(cursor, change)
-    except Exception:
-        logger.exception("a listener failed on %r at %s; the others go on", change, cursor)
-
-
-def void(_: object) -> None:
-    """Turn an expression into a statement, for callables that return nothing."""

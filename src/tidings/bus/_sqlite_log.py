@@ -1,0 +1,209 @@
+"""The file behind a `SqliteBus`: a compacted log in SQLite, used by one thread of each process.
+
+What it relies on and what it promises:
+- Everything about a change (its row, the version, what was trimmed) is one `BEGIN IMMEDIATE` transaction.
+- The version only rises and is never given twice in an epoch, whatever is trimmed.
+- The file is shared with other processes, which may delete or replace it. It is recognised by its inode before each
+  use and after each commit, so that nothing is written unnoticed to a file that nobody else can see.
+- After any failure the connection is dropped, which rolls back, and the next use opens it again.
+- It never opens the file but through SQLite: closing a descriptor of one's own would drop the POSIX locks that SQLite
+  holds on it for the whole process.
+
+May import: `changes`, `errors`.
+"""
+
+import sqlite3
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tidings.bus import Entry, History
+from tidings.bus import _sqlite_errors as errors
+from tidings.bus._sqlite_schema import State, begin_epoch, prepare, read_state
+from tidings.changes import Cursor, change_from_key
+
+_ATTEMPTS: Final = 5
+"""How often a file that was replaced while it was used is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What happened after a cursor, up to `head`; `entries` is None if that cannot be said."""
+
+    head: Cursor
+    entries: Sequence[Entry] | None
+
+
+class _Identity(NamedTuple):
+    """Tells a file from another that has taken its name."""
+
+    device: int
+    inode: int
+
+
+class SqliteLog:
+    """A compacted log in the file at `path`. Each method raises `BusUnavailable` or `BusMismatch` if it cannot."""
+
+    def __init__(
+        self, path: Path, *, history: History, clock: Callable[[], float], durable: bool, timeout: float
+    ) -> None:
+        self._path = path
+        self._history = history
+        self._clock = clock
+        self._durable = durable
+        self._timeout = timeout
+        self._connection: sqlite3.Connection | None = None
+        self._identity: _Identity | None = None
+        self._seen: int | None = None
+
+    def head(self) -> Cursor:
+        """The newest place in the log."""
+        with self._use() as connection:
+            return read_state(connection).head
+
+    def append(self, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], News]:
+        """Store changes by their keys, all or none; where each stands, and what is new after `told`."""
+        for _ in range(_ATTEMPTS):
+            with self._use() as connection, _transaction(connection, "IMMEDIATE"):
+                cursors, news = self._append(connection, keys, told)
+            if self._in_place():
+                return cursors, news
+        raise errors.always_replaced(self._path)
+
+    def news(self, told: Cursor) -> News | None:
+        """What other connections have committed since this was asked last, and is new after `told`; None: nothing."""
+        with self._use() as connection:
+            # Cheap enough to ask all day: it compares one number in memory shared with the other processes.
+            seen: int = connection.execute("PRAGMA data_version").fetchone()[0]
+            if seen == self._seen:
+                return None
+            with _transaction(connection, "DEFERRED"):
+                state = read_state(connection)
+                news = self._after(connection, state, told)
+            if state.is_behind(told):
+                with _transaction(connection, "IMMEDIATE"):
+                    news = News(self._current_state(connection, told).head, None)
+            self._seen = seen
+            return news if news.head != told else None
+
+    def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        """The newest entry for each distinct change after `cursor`, or None if the log cannot know."""
+        with self._use() as connection, _transaction(connection, "DEFERRED"):
+            return self._after(connection, read_state(connection), cursor).entries
+
+    def close(self) -> None:
+        """Move what was written into the main file as far as nobody is hindered, and let go of it."""
+        if self._connection is not None and self._in_place():
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self._drop()
+
+    def _append(self, connection: sqlite3.Connection, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], News]:
+        state = self._current_state(connection, told)
+        now = self._clock()
+        places = {key: version for version, key in enumerate(keys, state.version + 1)}
+        replaced = connection.executemany("DELETE FROM changes WHERE key = ?", [(key,) for key in places]).rowcount
+        rows = [(version, key, now) for key, version in places.items()]
+        connection.executemany("INSERT INTO changes (version, key, at) VALUES (?, ?, ?)", rows)
+        cursors = [Cursor(state.epoch, state.version + n) for n in range(1, len(keys) + 1)]
+        entries = state.entries + len(places) - replaced
+        state = state._replace(version=state.version + len(keys), entries=entries)
+        # Before trimming: what does not stay is still told.
+        news = self._after(connection, state, told)
+        self._trim(connection, state, now)
+        return cursors, news
+
+    def _current_state(self, connection: sqlite3.Connection, told: Cursor) -> State:
+        """The state, in a new epoch if the file was put back to an older one: it would give versions twice."""
+        state = read_state(connection)
+        return begin_epoch(connection) if state.is_behind(told) else state
+
+    def _after(self, connection: sqlite3.Connection, state: State, cursor: Cursor) -> News:
+        # Compared here and not by SQLite, whose integers end before a cursor's do.
+        if cursor.epoch != state.epoch or not state.floor <= cursor.version <= state.version:
+            return News(state.head, None)
+        if cursor.version == state.version:
+            return News(state.head, ())
+        rows = connection.execute(
+            "SELECT version, key FROM changes WHERE version > ? ORDER BY version", (cursor.version,)
+        )
+        try:
+            return News(state.head, [(Cursor(state.epoch, version), change_from_key(key)) for version, key in rows])
+        except ValueError as error:
+            raise errors.unknown_change(self._path, error) from error
+
+    def _trim(self, connection: sqlite3.Connection, state: State, now: float) -> None:
+        """Drop the oldest entries that the history has no room for, and store the state that is then.
+
+        Only rows that go are looked at, and one that stays. Age is taken from the oldest on: entries whose time is
+        wrong, because the clock was, can keep others for longer, but never beyond the number.
+        """
+        cut = state.floor
+        if (excess := state.entries - self._history.entries) > 0:
+            row = connection.execute("SELECT version FROM changes ORDER BY version LIMIT 1 OFFSET ?", (excess - 1,))
+            cut = row.fetchone()[0]
+        stays = connection.execute(
+            "SELECT version FROM changes WHERE version > ? AND at >= ? ORDER BY version LIMIT 1",
+            (cut, now - self._history.age),
+        ).fetchone()[0]
+        floor = connection.execute("SELECT max(version) FROM changes WHERE version < ?", (stays,)).fetchone()[0]
+        if floor is not None:
+            gone = connection.execute("DELETE FROM changes WHERE version <= ?", (floor,)).rowcount
+            state = state._replace(floor=floor, entries=state.entries - gone)
+        connection.execute(
+            "UPDATE log SET version = ?, floor = ?, entries = ?", (state.version, state.floor, state.entries)
+        )
+
+    @contextmanager
+    def _use(self) -> Generator[sqlite3.Connection]:
+        """The connection, opened again if need be; whatever goes wrong with it closes it and gets its name."""
+        try:
+            if self._connection is None or not self._in_place():
+                self._drop()
+                self._connection = self._open()
+            yield self._connection
+        except (sqlite3.Error, OSError) as error:
+            self._drop()
+            raise errors.explain(error, self._path) from error
+        except BaseException:
+            self._drop()
+            raise
+
+    def _open(self) -> sqlite3.Connection:
+        for _ in range(_ATTEMPTS):
+            before = self._find()
+            connection = prepare(self._path, durable=self._durable, timeout=self._timeout)
+            # Only if the same file was there before and after is it known which one is open. So a file that was
+            # created just now is opened a second time.
+            if before is not None and before == self._find():
+                self._identity = before
+                return connection
+            connection.close()
+        raise errors.always_replaced(self._path)
+
+    def _drop(self) -> None:
+        connection, self._connection, self._seen = self._connection, None, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _in_place(self) -> bool:
+        return self._find() == self._identity
+
+    def _find(self) -> _Identity | None:
+        """Which file has the name now; None: none, or none that can be reached, as opening it will tell."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return _Identity(found.st_dev, found.st_ino)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Generator[None]:
+    """A transaction that is committed at the end; on failure the connection is dropped, which rolls it back."""
+    connection.execute("BEGIN " + kind)
+    yield
+    connection.execute("COMMIT")
