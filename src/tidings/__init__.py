@@ -17,28 +17,33 @@ if TYPE_CHECKING:
         ToolsListChanged,
     )
     from tidings.errors import TidingsError
+    from tidings.server import LiveServer, attach
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Change",
     "Cursor",
+    "LiveServer",
     "PromptsListChanged",
     "ResourceUpdated",
     "ResourcesListChanged",
     "TidingsError",
     "ToolsListChanged",
     "__version__",
+    "attach",
 ]
 
 _HOMES = {
     "Change": "tidings.changes",
     "Cursor": "tidings.changes",
+    "LiveServer": "tidings.server",
     "PromptsListChanged": "tidings.changes",
     "ResourceUpdated": "tidings.changes",
     "ResourcesListChanged": "tidings.changes",
     "TidingsError": "tidings.errors",
     "ToolsListChanged": "tidings.changes",
+    "attach": "tidings.server",
 }
 
 

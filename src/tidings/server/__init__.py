@@ -1,7 +1,33 @@
 """The live server: `LiveServer` and `attach()`.
 
-Here live the hub (who wants what), coalescing, one file for each era of the protocol (`legacy.py`, `modern.py`), the
-borrowed stream and telemetry.
+    live.py        Live: what makes a server live, and its beginning and end
+    server.py      LiveServer and attach()
+    adapters.py    what Tidings knows of the SDK's servers and of FastMCP
+    notify.py      server.notify: publishing, and who listens
+    coalesce.py    merging changes that follow each other quickly
+    core.py        what both eras share: the bus, the hub, who may join
+    hub.py         who wants what
+    subscriber.py  one subscriber: what waits for it, and when it is cut off
+    modern.py      the era of subscriptions/listen
+    legacy.py      the era of resources/subscribe
+    borrow.py      the borrowed stream
+    frames.py      a change, encoded once for all
+    policy.py      what may be subscribed to, and by whom
+    hooks.py       the first subscriber and the last
+    patterns.py    URIs, prefixes and templates
+    rpc.py         named errors as JSON-RPC errors
+    stdio.py       serving over standard input and output
+    stop.py        hearing that the process shall stop
+    telemetry.py   spans and metrics
+    config.py      the settings, as values
 
 May import: `bus`, `changes`, `errors`. Never `client`.
 """
+
+from tidings.server.config import Coalesce, Limits
+from tidings.server.live import Live
+from tidings.server.notify import Notifier
+from tidings.server.server import LiveServer, attach
+from tidings.server.subscriber import SubscriberInfo
+
+__all__ = ["Coalesce", "Limits", "Live", "LiveServer", "Notifier", "SubscriberInfo", "attach"]

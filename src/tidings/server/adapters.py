@@ -1,0 +1,179 @@
+"""What Tidings needs to know of each kind of server: the only file that looks inside them.
+
+A server can be the SDK's `MCPServer`, its lowlevel `Server`, or a `fastmcp.FastMCP`. Each has a lowlevel server at its
+heart. The two with lists of their own are watched for additions and removals, and their HTTP apps come out wrapped.
+"""
+
+# pyright: reportPrivateUsage=false
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+
+from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.server.borrow import ASGIApp
+
+Soon = Callable[[Change], None]
+Wrap = Callable[[ASGIApp], ASGIApp]
+
+_TOOLS, _PROMPTS, _RESOURCES = ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()
+
+
+class Adapter(Protocol):
+    """One kind of server, as Tidings sees it."""
+
+    lowlevel: Server[Any]
+    exists: Callable[[str], bool] | None
+    """Whether a URI is served, or a prefix could match one that is; None if that cannot be told without serving it."""
+
+    def watch(self, soon: Soon) -> None:
+        """Call `soon` whenever one of the server's lists changes, or somebody publishes on the SDK's own bus."""
+        ...
+
+    def wrap_apps(self, wrap: Wrap) -> None:
+        """Let the HTTP apps that the server makes come out wrapped."""
+        ...
+
+
+def adapter_for(server: object) -> Adapter:
+    """The adapter for `server`.
+
+    Raises:
+        TypeError: It is no server that Tidings knows.
+    """
+    if isinstance(server, MCPServer):
+        return McpServerAdapter(server)
+    if isinstance(server, Server):
+        return LowlevelAdapter(server)
+    if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(server).__mro__):
+        return FastMcpAdapter(server)
+    raise TypeError(
+        f"attach() takes an mcp MCPServer, an mcp lowlevel Server or a fastmcp FastMCP (4.x), "
+        f"not {type(server).__module__}.{type(server).__qualname__}"
+    )
+
+
+class LowlevelAdapter:
+    """A lowlevel `Server`: its lists are whatever its handlers answer, so it says itself when they change."""
+
+    exists = None
+
+    def __init__(self, server: Server[Any]) -> None:
+        self.lowlevel = server
+
+    def watch(self, soon: Soon) -> None:
+        pass
+
+    def wrap_apps(self, wrap: Wrap) -> None:
+        _wrap_made(self.lowlevel, "streamable_http_app", wrap)
+
+
+class McpServerAdapter:
+    """The SDK's `MCPServer`."""
+
+    def __init__(self, server: MCPServer[Any]) -> None:
+        self._server = server
+        self.lowlevel = server._lowlevel_server
+
+    def exists(self, uri: str) -> bool:
+        resources = self._server._resource_manager
+        if uri.endswith("*"):
+            heads = [template.uri_template.split("{", 1)[0] for template in resources.list_templates()]
+            return _could_match(uri[:-1], (str(resource.uri) for resource in resources.list_resources()), heads)
+        if uri in resources._resources:
+            return True
+        return any(_matches(template, uri) for template in resources.list_templates())
+
+    def watch(self, soon: Soon) -> None:
+        server = self._server
+        for manager, methods, change in (
+            (server._tool_manager, ("add_tool", "remove_tool"), _TOOLS),
+            (server._prompt_manager, ("add_prompt", "remove_prompt"), _PROMPTS),
+            (server._resource_manager, ("add_resource", "add_template"), _RESOURCES),
+        ):
+            for method in methods:
+                _after(manager, method, functools.partial(_say, soon, change))
+        server._subscriptions.subscribe(soon)
+
+    def wrap_apps(self, wrap: Wrap) -> None:
+        _wrap_made(self.lowlevel, "streamable_http_app", wrap)
+        _wrap_made(self._server, "sse_app", wrap)
+
+
+class FastMcpAdapter:
+    """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network: nothing is asked of them here."""
+
+    exists = None
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.lowlevel: Server[Any] = server._mcp_server
+
+    def watch(self, soon: Soon) -> None:
+        provider = self._server.local_provider
+        _after(provider, "_add_component", lambda component, **_: soon(_list_of(str(component.key))))
+        _after(provider, "_remove_component", lambda key, **_: soon(_list_of(key)))
+        for method in ("enable", "disable", "add_provider", "add_transform"):
+            for owner in (self._server, provider):
+                if hasattr(owner, method):
+                    _after(owner, method, functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES))
+
+    def wrap_apps(self, wrap: Wrap) -> None:
+        _wrap_made(self._server, "http_app", wrap)
+
+
+def _say(soon: Soon, *changes: Any, **_: Any) -> None:
+    for change in changes:
+        if isinstance(change, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
+            soon(change)
+
+
+def _list_of(key: str) -> Change:
+    """The list in which FastMCP keeps a component: its key begins with the kind."""
+    return {"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES)
+
+
+def _after(owner: Any, method: str, then: Callable[..., None]) -> None:
+    """Call `then` with the same arguments whenever `owner.method` has succeeded."""
+    call = getattr(owner, method)
+
+    @functools.wraps(call)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        result = call(*arguments, **options)
+        then(*arguments, **options)
+        return result
+
+    setattr(owner, method, wrapped)
+
+
+def _wrap_made(owner: Any, factory: str, wrap: Wrap) -> None:
+    """Let `owner.factory()` make apps that are wrapped outside all their middleware."""
+    make = getattr(owner, factory)
+
+    @functools.wraps(make)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        app: Starlette = make(*arguments, **options)
+        build = app.build_middleware_stack
+        # Built when the first request comes, so middleware can still be added, and stays inside.
+        app.build_middleware_stack = lambda: wrap(build())  # type: ignore[method-assign,assignment]
+        return app
+
+    setattr(owner, factory, wrapped)
+
+
+def _matches(template: Any, uri: str) -> bool:
+    try:
+        return template.matches(uri) is not None
+    except ValueError:
+        return False  # The SDK found it unsafe, and would not serve it.
+
+
+def _could_match(prefix: str, uris: Iterable[str], heads: Iterable[str]) -> bool:
+    """Whether a URI, or what a template with one of these fixed beginnings expands to, may begin with `prefix`."""
+    return any(uri.startswith(prefix) for uri in uris) or any(
+        head.startswith(prefix) or prefix.startswith(head) for head in heads
+    )

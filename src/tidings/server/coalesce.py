@@ -1,0 +1,123 @@
+"""Merging changes that follow each other quickly.
+
+Each distinct change has a window of its own while it is lively. The first change passes at once and opens the window;
+what comes while the window is open is held back and passes as one at its end. A window that ends with nothing held
+back closes. The end moves with each further change, but never beyond `max_wait` after the first that was held back:
+so the last change always passes, and a steady stream of changes cannot starve it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidings.changes import Change, ResourceUpdated
+from tidings.server.config import Coalesce, CoalesceSetting
+from tidings.server.patterns import Pattern
+
+
+class Handle(Protocol):
+    """Something that was scheduled, and can be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Tells the time and wakes up at a time: an event loop, or a test."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[Change], object], change: Change) -> Handle: ...
+
+
+@dataclass(slots=True)
+class _Window:
+    rule: Coalesce
+    ends: float
+    timer: Handle
+    held_since: float | None = None
+
+
+class Coalescer:
+    """Passes changes on to `publish`, merged as `setting` says. `merged` hears of each change that was absorbed."""
+
+    def __init__(
+        self,
+        publish: Callable[[Change], Awaitable[None]],
+        setting: CoalesceSetting,
+        *,
+        clock: Clock,
+        merged: Callable[[Change], None] = lambda change: None,
+    ) -> None:
+        self._publish = publish
+        self._clock = clock
+        self._merged = merged
+        self._windows: dict[Change, _Window] = {}
+        self._under_way: set[asyncio.Future[None]] = set()
+        self._default, self._rules = _rules(setting)
+
+    async def submit(self, change: Change) -> None:
+        """Publish `change` now, or with what is held back of it. Returns once it is with the bus, or is held back."""
+        if self._hold(change):
+            return
+        self._open(change)
+        await self._publish(change)
+
+    async def flush(self) -> None:
+        """Publish everything that is held back, and close all windows."""
+        windows, self._windows = self._windows, {}
+        for change, window in windows.items():
+            window.timer.cancel()
+            if window.held_since is not None:
+                self._start(change)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _hold(self, change: Change) -> bool:
+        window = self._windows.get(change)
+        if window is None:
+            return False
+        now = self._clock.time()
+        if window.held_since is None:
+            window.held_since = now
+        else:
+            self._merged(change)
+        # The timer is left where it is: when it fires too early it finds the new end.
+        window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
+        return True
+
+    def _open(self, change: Change) -> None:
+        rule = self._rule(change)
+        if rule.window > 0:
+            ends = self._clock.time() + rule.window
+            self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, self._on_timer, change))
+
+    def _on_timer(self, change: Change) -> None:
+        window = self._windows[change]
+        if window.held_since is None:
+            del self._windows[change]
+            return
+        now = self._clock.time()
+        if now >= window.ends:
+            window.held_since = None
+            window.ends = now + window.rule.window
+            self._start(change)
+        window.timer = self._clock.call_at(window.ends, self._on_timer, change)
+
+    def _start(self, change: Change) -> None:
+        task = asyncio.ensure_future(self._publish(change))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def _rule(self, change: Change) -> Coalesce:
+        if isinstance(change, ResourceUpdated):
+            for pattern, rule in self._rules:
+                if pattern.match(change.uri) is not None:
+                    return rule
+        return self._default
+
+
+def _rules(setting: CoalesceSetting) -> tuple[Coalesce, list[tuple[Pattern, Coalesce]]]:
+    if isinstance(setting, Coalesce):
+        return setting, []
+    return Coalesce(), [(Pattern(text), rule) for text, rule in setting.items()]

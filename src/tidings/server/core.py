@@ -1,0 +1,193 @@
+"""What both eras share: the log of changes, the hub, and who may join it."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+
+from tidings.bus import Bus
+from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.errors import BusUnavailable, LimitReached, RequestFailed
+from tidings.server.frames import FEATURES, Frame
+from tidings.server.hooks import Hooks
+from tidings.server.hub import Hub
+from tidings.server.policy import Policy, RequestContext
+from tidings.server.subscriber import Subscriber
+from tidings.server.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.5
+_FEATURE_OF = {change: feature for feature, change in FEATURES.items()}
+
+
+class Core:
+    """The subscribers of one server process, and the bus they hear from."""
+
+    def __init__(self, bus: Bus, policy: Policy) -> None:
+        self.bus = bus
+        self.policy = policy
+        self.hooks = Hooks()
+        self.telemetry = Telemetry()
+        self.hub = Hub(on_first=self.hooks.first, on_last=self.hooks.last)
+        self.position = bus.head
+        self.stopping = False
+        self._streams_of: Counter[str] = Counter()
+        self.streams_ended = asyncio.Event()
+        """Set while no listen stream is open."""
+        self.streams_ended.set()
+        self._unsent: dict[Change, None] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    # Changes
+
+    def heard(self, cursor: Cursor, change: Change | None) -> None:
+        """The bus has `change`: hand it to those who asked for it."""
+        self.position = cursor
+        if change is None:
+            logger.warning("the log of changes was lost; %d subscribers are told to read again", len(self.hub))
+            self.hub.deliver_everything(cursor)
+            return
+        with self._span(change) as delivered:
+            delivered(self.hub.deliver(Frame(cursor, change)))
+
+    def _span(self, change: Change):  # noqa: ANN202 - a context manager of Telemetry's
+        if isinstance(change, ResourceUpdated):
+            return self.telemetry.delivering("notify_resource_updated", uri=change.uri)
+        return self.telemetry.delivering("notify_list_changed", feature=_FEATURE_OF[change])
+
+    async def publish(self, change: Change) -> None:
+        """Give `change` to the bus. If the bus is out of reach, it is kept and given to it later."""
+        try:
+            await self.bus.publish(change)
+        except BusUnavailable as error:
+            if not self._unsent:
+                logger.warning("changes wait, and are published when the bus is back: %s", error)
+            self._unsent[change] = None
+            if self._sender is None or self._sender.done():
+                self._sender = asyncio.get_running_loop().create_task(self._send_later())
+
+    async def _send_later(self) -> None:
+        while self._unsent:
+            await asyncio.sleep(_RETRY_SECONDS)
+            for change in tuple(self._unsent):
+                try:
+                    await self.bus.publish(change)
+                except BusUnavailable:
+                    break
+                self._unsent.pop(change, None)
+        logger.warning("the bus is back, and has all the changes that waited")
+
+    async def since(self, cursor: Cursor) -> list[Frame] | None:
+        """What changed after `cursor`, or None if that cannot be known."""
+        try:
+            entries = await self.bus.since(cursor)
+        except BusUnavailable as error:
+            logger.warning("cannot say what changed since %s: %s", cursor, error)
+            return None
+        return None if entries is None else [Frame(place, change) for place, change in entries]
+
+    async def aclose(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+        if self._unsent:
+            logger.error("%d changes could not be published before the stop", len(self._unsent))
+
+    # Subscribers
+
+    def check_room(self, client_key: str | None = None) -> None:
+        """Whether one more subscriber is taken on now.
+
+        Raises:
+            LimitReached: Not now.
+        """
+        if self.stopping:
+            raise LimitReached("This server is stopping. Connect again in a moment.", data={"retryable": True})
+        self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
+
+    def join(self, subscriber: Subscriber) -> None:
+        """Register `subscriber`; from now on it hears of what it asked for."""
+        self.hub.add(subscriber)
+        self.telemetry.joined()
+        self._tell("subscribe", subscriber, subscriber.subscriptions)
+
+    def leave(self, subscriber: Subscriber) -> None:
+        """Forget `subscriber`. Twice is once."""
+        if self.hub.remove(subscriber):
+            self.telemetry.left()
+            self.telemetry.span("cleanup_client", client=subscriber.client, subscriber_count=len(self.hub))
+
+    async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
+        """Let a registered `subscriber` hear of one more thing.
+
+        Raises:
+            RequestFailed: What it would hear of cannot be watched.
+        """
+        self.hub.subscribe(subscriber, subscription)
+        self._tell("subscribe", subscriber, [subscription])
+        try:
+            await self.watched([subscription])
+        except RequestFailed:
+            self.unsubscribe(subscriber, subscription)
+            raise
+
+    def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
+        if self.hub.unsubscribe(subscriber, subscription):
+            self._tell("unsubscribe", subscriber, [subscription])
+
+    def _tell(self, what: str, subscriber: Subscriber, subscriptions: object) -> None:
+        count = len(self.hub)
+        for uri in subscriptions:  # type: ignore[attr-defined]
+            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=count)
+        for feature in subscriber.features if what == "subscribe" else ():
+            self.telemetry.span(what, client=subscriber.client, feature=feature, subscriber_count=count)
+
+    async def watched(self, subscriptions: object) -> None:
+        """Wait until the sources of `subscriptions` are watched, where a hook does that.
+
+        Raises:
+            RequestFailed: A hook failed. It was logged; the client learns only that it may try again.
+        """
+        try:
+            await self.hooks.settled(subscriptions)  # type: ignore[arg-type]
+        except Exception as error:
+            raise RequestFailed("This resource cannot be watched at present. Try again later.") from error
+
+    @asynccontextmanager
+    async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncIterator[None]:
+        """`subscriber` is registered in here, and counts for the client named by `client_key`."""
+        self._streams_of[client_key] += 1
+        self.streams_ended.clear()
+        self.join(subscriber)
+        try:
+            yield
+        finally:
+            self.leave(subscriber)
+            subscriber.gone()
+            self._streams_of[client_key] -= 1
+            if not self._streams_of[client_key]:
+                del self._streams_of[client_key]
+            if not self._streams_of:
+                self.streams_ended.set()
+
+
+def client_name(ctx: RequestContext) -> str:
+    """What to call the sender of a request, for people: its name and version, and where it is."""
+    params = ctx.session.client_params
+    name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unnamed client"
+    address = ctx.request.client if ctx.request is not None else None
+    return f"{name} at {address.host}:{address.port}" if address else name
+
+
+def client_key(ctx: RequestContext) -> str:
+    """What tells clients apart for limits: who is signed in, else the network address, else the connection."""
+    if ctx.request is None:
+        return "this connection"
+    user = ctx.request.scope.get("user")
+    if isinstance(user, AuthenticatedUser):
+        return repr(authorization_context(user))
+    return ctx.request.client.host if ctx.request.client else "unknown address"

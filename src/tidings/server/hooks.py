@@ -1,0 +1,112 @@
+"""Calls when a resource gets its first subscriber and when it loses its last.
+
+For each URI or prefix there is what should be (somebody listens, or nobody does) and what is (the hooks were told so).
+A task for each brings the two together, so that the hooks of one URI never overlap, always alternate, and a client
+that comes and goes quickly is not seen at all.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from tidings.server.patterns import Pattern
+
+logger = logging.getLogger(__name__)
+
+Hook = Callable[..., Awaitable[object] | object]
+"""Called with the variables of its template, by name."""
+
+
+class Hooks:
+    """The hooks of one server, and what they were told."""
+
+    def __init__(self) -> None:
+        self._first: list[tuple[Pattern, Hook]] = []
+        self._last: list[tuple[Pattern, Hook]] = []
+        self._wanted: dict[str, bool] = {}
+        self._told: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failures: dict[str, Exception] = {}
+
+    def on_first(self, pattern: str, hook: Hook) -> None:
+        self._first.append((Pattern(pattern), hook))
+
+    def on_last(self, pattern: str, hook: Hook) -> None:
+        self._last.append((Pattern(pattern), hook))
+
+    def first(self, subscription: str) -> None:
+        """The first subscriber of `subscription` has come."""
+        self._want(subscription, True)
+
+    def last(self, subscription: str) -> None:
+        """The last subscriber of `subscription` has gone."""
+        self._want(subscription, False)
+
+    async def settled(self, subscriptions: Iterable[str]) -> None:
+        """Wait until the hooks for `subscriptions` have run.
+
+        Raises:
+            Exception: What the hook of one of them raised: nobody watches that source.
+        """
+        for subscription in subscriptions:
+            while task := self._tasks.get(subscription):
+                await asyncio.wait([task])
+            if failure := self._failures.get(subscription):
+                raise failure
+
+    async def finish(self) -> None:
+        """Wait until all that was begun is done."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    def _want(self, subscription: str, wanted: bool) -> None:
+        if not self._matching(self._first + self._last, subscription):
+            return
+        self._wanted[subscription] = wanted
+        if subscription not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._reconcile(subscription))
+            self._tasks[subscription] = task
+
+    async def _reconcile(self, subscription: str) -> None:
+        try:
+            while (wanted := self._wanted[subscription]) != (subscription in self._told):
+                if wanted:
+                    self._told.add(subscription)
+                    await self._call_first(subscription)
+                else:
+                    self._told.discard(subscription)
+                    await self._call_last(subscription)
+            if not self._wanted[subscription]:
+                del self._wanted[subscription]
+                self._failures.pop(subscription, None)
+        finally:
+            del self._tasks[subscription]
+
+    async def _call_first(self, subscription: str) -> None:
+        self._failures.pop(subscription, None)
+        for hook, variables in self._matching(self._first, subscription):
+            try:
+                await _call(hook, variables)
+            except Exception as error:
+                logger.exception("on_first_subscriber failed for %s; the subscription is refused", subscription)
+                self._failures[subscription] = error
+
+    async def _call_last(self, subscription: str) -> None:
+        for hook, variables in self._matching(self._last, subscription):
+            try:
+                await _call(hook, variables)
+            except Exception:
+                logger.exception("on_last_subscriber failed for %s", subscription)
+
+    @staticmethod
+    def _matching(hooks: Iterable[tuple[Pattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
+        found = [(hook, pattern.match(subscription)) for pattern, hook in hooks]
+        return [(hook, variables) for hook, variables in found if variables is not None]
+
+
+async def _call(hook: Hook, variables: dict[str, Any]) -> None:
+    result = hook(**variables)
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,269 @@
+"""The handshake era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's own stream.
+
+Every session hears of list changes from its handshake on, and of the resources it subscribes to. Over HTTP its
+notifications travel on an event stream that the client opens beside its requests, loses and opens again. While there
+is no stream, what changes is kept, the newest for each thing. When a stream comes back, nobody knows how much of the old
+one arrived, so the session is told of everything it subscribed to.
+
+A session that has had no stream for `Limits.liveness` seconds is *parked*: it is no longer a subscriber. It is
+remembered until the SDK ends it, and joins again, as above, when its client opens a stream.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mcp.server.connection import Connection
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from tidings.errors import RequestFailed, TidingsError
+from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
+from tidings.server.core import Core, client_name
+from tidings.server.frames import FEATURES, Frame
+from tidings.server.policy import RequestContext
+from tidings.server.rpc import rpc_errors
+from tidings.server.subscriber import Subscriber
+
+logger = logging.getLogger(__name__)
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""This era's code for a resource that is not there."""
+
+_STATE_KEY: Final = "tidings.session"
+
+
+class Session(Subscriber):
+    """One old-era connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
+
+    era = "legacy"
+    __slots__ = ("_connection", "_has_had_stream", "_liveness", "stream")
+
+    def __init__(self, connection: Connection, **details: Any) -> None:
+        super().__init__(features=FEATURES, subscriptions=(), **details)
+        self._connection = connection
+        self._has_had_stream = False
+        self._liveness: asyncio.TimerHandle | None = None
+        self.stream: BorrowedStream | None = None
+
+    @property
+    def can_cut(self) -> bool:
+        """Only a stream of its own can be cut; a pipe that carries everything else too is waited for."""
+        return self.stream is not None
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        if self.stream is None:
+            return asyncio.ensure_future(self._notify(frames))
+        if len(frames) == 1:
+            return self.stream.write(frames[0].legacy)
+        return self.stream.write(b"".join([frame.legacy for frame in frames]))
+
+    async def _notify(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            await self._connection.notify(frame.method, frame.params())
+
+    def _cut(self) -> None:
+        if self.stream is not None:
+            self.stream.abort()
+
+    def end(self) -> None:
+        if self.stream is not None:
+            self.close()
+            self.stream.finish()
+
+    def begin(self, stream: BorrowedStream) -> bool:
+        """Take over a stream. True if an earlier one may have lost something."""
+        self._stop_waiting()
+        returning, self._has_had_stream = self._has_had_stream, True
+        self.stream = stream
+        return returning
+
+    def wait(self, seconds: float, park: Any) -> None:
+        """There is no stream to write to; call `park` if none comes within `seconds`."""
+        self.close()
+        self._stop_waiting()
+        self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
+
+    def gone(self) -> None:
+        self._stop_waiting()
+        super().gone()
+
+    def _stop_waiting(self) -> None:
+        if self._liveness is not None:
+            self._liveness.cancel()
+            self._liveness = None
+
+
+class LegacyEra:
+    """Serves the old way of subscribing, and keeps the register of its sessions."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._sessions: dict[str, Session] = {}
+        self._streams: dict[str, BorrowedStream] = {}
+        self._arrivals: set[asyncio.Task[None]] = set()
+        self._warned = False
+
+    # The handshake
+
+    def advertise(self, ctx: RequestContext, result: Any) -> None:
+        """Say in the answer to `initialize` what is served. A connection that cannot be written to is told so."""
+        capabilities = result.get("capabilities") if isinstance(result, dict) else None
+        if not isinstance(capabilities, dict):
+            return
+        served = _connection(ctx).has_standalone_channel
+        for feature in FEATURES:
+            if isinstance(capability := capabilities.get(feature), dict):
+                capability["listChanged"] = served
+        if isinstance(resources := capabilities.get("resources"), dict):
+            resources["subscribe"] = served
+
+    def initialized(self, ctx: RequestContext) -> None:
+        """A client has completed its handshake: it hears of list changes from now on."""
+        connection = _connection(ctx)
+        if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
+            return
+        try:
+            self._register(ctx, connection)
+        except TidingsError as error:
+            logger.warning("%s does not hear of changes: %s", client_name(ctx), error)
+
+    def _register(self, ctx: RequestContext, connection: Connection) -> Session:
+        if (session := connection.state.get(_STATE_KEY)) is not None:
+            return session
+        self._core.check_room()
+        core = self._core
+        session = Session(
+            connection,
+            client=client_name(ctx),
+            transport=_transport(ctx, connection),
+            limits=core.policy.limits,
+            screen=(lambda uri: core.policy.allows(ctx, uri)) if core.policy.asks else None,
+            on_merged=core.telemetry.merged,
+            on_cut=lambda subscriber, reason: core.telemetry.cut(),
+        )
+        connection.state[_STATE_KEY] = session
+        connection.exit_stack.callback(self._end, session, connection.session_id)
+        core.join(session)
+        self._connect(ctx, session, connection.session_id)
+        return session
+
+    def _connect(self, ctx: RequestContext, session: Session, session_id: str | None) -> None:
+        if session_id is None or not self._is_wrapped(ctx):
+            session.open()
+            return
+        self._sessions[session_id] = session
+        if (stream := self._streams.get(session_id)) is not None:
+            self.stream_opened(session_id, stream)
+        else:
+            session.wait(self._core.policy.limits.liveness, self._park)
+
+    def _is_wrapped(self, ctx: RequestContext) -> bool:
+        if ctx.request is None or WRAPPED_KEY in ctx.request.scope:
+            return True
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "this app is not wrapped: old-era clients miss what changes while their event stream is not open. "
+                "Serve attach(server).wrap(app) instead of app."
+            )
+        return False
+
+    def _end(self, session: Session, session_id: str | None) -> None:
+        """The connection is over."""
+        if session_id is not None and self._sessions.get(session_id) is session:
+            del self._sessions[session_id]
+        self._core.leave(session)
+        session.gone()
+
+    # Requests
+
+    async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
+        """Serve `resources/subscribe`. Twice is once."""
+        with rpc_errors(not_found=RESOURCE_NOT_FOUND):
+            session = self._session(ctx)
+            held = len(session.subscriptions - {params.uri})
+            [subscription] = self._core.policy.check([params.uri], held=held)
+            await self._core.policy.require(ctx, subscription)
+            self._unpark(session)
+            await self._core.subscribe(session, subscription)
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Serve `resources/unsubscribe`. What was not subscribed to is no error."""
+        with rpc_errors(not_found=RESOURCE_NOT_FOUND):
+            [subscription] = self._core.policy.check([params.uri])
+            session = self._session(ctx)
+            if session in self._core.hub:
+                self._core.unsubscribe(session, subscription)
+            else:
+                session.subscriptions.discard(subscription)
+        return EmptyResult()
+
+    def _session(self, ctx: RequestContext) -> Session:
+        connection = _connection(ctx)
+        if not connection.has_standalone_channel:
+            raise MCPError(
+                INVALID_REQUEST,
+                "Subscriptions need a session, and this server runs without (stateless_http=True). "
+                "Use a client of the 2026-07-28 protocol, or a server with sessions.",
+            )
+        return self._register(ctx, connection)
+
+    # Streams
+
+    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
+        """The SDK has opened the event stream of a session."""
+        self._streams[session_id] = stream
+        if (session := self._sessions.get(session_id)) is None:
+            return
+        if self._unpark(session) | session.begin(stream):
+            task = asyncio.get_running_loop().create_task(self._return(session, stream))
+            self._arrivals.add(task)
+            task.add_done_callback(self._arrivals.discard)
+        else:
+            session.open()
+
+    async def _return(self, session: Session, stream: BorrowedStream) -> None:
+        """Open the stream of a session that may have missed something, once its sources are watched again."""
+        try:
+            await self._core.watched(tuple(session.subscriptions))
+        except RequestFailed as error:
+            logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
+        if session.stream is stream:
+            session.deliver_everything(self._core.position)
+            session.open()
+
+    def stream_closed(self, session_id: str, stream: BorrowedStream) -> None:
+        """The event stream of a session is over; another may follow."""
+        if self._streams.get(session_id) is stream:
+            del self._streams[session_id]
+        session = self._sessions.get(session_id)
+        if session is not None and session.stream is stream:
+            session.stream = None
+            session.wait(self._core.policy.limits.liveness, self._park)
+
+    def _park(self, session: Session) -> None:
+        logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)
+        self._core.leave(session)
+
+    def _unpark(self, session: Session) -> bool:
+        """Let a parked session join again. True if it was parked."""
+        if session in self._core.hub:
+            return False
+        self._core.join(session)
+        session.wait(self._core.policy.limits.liveness, self._park)
+        return True
+
+
+def _connection(ctx: RequestContext) -> Connection:
+    # The SDK shows handlers everything of their connection but the connection, which alone says when it ends.
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def _transport(ctx: RequestContext, connection: Connection) -> str:
+    if ctx.request is None:
+        return "stream"
+    return "sse" if connection.session_id is None else "streamable-http"

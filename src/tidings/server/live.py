@@ -1,0 +1,223 @@
+"""`Live`: what makes a server live. `attach()` puts one on a server that exists, `LiveServer` is born with one."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel.server import Server
+from mcp_types import SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams
+from pydantic import ValidationError
+
+from tidings.bus import Bus
+from tidings.bus.memory import MemoryBus
+from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.server.adapters import Adapter
+from tidings.server.borrow import ASGIApp, BorrowedStream, Borrowing
+from tidings.server.coalesce import Coalescer
+from tidings.server.config import Coalesce, CoalesceSetting, Limits
+from tidings.server.core import Core
+from tidings.server.hooks import Hook
+from tidings.server.legacy import LegacyEra
+from tidings.server.modern import ModernEra
+from tidings.server.notify import Notifier
+from tidings.server.policy import Authorize, Policy, RequestContext
+from tidings.server.rpc import invalid_params
+from tidings.server.stdio import serve_stdio
+from tidings.server.stop import StopSignals
+from tidings.server.subscriber import Subscriber
+
+logger = logging.getLogger(__name__)
+
+HookT = TypeVar("HookT", bound=Hook)
+
+_SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
+_DRAIN_SECONDS = 0.4
+_END_SECONDS = 0.3
+
+
+class Live:
+    """Subscriptions and change notifications for one server, in both eras and on every transport."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        bus: Bus | None = None,
+        coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        authorize: Authorize | None = None,
+        subscribable: Sequence[str] | None = None,
+    ) -> None:
+        self._server = adapter.lowlevel
+        self._bus = bus if bus is not None else MemoryBus()
+        self._coalesce = coalesce
+        policy = Policy(limits=limits, authorize=authorize, subscribable=subscribable, exists=adapter.exists)
+        self._core = Core(self._bus, policy)
+        self._legacy = LegacyEra(self._core)
+        self._modern = ModernEra(self._core)
+        self._coalescer: Coalescer | None = None
+        self._signals = StopSignals(self._stop_soon)
+        self._users = 0
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._closing: asyncio.Task[None] | None = None
+        self.notify = Notifier(self._core.hub)
+        """Says that something changed, and sees who listens."""
+        self._take_over(self._server)
+        adapter.watch(self.notify.soon)
+
+    def _take_over(self, server: Server[Any]) -> None:
+        """Serve the subscription methods of `server`, and run for as long as it does."""
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._modern.listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._legacy.unsubscribe)
+        server.middleware.append(self._middleware)
+        theirs = server.lifespan
+
+        @asynccontextmanager
+        async def lifespan(server: Server[Any]) -> AsyncIterator[Any]:
+            async with self.running(), theirs(server) as state:
+                yield state
+
+        server.lifespan = lifespan
+
+    async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        try:
+            result = await call_next(ctx)
+        except ValidationError as error:
+            if ctx.method in _SUBSCRIPTION_METHODS:
+                raise invalid_params(ctx.method, error) from error
+            raise
+        if ctx.method == "initialize":
+            self._legacy.advertise(ctx, result)
+        elif ctx.method == "notifications/initialized":
+            self._legacy.initialized(ctx)
+        return result
+
+    # For users
+
+    def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """Call what this decorates when somebody begins to listen to a resource that nobody listened to.
+
+        It is called with the variables of `pattern` (a URI, a prefix or a template) and may be async. The subscriber
+        is told that it is subscribed when the call is over, so nothing is missed that is watched from then on; if it
+        raises, the subscription is refused. A prefix arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
+        """
+
+        def register(hook: HookT) -> HookT:
+            self._core.hooks.on_first(pattern, hook)
+            return hook
+
+        return register
+
+    def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """Call what this decorates when nobody listens any more to a resource that somebody listened to."""
+
+        def register(hook: HookT) -> HookT:
+            self._core.hooks.on_last(pattern, hook)
+            return hook
+
+        return register
+
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """`app`, which serves this server over HTTP, with its streams borrowed: quicker, and no change is lost."""
+        return Borrowing(app, self)
+
+    async def run_stdio_async(self) -> None:
+        """Serve over standard input and output until the input ends or the process is asked to stop."""
+        await serve_stdio(self._server, self.aclose)
+
+    async def aclose(self) -> None:
+        """Publish what is held back, write what waits, and end every stream with its result. Twice is once.
+
+        Whoever does not read is cut off: this takes less than a second. New subscribers are refused, and told to come
+        back, until the server runs again.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    # The server's life
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Live for as long as somebody is in here. The SDK enters once for an HTTP app, and for each other
+        connection."""
+        if self._users == 0:
+            await self._start()
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                await asyncio.shield(self._stop())
+
+    async def _start(self) -> None:
+        await self._bus.__aenter__()
+        core = self._core
+        core.position = self._bus.head
+        core.stopping = False
+        self._closing = None
+        self._unsubscribe = self._bus.subscribe(core.heard)
+        self._coalescer = Coalescer(
+            core.publish, self._coalesce, clock=asyncio.get_running_loop(), merged=core.telemetry.merged
+        )
+        self.notify.start(self._coalescer.submit)
+        if not isinstance(self._bus, MemoryBus):
+            # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
+            for change in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
+                self.notify.soon(change)
+
+    async def _stop(self) -> None:
+        await self.aclose()
+        self._signals.uninstall()
+        self._unsubscribe()
+        await self._core.hooks.finish()
+        await self._core.aclose()
+        await self._bus.__aexit__(None, None, None)
+
+    def _stop_soon(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+
+    async def _close(self) -> None:
+        core = self._core
+        core.stopping = True
+        await self.notify.stop()
+        if self._coalescer is not None:
+            await self._coalescer.flush()
+        subscribers = tuple(core.hub)
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                for subscriber in subscribers:
+                    await subscriber.drain()
+        except TimeoutError:
+            logger.warning("some readers did not take what was waiting for them before the stop")
+        await self._end(subscribers)
+
+    async def _end(self, subscribers: Sequence[Subscriber]) -> None:
+        for subscriber in subscribers:
+            if subscriber.info.waiting:
+                subscriber.cut("the server stops, and it does not read")
+            else:
+                subscriber.end()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self._core.streams_ended.wait()
+        except TimeoutError:
+            logger.warning("some streams did not end in time")
+
+    # For the wrapper: see `borrow.Lender`
+
+    def stream_requested(self, stream: BorrowedStream) -> None:
+        self._signals.install(only_if_handled=True)
+        stream.give_up_after(self._core.policy.limits.liveness)
+
+    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
+        self._legacy.stream_opened(session_id, stream)
+
+    def stream_closed(self, session_id: str, stream: BorrowedStream) -> None:
+        self._legacy.stream_closed(session_id, stream)

@@ -1,0 +1,184 @@
+"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+
+from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
+from tidings.errors import ResourceNotFound
+from tidings.server.borrow import SCOPE_KEY, BorrowedStream
+from tidings.server.core import Core, client_key, client_name
+from tidings.server.frames import MODERN_END, Feature, Frame
+from tidings.server.policy import RequestContext
+from tidings.server.rpc import rpc_errors
+from tidings.server.subscriber import Subscriber
+
+
+class ListenStream(Subscriber):
+    """One open `subscriptions/listen`: written to directly over HTTP, through the SDK's session elsewhere."""
+
+    era = "modern"
+    __slots__ = ("_borrowed", "_ctx", "_frame_id", "_meta", "ended")
+
+    def __init__(self, ctx: RequestContext, **details: Any) -> None:
+        scope = ctx.request.scope if ctx.request is not None else {}
+        super().__init__(
+            client=client_name(ctx), transport="streamable-http" if ctx.request is not None else "stream", **details
+        )
+        self._ctx = ctx
+        self._borrowed: BorrowedStream | None = scope.get(SCOPE_KEY)
+        self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        self._frame_id = json.dumps(ctx.request_id).encode() + MODERN_END
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def acknowledge(self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool) -> None:
+        """Send the first frame, and let the others follow."""
+        meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
+        if self._borrowed is not None:
+            self._borrowed.ready_after_next_event(self.open)
+        await self._ctx.session.send_notification(
+            SubscriptionsAcknowledgedNotification(
+                params=SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
+            ),
+            related_request_id=self._ctx.request_id,
+        )
+        if self._borrowed is None:
+            self.open()
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        if self._borrowed is None:
+            return asyncio.ensure_future(self._notify(frames))
+        if len(frames) == 1:
+            return self._borrowed.write(frames[0].modern + self._frame_id)
+        return self._borrowed.write(b"".join([frame.modern + self._frame_id for frame in frames]))
+
+    async def _notify(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            meta = {CURSOR_KEY: str(frame.cursor), **self._meta}
+            await self._ctx.session.send_notification(
+                event_to_notification(frame.change, meta), related_request_id=self._ctx.request_id
+            )
+
+    def _cut(self) -> None:
+        if self._borrowed is not None:
+            self._borrowed.abort()
+        elif not self.ended.done():
+            self.ended.set_exception(
+                MCPError(INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
+            )
+
+    def end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+class ModernEra:
+    """Serves the modern way of subscribing."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Serve one stream, from its acknowledgment to its result."""
+        if ctx.request_id is None:
+            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
+        with rpc_errors(not_found=INVALID_PARAMS):
+            return await self._listen(ctx, params)
+
+    async def _listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        core, key = self._core, client_key(ctx)
+        core.check_room(key)
+        wanted = await self._honoured(ctx, params.notifications)
+        stream = ListenStream(
+            ctx,
+            features=_features(wanted),
+            subscriptions=wanted.subscriptions,
+            limits=core.policy.limits,
+            screen=self._screen(ctx, wanted),
+            on_merged=core.telemetry.merged,
+            on_cut=lambda subscriber, reason: core.telemetry.cut(),
+        )
+        # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
+        async with core.joined(stream, key):
+            position = core.position
+            await core.watched(wanted.subscriptions)
+            cursor, recovered = await self._catch_up(stream, wanted, _since(ctx), position)
+            await stream.acknowledge(_as_filter(wanted), cursor, recovered=recovered)
+            await stream.ended
+            await stream.drain()
+        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+
+    async def _honoured(self, ctx: RequestContext, asked: SubscriptionFilter) -> Filter:
+        """What of `asked` is served: what is refused to the sender is left out."""
+        policy = self._core.policy
+        subscriptions = policy.check(asked.resource_subscriptions or ())
+        missing = policy.missing(subscriptions)
+        if missing and not policy.asks:
+            raise ResourceNotFound(
+                f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}
+            )
+        # Where somebody is asked for permission, what is missing and what is refused must look the same.
+        allowed = [text for text in subscriptions if text not in missing and await policy.allows(ctx, text)]
+        return Filter.of(
+            allowed,
+            tools=bool(asked.tools_list_changed),
+            prompts=bool(asked.prompts_list_changed),
+            resources=bool(asked.resources_list_changed),
+        )
+
+    def _screen(self, ctx: RequestContext, wanted: Filter):  # noqa: ANN202 - a Screen, or None
+        if wanted.bounded or not self._core.policy.asks:
+            return None
+        return lambda uri: self._core.policy.allows(ctx, uri)
+
+    async def _catch_up(
+        self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
+    ) -> tuple[Cursor, bool]:
+        """Put what the listener missed at the front of its stream; say where it stands, and whether that is all."""
+        frames = None if since is None else await self._core.since(since)
+        if since is None or frames is None:
+            return position, False
+        missed = [frame for frame in frames if wanted.wants(frame.change)]
+        stream.replay(missed)
+        # With something to replay, the listener has heard of nothing new yet when it has the acknowledgment.
+        return (since if missed else position), True
+
+
+def _since(ctx: RequestContext) -> Cursor | None:
+    meta: Any = ctx.meta or {}
+    return Cursor.parse(meta.get(SINCE_KEY))
+
+
+def _features(wanted: Filter) -> Iterable[Feature]:
+    if wanted.tools:
+        yield "tools"
+    if wanted.prompts:
+        yield "prompts"
+    if wanted.resources:
+        yield "resources"
+
+
+def _as_filter(wanted: Filter) -> SubscriptionFilter:
+    """The acknowledgment's filter: what is not honoured is left out."""
+    return SubscriptionFilter(
+        tools_list_changed=wanted.tools or None,
+        prompts_list_changed=wanted.prompts or None,
+        resources_list_changed=wanted.resources or None,
+        resource_subscriptions=sorted(wanted.subscriptions) or None,
+    )
+
+

@@ -1,0 +1,113 @@
+"""`server.notify`: how a server says that something changed, and sees who listens."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+from pydantic import AnyUrl
+
+from tidings.changes import (
+    Change,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+    check_uri,
+)
+from tidings.server.hub import Hub
+from tidings.server.subscriber import SubscriberInfo
+
+
+class Notifier:
+    """Publishes changes to everyone who asked for them, in both eras, on every transport and every replica."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._submit: Callable[[Change], Awaitable[None]] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._soon: dict[Change, None] = {}
+        self._scheduled = False
+        self._lock = threading.Lock()
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    async def resource_updated(self, uri: str | AnyUrl) -> None:
+        """The resource at `uri` is different now.
+
+        Returns once the change is with the bus, or is held back to be merged with others that follow quickly. While
+        the server is not running, the change is kept and published when it starts.
+
+        Raises:
+            InvalidUri: `uri` is not a URI.
+        """
+        await self.publish(ResourceUpdated(check_uri(str(uri))))
+
+    async def tools_changed(self) -> None:
+        """The list of tools is different now. A `LiveServer` says so by itself when a tool is added or removed."""
+        await self.publish(ToolsListChanged())
+
+    async def prompts_changed(self) -> None:
+        """The list of prompts is different now. A `LiveServer` says so by itself when a prompt is added or removed."""
+        await self.publish(PromptsListChanged())
+
+    async def resources_changed(self) -> None:
+        """The list of resources or templates is different now. A `LiveServer` says so by itself when it changes it."""
+        await self.publish(ResourcesListChanged())
+
+    async def publish(self, change: Change) -> None:
+        """Publish any change: what the methods above do."""
+        if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
+            self.soon(change)
+        else:
+            await self._submit(change)
+
+    def soon(self, change: Change) -> None:
+        """Publish `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
+
+        Raises:
+            InvalidUri: The change is of a resource whose URI is not one.
+        """
+        if isinstance(change, ResourceUpdated):
+            check_uri(change.uri)
+        with self._lock:
+            self._soon[change] = None
+            if self._loop is None or self._scheduled:
+                return
+            self._scheduled = True
+            self._loop.call_soon_threadsafe(self._send_soon)
+
+    def subscribers(self, what: str | None = None) -> list[SubscriberInfo]:
+        """Who listens: to anything, to a list ("tools", "prompts", "resources"), or to the resource at a URI."""
+        return [subscriber.info for subscriber in (self._hub if what is None else self._hub.audience(what))]
+
+    def counts(self) -> dict[str, int]:
+        """How many listen to each list, and to each URI and prefix that somebody listens to."""
+        lists = {feature: len(list(self._hub.audience(feature))) for feature in ("tools", "prompts", "resources")}
+        return lists | self._hub.subscriptions()
+
+    def start(self, submit: Callable[[Change], Awaitable[None]]) -> None:
+        """The server runs, on this event loop: publish through `submit`, and what was said before now."""
+        with self._lock:
+            self._submit = submit
+            self._loop = asyncio.get_running_loop()
+            self._scheduled = bool(self._soon)
+        if self._soon:
+            self._send_soon()
+
+    async def stop(self) -> None:
+        """The server stops: what was said so far is handed on, what is said from now on is kept for the next start."""
+        if self._scheduled:
+            self._send_soon()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        with self._lock:
+            self._loop = self._submit = None
+
+    def _send_soon(self) -> None:
+        with self._lock:
+            changes, self._soon = self._soon, {}
+            self._scheduled = False
+        for change in changes:
+            if self._submit is not None:
+                task = asyncio.ensure_future(self._submit(change))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)

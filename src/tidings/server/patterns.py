@@ -1,0 +1,42 @@
+"""One way to name many URIs: a URI, a prefix ending in `*`, or a template such as `feed://{id}`."""
+
+from collections.abc import Iterable
+
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+from tidings.changes import check_subscription
+
+
+class Pattern:
+    """Matches URIs, and subscriptions: a prefix such as `feed://*` matches the template `feed://{id}` with `id="*"`.
+
+    Raises:
+        ValueError: The text is neither a URI nor a prefix nor a template.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._template: UriTemplate | None = None
+        if UriTemplate.is_template(text):
+            try:
+                self._template = UriTemplate.parse(text)
+            except InvalidUriTemplate as error:
+                raise ValueError(f"{text!r} is not a URI template: {error}") from error
+        else:
+            check_subscription(text)
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """The template's variables as `uri` has them (none for a URI or a prefix), or None if `uri` does not match."""
+        if self._template is not None:
+            return self._template.match(uri)
+        if uri == self.text or (self.text.endswith("*") and uri.startswith(self.text[:-1])):
+            return {}
+        return None
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
+
+def first_match(patterns: Iterable[Pattern], uri: str) -> Pattern | None:
+    """The first of `patterns` that matches `uri`."""
+    return next((pattern for pattern in patterns if pattern.match(uri) is not None), None)

@@ -1,0 +1,191 @@
+"""`LiveServer`, a drop-in `MCPServer`, and `attach()` for a server that exists."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import uvicorn
+from mcp.server.lowlevel.server import LifespanResultT
+from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+
+from tidings.bus import Bus
+from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.server.adapters import adapter_for
+from tidings.server.config import Coalesce, CoalesceSetting, Limits
+from tidings.server.live import HookT, Live
+from tidings.server.notify import Notifier
+from tidings.server.policy import Authorize
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["tool", "resource", "template", "prompt"]
+
+_SHUTDOWN_SECONDS = 1
+
+
+def attach(
+    server: object,
+    *,
+    bus: Bus | None = None,
+    coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    authorize: Authorize | None = None,
+    subscribable: Sequence[str] | None = None,
+) -> Live:
+    """Make an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
+
+    The arguments are those of `LiveServer`. The HTTP apps that the server makes from now on have their streams
+    borrowed; put one that was made before, or by someone else, through `wrap()`.
+
+    Raises:
+        TypeError: `server` is of another kind.
+        ValueError: `server` is live already.
+    """
+    adapter = adapter_for(server)
+    if getattr(adapter.lowlevel, "_tidings", None) is not None:
+        raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer")
+    live = Live(adapter, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
+    adapter.lowlevel._tidings = live  # type: ignore[attr-defined]
+    adapter.wrap_apps(live.wrap)
+    return live
+
+
+class LiveServer(MCPServer[LifespanResultT]):
+    """An `MCPServer` whose subscriptions and change notifications work.
+
+    Everything that `MCPServer` takes, this takes too. Beyond that:
+
+    Args:
+        bus: How changes travel between processes, and how much of the past is kept; in memory by default.
+        coalesce: How changes that follow each other quickly are merged; for all, or for each URI pattern.
+        limits: How many subscribers and subscriptions are taken on, and how long slow readers are waited for.
+        authorize: Asked with the request's context and the URI before a subscription is honoured. What it refuses is
+            left out of the acknowledgment (modern era) or answered as if it did not exist (old era).
+        subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *arguments: Any,
+        bus: Bus | None = None,
+        coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        authorize: Authorize | None = None,
+        subscribable: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, *arguments, **options)
+        self._shelf: dict[tuple[Kind, str], Any] = {}
+        self._live = attach(
+            self, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable
+        )
+
+    @property
+    def notify(self) -> Notifier:
+        """Says that something changed, and sees who listens."""
+        return self._live.notify
+
+    def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """See `Live.on_first_subscriber`."""
+        return self._live.on_first_subscriber(pattern)
+
+    def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """See `Live.on_last_subscriber`."""
+        return self._live.on_last_subscriber(pattern)
+
+    def asgi(self, **options: Any) -> Starlette:
+        """The app that serves this over streamable HTTP, to run or to mount; `options` as `streamable_http_app`."""
+        return self.streamable_http_app(**options)
+
+    async def aclose(self) -> None:
+        """See `Live.aclose`."""
+        await self._live.aclose()
+
+    # Lists
+
+    def remove_resource(self, uri: str) -> None:
+        """Remove the resource at `uri` from the server.
+
+        Raises:
+            ValueError: There is none.
+        """
+        self._take("resource", uri)
+
+    def remove_resource_template(self, uri_template: str) -> None:
+        """Remove a resource template from the server.
+
+        Raises:
+            ValueError: There is none.
+        """
+        self._take("template", uri_template)
+
+    def disable(self, kind: Kind, name: str) -> None:
+        """Take a tool or prompt (by name), a resource (by URI) or a template (by its text) off its list for now.
+
+        Raises:
+            ValueError: There is none, or it is disabled already.
+        """
+        self._shelf[kind, name] = self._take(kind, name)
+
+    def enable(self, kind: Kind, name: str) -> None:
+        """Put back what `disable` took off.
+
+        Raises:
+            ValueError: It is not disabled.
+        """
+        if (kind, name) not in self._shelf:
+            raise ValueError(f"The {kind} {name!r} is not disabled")
+        self._items(kind)[name] = self._shelf.pop((kind, name))
+        self._say_changed(kind)
+
+    def _take(self, kind: Kind, name: str) -> Any:
+        items = self._items(kind)
+        if name not in items:
+            raise ValueError(f"There is no {kind} {name!r}; there are: {', '.join(items) or 'none'}")
+        item = items.pop(name)
+        self._say_changed(kind)
+        return item
+
+    def _items(self, kind: Kind) -> dict[str, Any]:
+        # The SDK can add these, and remove some; it has no way to take one off and put it back.
+        return {
+            "tool": self._tool_manager._tools,
+            "resource": self._resource_manager._resources,
+            "template": self._resource_manager._templates,
+            "prompt": self._prompt_manager._prompts,
+        }[kind]
+
+    def _say_changed(self, kind: Kind) -> None:
+        changes = {"tool": ToolsListChanged(), "prompt": PromptsListChanged()}
+        self.notify.soon(changes.get(kind, ResourcesListChanged()))
+
+    # Running
+
+    async def run_stdio_async(self) -> None:
+        """Serve over standard input and output until the input ends or the process is asked to stop."""
+        await self._live.run_stdio_async()
+
+    async def run_streamable_http_async(  # type: ignore[override]
+        self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
+    ) -> None:
+        """Serve over streamable HTTP until the process is asked to stop; `options` as `streamable_http_app`."""
+        await self._serve_http(self.asgi(host=host, **options), host, port)
+
+    async def run_sse_async(  # type: ignore[override]
+        self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
+    ) -> None:
+        """Serve over the SSE transport until the process is asked to stop; `options` as `sse_app`."""
+        await self._serve_http(self.sse_app(host=host, **options), host, port)
+
+    async def _serve_http(self, app: Starlette, host: str, port: int) -> None:
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level=self.settings.log_level.lower(),
+            # Streams end by themselves; this is for calls that are still running.
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+        await uvicorn.Server(config).serve()

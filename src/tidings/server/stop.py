@@ -1,0 +1,54 @@
+"""Hearing that the process shall stop, in time to say so on every stream.
+
+A web server waits for its responses to end before it tells the app to shut down; a stream that waits for the app to
+shut down would keep both waiting. So Tidings hears the signals itself, ends its streams, and passes each signal on.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignals:
+    """Calls `on_stop` on its event loop when the process is asked to stop, and then whoever handled that before."""
+
+    def __init__(self, on_stop: Callable[[], None]) -> None:
+        self._on_stop = on_stop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._previous: dict[int, Any] = {}
+
+    def install(self, *, only_if_handled: bool) -> None:
+        """Listen from now on. Only the main thread can; elsewhere this does nothing.
+
+        `only_if_handled` leaves alone a signal that would end the process at once: somebody else has to keep it alive
+        until its streams have ended, and nobody does.
+        """
+        if self._previous or threading.current_thread() is not threading.main_thread():
+            return
+        self._loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            previous = signal.getsignal(number)
+            if callable(previous) or not only_if_handled:
+                self._previous[number] = previous
+                signal.signal(number, self._handle)
+
+    def uninstall(self) -> None:
+        """Put back what was there before, where nobody else has changed it since."""
+        previous, self._previous = self._previous, {}
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in previous.items():
+                if signal.getsignal(number) == self._handle:
+                    signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._on_stop)
+        previous = self._previous.get(number)
+        # Python's own answer to SIGINT is to raise in whatever runs; the stop that was just begun takes its place.
+        if callable(previous) and previous is not signal.default_int_handler:
+            previous(number, frame)

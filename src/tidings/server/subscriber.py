@@ -1,0 +1,287 @@
+"""One subscriber: a listen stream, or an old-era session.
+
+A frame for a subscriber whose stream is idle is written at once, by whoever publishes. While a write is under way, or
+the stream is not open yet, frames are collected: the newest for each change, in order of version, so that a reader who
+has one frame has heard of everything before it. When the write is done, all that was collected goes out in one.
+
+A reader that takes nothing for `Limits.write_deadline` seconds, or lets more than `Limits.backlog` changes wait, is
+cut off: its stream ends abruptly, with no result, so that it can tell.
+"""
+
+import asyncio
+import itertools
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.server.config import Limits
+from tidings.server.frames import FEATURES, Feature, Frame, in_order
+
+logger = logging.getLogger(__name__)
+
+_numbers = itertools.count(1)
+
+Screen = Callable[[str], Awaitable[bool]]
+"""Whether a resource that only a prefix matched may be named to this subscriber."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberInfo:
+    """What is known of one subscriber, at one moment."""
+
+    id: int
+    client: str
+    era: str
+    transport: str
+    features: frozenset[str]
+    subscriptions: frozenset[str]
+    waiting: int
+    """Changes that were published and not yet written."""
+    age: float
+    """Seconds since it subscribed."""
+
+
+class Subscriber(ABC):
+    """Somebody who hears of changes. An era says how frames are written (`_write`) and how a stream is cut (`_cut`)."""
+
+    era: str
+    __slots__ = (
+        "__weakref__",
+        "_deadline",
+        "_gone",
+        "_idle",
+        "_limits",
+        "_open",
+        "_pending",
+        "_screen",
+        "_screened",
+        "_writing",
+        "client",
+        "features",
+        "id",
+        "on_cut",
+        "on_merged",
+        "since",
+        "subscriptions",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        *,
+        client: str,
+        transport: str,
+        features: Iterable[Feature],
+        subscriptions: Iterable[str],
+        limits: Limits,
+        screen: Screen | None = None,
+        on_merged: Callable[[Change], None] = lambda change: None,
+        on_cut: Callable[["Subscriber", str], None] = lambda subscriber, reason: None,
+    ) -> None:
+        self.id = next(_numbers)
+        self.client = client
+        self.transport = transport
+        self.features: frozenset[Feature] = frozenset(features)
+        self.subscriptions: set[str] = set(subscriptions)
+        self.since = time.monotonic()
+        self.on_merged = on_merged
+        self.on_cut = on_cut
+        self._limits = limits
+        self._screen = screen
+        self._screened: dict[str, bool] = {}
+        self._pending: dict[Change, Frame] = {}
+        self._open = False
+        self._gone = False
+        self._writing: asyncio.Future[Any] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Event | None = None
+
+    @abstractmethod
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        """Write `frames` in order. None if that is done, else what is to be waited for before the next write."""
+
+    @abstractmethod
+    def _cut(self) -> None:
+        """End the stream abruptly, so that its reader can tell."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the stream in good order, once what was written before has gone out."""
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether this subscriber has a stream of its own that can be ended without ending anything else."""
+        return True
+
+    @property
+    def info(self) -> SubscriberInfo:
+        return SubscriberInfo(
+            id=self.id,
+            client=self.client,
+            era=self.era,
+            transport=self.transport,
+            features=frozenset(self.features),
+            subscriptions=frozenset(self.subscriptions),
+            waiting=len(self._pending),
+            age=time.monotonic() - self.since,
+        )
+
+    def deliver(self, frame: Frame) -> None:
+        """Write `frame`, or keep it until it can be written."""
+        if self._open and self._writing is None and not self._pending:
+            self._begin((frame,))
+        else:
+            self._collect(frame)
+
+    def deliver_everything(self, cursor: Cursor) -> None:
+        """Tell this subscriber that all it asked for may have changed.
+
+        Of a prefix it is not known what it stands for now: a prefix is told as the resource list's change where that
+        is asked for, and by itself (`feed://*`) in any case.
+        """
+        for feature in self.features:
+            self.deliver(Frame(cursor, FEATURES[feature]))
+        for subscription in tuple(self.subscriptions):
+            self.deliver(Frame(cursor, ResourceUpdated(subscription)))
+
+    def replay(self, frames: Iterable[Frame]) -> None:
+        """Put what was missed before what has come since, while the stream is not open yet."""
+        for frame in frames:
+            self._pending.setdefault(frame.change, frame)
+        self._pending = {frame.change: frame for frame in in_order(self._pending.values())}
+
+    def open(self) -> None:
+        """The stream can be written to from now on."""
+        if not self._gone:
+            self._open = True
+            self._flush()
+
+    def close(self) -> None:
+        """The stream cannot be written to any more. What comes is kept, for a stream that may be opened later."""
+        self._open = False
+
+    async def drain(self) -> None:
+        """Wait until nothing waits to be written, or the subscriber is gone."""
+        while self._open and not self._gone and (self._pending or self._writing is not None):
+            if self._idle is None:
+                self._idle = asyncio.Event()
+            await self._idle.wait()
+            self._idle = None
+
+    def cut(self, reason: str) -> None:
+        """End the stream abruptly. What waits is dropped: the reader is told by the end that it missed something."""
+        if self._gone or not self._open:
+            return
+        self._open = False
+        logger.warning("cut off %s (%s): %s", self.client, self.transport, reason)
+        self._stop_clock()
+        try:
+            self._cut()
+            self.on_cut(self, reason)
+        except Exception:
+            logger.exception("cutting off %s failed", self.client)
+        self._wake()
+
+    def gone(self) -> None:
+        """The subscriber is no more; nothing will be written to it."""
+        self._gone = True
+        self._open = False
+        self._pending.clear()
+        self._stop_clock()
+        if self._writing is not None:
+            self._writing.cancel()
+        self._wake()
+
+    def _collect(self, frame: Frame) -> None:
+        if self._gone:
+            return
+        if self._pending.pop(frame.change, None) is not None:
+            self.on_merged(frame.change)
+        self._pending[frame.change] = frame
+        # A filter without prefixes cannot exceed the second bound, which is its own length.
+        if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
+            self._overflow(frame.cursor)
+
+    def _overflow(self, cursor: Cursor) -> None:
+        """More changes wait than may. A stream is cut; a pipe that cannot be is told of everything instead."""
+        self._pending.clear()
+        if self._open and self.can_cut:
+            self.cut(f"more than {self._limits.backlog} changes wait to be read")
+        else:
+            self.deliver_everything(cursor)
+
+    def _flush(self) -> None:
+        if self._pending and self._writing is None:
+            frames = tuple(self._pending.values())
+            self._pending.clear()
+            self._begin(frames)
+
+    def _begin(self, frames: Sequence[Frame]) -> None:
+        try:
+            writing = self._write(frames) if self._screen is None else self._write_screened(self._screen, frames)
+        except Exception as error:
+            # One broken stream must not reach the publisher, who is on the stack below, or the other streams.
+            self.cut(f"writing failed: {error!r}")
+            return
+        if writing is not None:
+            self._writing = writing
+            writing.add_done_callback(self._written)
+            if self.can_cut:
+                self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
+
+    def _write_screened(self, screen: Screen, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        if any(self._allowed(frame) is None for frame in frames):
+            # Asking counts as a write under way: later frames wait, or they would overtake these.
+            return asyncio.ensure_future(self._ask_and_write(screen, frames))
+        allowed = [frame for frame in frames if self._allowed(frame)]
+        return self._write(allowed) if allowed else None
+
+    async def _ask_and_write(self, screen: Screen, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            if self._allowed(frame) is None:
+                if len(self._screened) >= self._limits.backlog:
+                    self._screened.clear()
+                uri = cast(ResourceUpdated, frame.change).uri
+                self._screened[uri] = await screen(uri)
+        allowed = [frame for frame in frames if self._allowed(frame)]
+        if allowed and self._open and (writing := self._write(allowed)) is not None:
+            await writing
+
+    def _allowed(self, frame: Frame) -> bool | None:
+        """Whether `frame` may go to this subscriber; None if that has to be asked."""
+        change = frame.change
+        if not isinstance(change, ResourceUpdated) or change.uri in self.subscriptions:
+            return True
+        return self._screened.get(change.uri)
+
+    def _written(self, writing: asyncio.Future[Any]) -> None:
+        self._writing = None
+        self._stop_clock()
+        if self._gone:
+            if not writing.cancelled():
+                writing.exception()  # Looked at, so that nobody complains that it was not.
+        elif writing.cancelled():
+            self.cut("writing was cancelled")
+        elif error := writing.exception():
+            self.cut(f"writing failed: {error!r}")
+        elif self._open:
+            self._flush()
+        if self._writing is None:
+            self._wake()
+
+    def _stalled(self) -> None:
+        self._deadline = None
+        self.cut(f"it read nothing for {self._limits.write_deadline:g} s")
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            self._idle.set()
