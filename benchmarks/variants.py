@@ -14,6 +14,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp_types import EmptyResult, SubscribeRequestParams, SubscriptionsListenRequestParams
 
 SESSIONS: Final = 20_000
+SERVED: Final = "bench://{+name}"
 
 Publish = Callable[[str], Awaitable[object]]
 
@@ -26,10 +27,15 @@ class Variant:
     publish: Publish
 
 
+def _read(name: str) -> str:
+    return name
+
+
 def sdk_modern() -> Variant:
     """The SDK's own bus and listen handler."""
     bus = InMemorySubscriptionBus()
     server = MCPServer("bench", subscriptions=bus, log_level="ERROR")
+    server.resource(SERVED)(_read)
     # MCPServer has no setting for the number of streams; 1,024 is the handler's own.
     server._lowlevel_server.add_request_handler(  # pyright: ignore[reportPrivateUsage]
         "subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(bus, max_subscriptions=SESSIONS)
@@ -41,6 +47,7 @@ def sdk_modern() -> Variant:
 def sdk_legacy() -> Variant:
     """The SDK has no subscribers of the old era; this is the registry that one writes by hand."""
     server = MCPServer("bench", log_level="ERROR")
+    server.resource(SERVED)(_read)
     subscribers: dict[str, set[ServerSession]] = {}
 
     async def subscribe(ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
@@ -69,6 +76,7 @@ def tidings(*, merging: bool = False, write_deadline: float = 30) -> Variant:
         limits=Limits(streams=SESSIONS, streams_per_client=SESSIONS, write_deadline=write_deadline),
         log_level="ERROR",
     )
+    server.resource(SERVED)(_read)
     return Variant(server.asgi(max_sessions=SESSIONS), server.notify.resource_updated)
 
 
