@@ -9,6 +9,7 @@ run: .venv/.ready-run ## the main job
 
 test: .venv/.ready-dev ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
+	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
 	$(BIN)/pytest --cov
 
 check: .venv/.ready-dev ## format, lint, types, layering

@@ -71,7 +71,7 @@ def test_a_filter_gives_its_subscriptions_back_as_they_were_written(texts: list[
 def test_a_filter_is_false_when_it_wants_nothing(subscriber: Filter) -> None:
     samples = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
     samples += [ResourceUpdated(text.removesuffix("*")) for text in subscriber.subscriptions]
-    assert bool(filter) == any(subscriber.wants(change) for change in samples)
+    assert bool(subscriber) == any(subscriber.wants(change) for change in samples)
 
 
 def test_only_prefixes_make_the_number_of_changes_unknown() -> None:

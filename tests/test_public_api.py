@@ -12,12 +12,14 @@ import tidings
 PUBLIC = [
     "Change",
     "Cursor",
+    "LiveServer",
     "PromptsListChanged",
     "ResourceUpdated",
     "ResourcesListChanged",
     "TidingsError",
     "ToolsListChanged",
     "__version__",
+    "attach",
 ]
 
 SOURCE = ast.parse(Path(tidings.__file__).read_text("utf-8"))
