@@ -125,7 +125,7 @@ class SqliteLog:
         if cursor.epoch != state.epoch or not state.floor <= cursor.version <= state.version:
             return News(state.head, None)
         if cursor.version == state.version:
-            return News(state.head, ())
+            return News(state.head, [])
         rows = connection.execute(
             "SELECT version, key FROM changes WHERE version > ? ORDER BY version", (cursor.version,)
         )
@@ -142,19 +142,21 @@ class SqliteLog:
         """
         cut = state.floor
         if (excess := state.entries - self._history.entries) > 0:
-            row = connection.execute("SELECT version FROM changes ORDER BY version LIMIT 1 OFFSET ?", (excess - 1,))
-            cut = row.fetchone()[0]
-        stays = connection.execute(
+            cut = _number(connection, "SELECT version FROM changes ORDER BY version LIMIT 1 OFFSET ?", excess - 1)
+        stays = _number(
+            connection,
             "SELECT version FROM changes WHERE version > ? AND at >= ? ORDER BY version LIMIT 1",
-            (cut, now - self._history.age),
-        ).fetchone()[0]
-        floor = connection.execute("SELECT max(version) FROM changes WHERE version < ?", (stays,)).fetchone()[0]
-        if floor is not None:
-            gone = connection.execute("DELETE FROM changes WHERE version <= ?", (floor,)).rowcount
-            state = state._replace(floor=floor, entries=state.entries - gone)
-        connection.execute(
-            "UPDATE log SET version = ?, floor = ?, entries = ?", (state.version, state.floor, state.entries)
+            cut,
+            now - self._history.age,
         )
+        if stays is None:
+            # The change of just now stays at least. So there are fewer than was counted: somebody has deleted some.
+            floor, entries = state.floor, _number(connection, "SELECT count(*) FROM changes")
+        elif floor := _number(connection, "SELECT max(version) FROM changes WHERE version < ?", stays):
+            entries = state.entries - connection.execute("DELETE FROM changes WHERE version <= ?", (floor,)).rowcount
+        else:
+            floor, entries = state.floor, state.entries
+        connection.execute("UPDATE log SET version = ?, floor = ?, entries = ?", (state.version, floor, entries))
 
     @contextmanager
     def _use(self) -> Generator[sqlite3.Connection]:
@@ -207,3 +209,9 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Generator[None]:
     connection.execute("BEGIN " + kind)
     yield
     connection.execute("COMMIT")
+
+
+def _number(connection: sqlite3.Connection, query: str, *values: float | None) -> int | None:
+    """The first value of the first row, if there is one."""
+    row = connection.execute(query, values).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,143 @@
+"""Every bus as the contract suite sees it. A new bus is one more class here, listed in `BUSES`.
+
+Each class says what its bus can do, so that a test runs over all buses that can do what it tries. A log is reached by
+an address, a text that another process can be given.
+"""
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import anyio
+import pytest
+
+from tidings.bus import Bus, Entry, History
+from tidings.bus.memory import MemoryBus
+from tidings.bus.sqlite import SqliteBus
+from tidings.changes import Change, Cursor
+
+Clock = Callable[[], float]
+
+
+def open_bus(address: str, *, history: History | None = None, clock: Clock | None = None) -> Bus:
+    """A handle, not yet entered, on the log at `address`."""
+    options: dict[str, Any] = {"history": history} | ({"clock": clock} if clock else {})
+    kind, _, place = address.partition(":")
+    match kind:
+        case "memory":
+            return MemoryBus(**options)
+        case "sqlite":
+            return SqliteBus(place, poll=0.005, **options)
+        case _:
+            raise ValueError(f"no bus has the address {address}")
+
+
+class BusFactory(ABC):
+    """One log, with the ways to open it and to break it."""
+
+    shared: ClassVar[bool] = False
+    """Several handles, in several processes, are handles on the same log."""
+
+    outlives: ClassVar[bool] = False
+    """The log is still there when nobody uses it, however its users ended."""
+
+    has_clock: ClassVar[bool] = True
+    """The age of the history goes by a clock that a test can set."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, folder: Path) -> AsyncGenerator[Self]:
+        """A log of its own, and what it needs to run, with `folder` for its files."""
+        yield cls(cls.address_in(folder))
+
+    @classmethod
+    @abstractmethod
+    def address_in(cls, folder: Path) -> str: ...
+
+    def open(self, *, history: History | None = None, clock: Clock | None = None) -> Bus:
+        """A new handle, not yet entered."""
+        return open_bus(self.address, history=history, clock=clock)
+
+    async def lose(self) -> None:
+        """Lose the log while it is used, as an accident would. For buses whose log is outside the process."""
+        raise NotImplementedError
+
+
+class Memory(BusFactory):
+    @classmethod
+    def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - it has no files
+        return "memory:"
+
+
+class Sqlite(BusFactory):
+    shared = True
+    outlives = True
+
+    @classmethod
+    def address_in(cls, folder: Path) -> str:
+        return f"sqlite:{folder / 'bus.db'}"
+
+    async def lose(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            await anyio.Path(self.address.removeprefix("sqlite:") + suffix).unlink(missing_ok=True)
+
+
+BUSES: list[type[BusFactory]] = [Memory, Sqlite]
+
+
+def name_of(kind: type[BusFactory]) -> str:
+    return kind.__name__.lower()
+
+
+def buses_that(can: Callable[[type[BusFactory]], bool]) -> pytest.MarkDecorator:
+    """Run a test over those buses only."""
+    kinds = [kind for kind in BUSES if can(kind)]
+    return pytest.mark.parametrize("bus_factory", kinds, indirect=True, ids=name_of)
+
+
+class Ear:
+    """A listener that remembers, and that can be waited for."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Cursor, Change | None]] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, cursor: Cursor, change: Change | None) -> None:
+        self.heard.append((cursor, change))
+        self._more.set()
+
+    @property
+    def changes(self) -> list[Change | None]:
+        return [change for _, change in self.heard]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether versions only rose, within each epoch."""
+        return all(
+            before.version < after.version
+            for (before, _), (after, _) in itertools.pairwise(self.heard)
+            if before.epoch == after.epoch
+        )
+
+    async def until(self, enough: Callable[["Ear"], object]) -> None:
+        with anyio.fail_after(20):
+            while not enough(self):
+                self._more.clear()
+                await self._more.wait()
+
+    async def until_after(self, cursor: Cursor) -> None:
+        """Until everything up to `cursor` was told."""
+        await self.until(lambda ear: any(c.epoch == cursor.epoch and c >= cursor for c, _ in ear.heard))
+
+
+def newest(entries: list[Entry]) -> list[Entry]:
+    """The compacted form of a full history."""
+    last = {change: cursor for cursor, change in entries}
+    return [(cursor, change) for cursor, change in entries if last[change] == cursor]

@@ -1,0 +1,112 @@
+"""What every bus promises whose log several handles and processes share: faults included."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.bus.buses import BusFactory, Ear, buses_that
+from tests.bus.processes import peer
+from tidings.changes import Cursor, ResourceUpdated
+
+pytestmark = pytest.mark.anyio
+
+A, B = (ResourceUpdated(f"note://{name}") for name in "ab")
+
+
+@buses_that(lambda bus: bus.shared)
+async def test_handles_on_one_log_hear_each_other_in_order(bus_factory: BusFactory) -> None:
+    async with bus_factory.open() as one, bus_factory.open() as two:
+        ears = (Ear(), Ear())
+        for bus, ear in zip((one, two), ears, strict=True):
+            bus.subscribe(ear)
+        changes = [ResourceUpdated(f"note://{n}") for n in range(100)]
+        cursors = await asyncio.gather(*((one, two)[n % 2].publish(change) for n, change in enumerate(changes)))
+        for ear in ears:
+            await ear.until_after(max(cursors))
+            assert ear.heard == sorted(zip(cursors, changes, strict=True), key=lambda entry: entry[0])
+        assert one.head == two.head == max(cursors)
+
+
+@buses_that(lambda bus: bus.outlives)
+async def test_the_log_outlives_those_who_use_it(bus_factory: BusFactory) -> None:
+    async with bus_factory.open() as bus:
+        start = bus.head
+        first = await bus.publish(A)
+    async with bus_factory.open() as bus:
+        assert bus.head == first
+        assert list(await bus.since(start) or ()) == [(first, A)]
+
+
+@buses_that(lambda bus: bus.outlives)
+async def test_a_lost_log_is_told_once_to_each_listener_and_a_new_one_begins(bus_factory: BusFactory) -> None:
+    async with bus_factory.open() as one, bus_factory.open() as two:
+        ears = (Ear(), Ear())
+        for bus, ear in zip((one, two), ears, strict=True):
+            bus.subscribe(ear)
+        before = await one.publish(A)
+        for ear in ears:
+            await ear.until_after(before)
+        await bus_factory.lose()
+        for ear in ears:
+            await ear.until(lambda ear: None in ear.changes)
+        after = await one.publish(B)
+        for ear in ears:
+            await ear.until_after(after)
+            assert ear.changes == [A, None, B]
+            assert ear.heard[1][0].epoch == after.epoch != before.epoch
+        assert await one.since(before) is None
+        assert await two.since(before) is None
+
+
+@buses_that(lambda bus: bus.outlives)
+async def test_a_publish_into_a_lost_log_is_stored_in_the_new_one(bus_factory: BusFactory) -> None:
+    async with bus_factory.open() as one, bus_factory.open() as two:
+        ears = (Ear(), Ear())
+        for bus, ear in zip((one, two), ears, strict=True):
+            bus.subscribe(ear)
+        await one.publish(A)
+        await bus_factory.lose()
+        cursor = await one.publish(B)
+        for ear in ears:
+            await ear.until_after(cursor)
+            assert ear.changes.count(None) == 1
+        assert list(await two.since(Cursor(cursor.epoch, cursor.version - 1)) or ()) == [(cursor, B)]
+
+
+@buses_that(lambda bus: bus.outlives)
+@pytest.mark.parametrize("lines", [1, 40, 400])
+async def test_a_process_killed_while_it_publishes_loses_nothing_it_was_told_of(
+    bus_factory: BusFactory, lines: int
+) -> None:
+    async with bus_factory.open() as bus:
+        ear, start = Ear(), bus.head
+        bus.subscribe(ear)
+        async with peer(bus_factory.address, "stream", "killed") as publisher:
+            said = [await publisher.line() for _ in range(lines)]
+            publisher.process.kill()
+            said += await publisher.rest()
+        kept = {change: cursor.version for cursor, change in await bus.since(start) or ()}
+        for version, uri in (line.split() for line in said):
+            assert kept[ResourceUpdated(uri)] >= int(version)
+        # Those who stayed go on, and have heard all of it.
+        await ear.until_after(await bus.publish(A))
+        assert ear.in_order
+        assert {change for change in kept if change} | {A} == set(ear.changes)
+
+
+@buses_that(lambda bus: bus.shared)
+async def test_processes_that_publish_at_once_hear_all_of_each_other_in_order(bus_factory: BusFactory) -> None:
+    async with peer(bus_factory.address, "exchange", "one") as one, peer(bus_factory.address, "exchange", "two") as two:
+        for process in (one, two):
+            assert await process.line() == "ready"
+        for process in (one, two):
+            await process.write_line("go")
+        heard = [json.loads(await process.line()) for process in (one, two)]
+    for entries in heard:
+        versions = [version for version, _ in entries]
+        assert versions == sorted(set(versions))
+        assert {uri for _, uri in entries} == {
+            f"{name}://{task}/{n}" for name in ("one", "two") for task in range(4) for n in range(25)
+        }
+    assert heard[0] == heard[1]
