@@ -12,7 +12,6 @@ import anyio
 import uvicorn
 from mcp.server import CacheHint, ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver import MCPServer as LiveServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import EmptyResult, LoggingLevel, SetLevelRequestParams
@@ -23,6 +22,7 @@ from tests.conformance.asking import add_asking
 from tests.conformance.content import add_content
 from tests.conformance.events import RecentEvents
 from tests.conformance.forms import add_forms
+from tidings import LiveServer
 
 LEVELS: tuple[LoggingLevel, ...] = LoggingLevel.__args__
 BEAT = 0.05  # seconds between two of a tool's notifications
@@ -164,7 +164,7 @@ def build() -> LiveServer:
 
 
 def application() -> ASGIApp:
-    return build().streamable_http_app(event_store=RecentEvents(), retry_interval=100)
+    return build().asgi(event_store=RecentEvents(), retry_interval=100)
 
 
 def main() -> None:
