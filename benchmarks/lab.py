@@ -24,13 +24,14 @@ class Size:
 
     streams: tuple[int, ...] = (500, 1000)
     events: int = 10
-    repetitions: int = 5
+    repetitions: int = 7
     crowd: int = 10_000
     burst: int = 10_000
+    burst_streams: int = 100
     interest: int = 4_000
 
 
-QUICK = Size(streams=(200,), events=8, repetitions=3, crowd=2_000, burst=10_000, interest=1_000)
+QUICK = Size(streams=(500,), events=8, repetitions=3, crowd=2_000, burst_streams=20, interest=1_000)
 
 
 @dataclass
@@ -72,8 +73,8 @@ class Subject:
         self._reach(deliveries)
 
     def publish_many(self, uris: list[str], times: int, deliveries: int) -> None:
-        """Publish changes as fast as the server can, and wait until the client has them all."""
-        self.server.ask("publish", uris=uris, times=times)
+        """Publish changes one after the other, and wait until the client has them all."""
+        self.server.ask("publish", uris=uris, times=times, pause=True)
         self._reach(deliveries)
 
     def _reach(self, deliveries: int) -> None:
@@ -85,8 +86,8 @@ class Subject:
     def cost(self, uri: str, *, streams: int, events: int) -> float:
         """CPU microseconds of the server for each delivery, of `events` changes that all `streams` wait for."""
         before = self.cpu()
-        for _ in range(events):
-            self.publish_one(uri, streams)
+        # In one go: a command for each change would add its own cost, which the cheapest server would feel most.
+        self.publish_many([uri], events, events * streams)
         return (self.cpu() - before) / (events * streams) * MICRO
 
     def check(self) -> None:
@@ -100,6 +101,13 @@ class Subject:
     @property
     def median(self) -> float:
         return statistics.median(self.samples)
+
+    def times(self, other: "Subject") -> float:
+        """How much more this one costs than `other`.
+
+        Neighbours in time are compared, so that a change in the machine's pace does not pass for one of the server.
+        """
+        return statistics.median(mine / theirs for mine, theirs in zip(self.samples, other.samples, strict=True))
 
 
 class Lab:

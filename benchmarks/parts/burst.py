@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.lab import MICRO, Lab
 from benchmarks.report import Row, Target
 
-STREAMS, URIS = 100, 100
+URIS = 100
 NONE = Target(0, "most")
 
 
@@ -32,14 +32,16 @@ def measure(lab: Lab) -> list[Row]:
     ended = tidings.ended + giving_way.ended
     stale = sum(outcome.stale + outcome.differing for outcome in (tidings, giving_way))
     what = f"burst of {lab.size.burst:,}"
-    sent = lab.size.burst * STREAMS
+    sent, subscriptions = lab.size.burst * lab.size.burst_streams, lab.size.burst_streams * URIS
     return [
         Row("burst", f"{what}: CPU µs an event", sdk=sdk.cost, tidings=tidings.cost, value=sdk.cost / tidings.cost),
         Row("burst", f"{what}: notifications of {sent:,}", sdk=sdk.arrived, tidings=tidings.arrived),
+        Row("burst", f"{what}, giving way after each: CPU µs an event", tidings=giving_way.cost),
+        Row("burst", f"{what}, giving way after each: notifications", tidings=giving_way.arrived),
         Row("burst", f"{what}: streams ended", sdk=sdk.ended, tidings=ended, value=ended, target=NONE),
         Row(
             "burst",
-            f"{what}: stale of {STREAMS * URIS:,}",
+            f"{what}: stale of {subscriptions:,}",
             sdk=sdk.stale,
             tidings=stale,
             value=stale,
@@ -50,10 +52,10 @@ def measure(lab: Lab) -> list[Row]:
 
 
 def _burst(lab: Lab, variant: str, *options: str, pause: bool = False) -> Outcome:
-    lab.say(f"burst: {lab.size.burst:,} changes of {URIS} URIs to {STREAMS} streams on {variant}")
+    lab.say(f"burst: {lab.size.burst:,} changes of {URIS} URIs to {lab.size.burst_streams} streams on {variant}")
     uris = [f"bench://burst/{number}" for number in range(URIS)]
     with lab.serve(variant, *options, name=f"burst-{variant}") as subject:
-        subject.open("modern", [uris] * STREAMS)
+        subject.open("modern", [uris] * lab.size.burst_streams)
         before = subject.cpu()
         changed = subject.server.ask("publish", 120, uris=uris, times=lab.size.burst, pause=pause)["changed"]
         lab.reader.ask("settle", group=subject.name, within=50)

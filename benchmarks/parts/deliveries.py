@@ -59,7 +59,7 @@ def _rows(era: str, streams: int, subjects: dict[str, Subject], memory: dict[str
             "deliveries",
             f"CPU µs a delivery, {ERAS[era]}, {streams:,} streams",
             **cost,
-            value=cost["sdk"] / cost["tidings"],
+            value=subjects["sdk"].times(subjects["tidings"]),
             target=FASTER[era],
             note="SDK / Tidings",
         ),
