@@ -17,15 +17,18 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tidings.bus import Entry, History
 from tidings.bus import _sqlite_errors as errors
 from tidings.bus._sqlite_schema import State, begin_epoch, prepare, read_state
 from tidings.changes import Cursor, change_from_key
+from tidings.errors import BusMismatch, BusUnavailable
+
+T = TypeVar("T")
 
 _ATTEMPTS: Final = 5
-"""How often a file that was replaced while it was used is tried again."""
+"""How often something is tried on a file that is replaced meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +63,50 @@ class SqliteLog:
 
     def head(self) -> Cursor:
         """The newest place in the log."""
-        with self._use() as connection:
-            return read_state(connection).head
+        return self._do(lambda connection: read_state(connection).head)
 
     def append(self, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], News]:
         """Store changes by their keys, all or none; where each stands, and what is new after `told`."""
-        for _ in range(_ATTEMPTS):
-            with self._use() as connection, _transaction(connection, "IMMEDIATE"):
-                cursors, news = self._append(connection, keys, told)
-            if self._in_place():
-                return cursors, news
-        raise errors.always_replaced(self._path)
+
+        def work(connection: sqlite3.Connection) -> tuple[list[Cursor], News]:
+            with _transaction(connection, "IMMEDIATE"):
+                return self._append(connection, keys, told)
+
+        return self._do(work)
 
     def news(self, told: Cursor) -> News | None:
         """What other connections have committed since this was asked last, and is new after `told`; None: nothing."""
-        with self._use() as connection:
-            # Cheap enough to ask all day: it compares one number in memory shared with the other processes.
-            seen: int = connection.execute("PRAGMA data_version").fetchone()[0]
-            if seen == self._seen:
-                return None
-            with _transaction(connection, "DEFERRED"):
-                state = read_state(connection)
-                news = self._after(connection, state, told)
-            if state.is_behind(told):
-                with _transaction(connection, "IMMEDIATE"):
-                    news = News(self._current_state(connection, told).head, None)
-            self._seen = seen
-            return news if news.head != told else None
+        return self._do(lambda connection: self._news(connection, told))
 
     def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """The newest entry for each distinct change after `cursor`, or None if the log cannot know."""
-        with self._use() as connection, _transaction(connection, "DEFERRED"):
-            return self._after(connection, read_state(connection), cursor).entries
+
+        def work(connection: sqlite3.Connection) -> Sequence[Entry] | None:
+            with _transaction(connection, "DEFERRED"):
+                return self._after(connection, read_state(connection), cursor).entries
+
+        return self._do(work)
 
     def close(self) -> None:
         """Move what was written into the main file as far as nobody is hindered, and let go of it."""
-        if self._connection is not None and self._in_place():
+        if self._connection is not None and self._identity == self._find():
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._drop()
+
+    def _news(self, connection: sqlite3.Connection, told: Cursor) -> News | None:
+        # Cheap enough to ask all day: it compares one number in memory shared with the other processes.
+        seen = _number(connection, "PRAGMA data_version")
+        if seen == self._seen:
+            return None
+        with _transaction(connection, "DEFERRED"):
+            state = read_state(connection)
+            news = self._after(connection, state, told)
+        if state.is_behind(told):
+            with _transaction(connection, "IMMEDIATE"):
+                news = News(self._current_state(connection, told).head, None)
+        self._seen = seen
+        return news if news.head != told else None
 
     def _append(self, connection: sqlite3.Connection, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], News]:
         state = self._current_state(connection, told)
@@ -158,41 +166,44 @@ class SqliteLog:
             floor, entries = state.floor, state.entries
         connection.execute("UPDATE log SET version = ?, floor = ?, entries = ?", (state.version, floor, entries))
 
-    @contextmanager
-    def _use(self) -> Generator[sqlite3.Connection]:
-        """The connection, opened again if need be; whatever goes wrong with it closes it and gets its name."""
-        try:
-            if self._connection is None or not self._in_place():
-                self._drop()
-                self._connection = self._open()
-            yield self._connection
-        except (sqlite3.Error, OSError) as error:
-            self._drop()
-            raise errors.explain(error, self._path) from error
-        except BaseException:
-            self._drop()
-            raise
-
-    def _open(self) -> sqlite3.Connection:
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `work`, on the file that had the name before and after; it is done again if that changed."""
+        trouble: BusUnavailable | BusMismatch | None = None
         for _ in range(_ATTEMPTS):
             before = self._find()
-            connection = prepare(self._path, durable=self._durable, timeout=self._timeout)
-            # Only if the same file was there before and after is it known which one is open. So a file that was
-            # created just now is opened a second time.
-            if before is not None and before == self._find():
-                self._identity = before
-                return connection
-            connection.close()
-        raise errors.always_replaced(self._path)
+            try:
+                if before is None:
+                    # Which file is then created is known only when it is opened the next time.
+                    self._prepare().close()
+                    continue
+                result = work(self._connected(before))
+            except (sqlite3.Error, OSError) as error:
+                self._drop()
+                trouble = errors.explain(error, self._path)
+                if before == self._find():
+                    raise trouble from error
+            except BaseException:
+                self._drop()
+                raise
+            else:
+                if before == self._find():
+                    return result
+        raise trouble or errors.always_replaced(self._path)
+
+    def _connected(self, identity: _Identity) -> sqlite3.Connection:
+        if self._connection is None or self._identity != identity:
+            self._drop()
+            self._connection, self._identity = self._prepare(), identity
+        return self._connection
+
+    def _prepare(self) -> sqlite3.Connection:
+        return prepare(self._path, durable=self._durable, timeout=self._timeout)
 
     def _drop(self) -> None:
         connection, self._connection, self._seen = self._connection, None, None
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
-
-    def _in_place(self) -> bool:
-        return self._find() == self._identity
 
     def _find(self) -> _Identity | None:
         """Which file has the name now; None: none, or none that can be reached, as opening it will tell."""

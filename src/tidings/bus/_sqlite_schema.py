@@ -94,7 +94,11 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, durable: bool) -> No
     synced = durable or not boot
     connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
     connection.execute(f"PRAGMA fullfsync = {int(synced)}")
-    if not _is_ours(connection, path):
+    # In one transaction: another process may be creating it between one look and the next.
+    connection.execute("BEGIN")
+    ours = _is_ours(connection, path)
+    connection.execute("COMMIT")
+    if not ours:
         _create(connection, path)
     if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
         raise errors.no_wal(path)
