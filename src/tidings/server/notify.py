@@ -85,8 +85,12 @@ class Notifier:
         return lists | self._hub.subscriptions()
 
     def start(self, submit: Callable[[Change], Awaitable[None]]) -> None:
-        """The server runs, on this event loop: publish through `submit`, and what was said before now."""
+        """The server runs, on this event loop: publish through `submit`, and what was said before now.
+
+        That its lists were filled before it ran is no news to anybody.
+        """
         with self._lock:
+            self._soon = {change: None for change in self._soon if isinstance(change, ResourceUpdated)}
             self._submit = submit
             self._loop = asyncio.get_running_loop()
             self._scheduled = bool(self._soon)
