@@ -44,6 +44,7 @@ class Subject:
     port: int
     expected: int = 0
     samples: list[float] = field(default_factory=list[float])
+    groups: set[str] = field(default_factory=set[str])
 
     def open(self, era: str, streams: list[list[str]], *, group: str = "", **options: Any) -> None:
         """Open one stream for each list of URIs.
@@ -51,6 +52,7 @@ class Subject:
         Raises:
             DeliveryLost: Not all of them could be opened.
         """
+        self.groups.add(group)
         answer = self.reader.ask(
             "open", 200, group=self.name + group, port=self.port, era=era, streams=streams, **options
         )
@@ -60,6 +62,7 @@ class Subject:
         time.sleep(0.1)
 
     def close(self, *, group: str = "") -> None:
+        self.groups.discard(group)
         self.reader.ask("close", group=self.name + group)
         self.expected = 0 if not group else self.expected
 
@@ -129,7 +132,10 @@ class Lab:
     @contextlib.contextmanager
     def serve(self, variant: str, *options: str, name: str = "") -> Generator[Subject]:
         with Process("benchmarks.server", variant, *options) as server:
-            yield Subject(name or variant, server, self.reader, server.answer(30)["port"])
+            subject = Subject(name or variant, server, self.reader, server.answer(30)["port"])
+            yield subject
+            for group in tuple(subject.groups):
+                subject.close(group=group)
 
     def say(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)

@@ -62,5 +62,4 @@ def _burst(lab: Lab, variant: str, *options: str, pause: bool = False) -> Outcom
         cost = (subject.cpu() - before) / lab.size.burst * MICRO
         counts = lab.reader.ask("counts", group=subject.name)
         fresh = lab.reader.ask("freshness", group=subject.name, published=changed)
-        subject.close()
     return Outcome(counts["ended"], fresh["stale"], fresh["differing"], counts["delivered"], cost)

@@ -28,7 +28,6 @@ def measure(lab: Lab) -> list[Row]:
             return [Row("crowd", what, value=0, target=target, note=str(error))]
         reached = lab.reader.ask("counts", group="crowd")
         weight = (subject.server.ask("memory")["resident"] - before) / 1e6
-        subject.close()
     whole = reached["streams"] if reached["least"] == reached["most"] == 1 else 0
     note = f"{weight:.0f} MB, {cost:.1f} µs a delivery"
     return [Row("crowd", what, tidings=whole, value=whole, target=target, note=note)]

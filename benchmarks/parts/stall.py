@@ -74,8 +74,6 @@ def _stall(lab: Lab, variant: str, *options: str) -> Outcome:
         cut, after = _wait_for_cut(subject, stalled)
         subject.check()
         end = lab.reader.ask("resume", 20, group=subject.name + "-reader", within=2)
-        subject.close(group="-reader")
-        subject.close()
     # A graceful end would tell the reader that it has missed nothing.
     return Outcome(cut, after, told=bool(end["ended"]) and not end["results"], ratio=beside / alone)
 

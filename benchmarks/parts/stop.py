@@ -42,5 +42,4 @@ def _stop(lab: Lab, variant: str) -> tuple[float | None, int]:
         subject.open("modern", [["bench://shared"]] * STREAMS)
         seconds = subject.server.terminate(PATIENCE)
         results: int = lab.reader.ask("counts", group=subject.name)["results"]
-        subject.close()
     return seconds, results
