@@ -12,3 +12,9 @@ from tests.bus.buses import BUSES, BusFactory, name_of
 async def bus_factory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[BusFactory]:
     async with request.param.start(tmp_path) as factory:
         yield factory
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file of a bus may be."""
+    return tmp_path / "bus.db"

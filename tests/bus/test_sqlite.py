@@ -11,19 +11,13 @@ import anyio
 import pytest
 
 from tests.bus.buses import Ear
+from tests.bus.files import A, B, C
 from tidings.bus import History
 from tidings.bus.sqlite import NOWHERE, SqliteBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusUnavailable, InvalidUri
 
 pytestmark = pytest.mark.anyio
-
-A, B, C = (ResourceUpdated(f"note://{name}") for name in "abc")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "bus.db"
 
 
 def threads() -> list[threading.Thread]:
@@ -100,6 +94,27 @@ async def test_a_lock_that_lasts_too_long_is_explained_and_over_when_it_is_over(
                     pass
         cursor = await bus.publish(C)
         assert (cursor.version, await bus.since(cursor)) == (1, [])
+
+
+async def test_what_waits_to_be_moved_into_the_main_file_stays_small(path: Path) -> None:
+    async with SqliteBus(path, history=History(entries=100)) as bus:
+        for n in range(2000):
+            await bus.publish(ResourceUpdated(f"note://{n % 150}"))
+        wal = await anyio.Path(f"{path}-wal").stat()
+        assert wal.st_size < 8_000_000
+
+
+async def test_a_reader_that_lingers_does_not_stop_publishers(path: Path) -> None:
+    async with SqliteBus(path) as bus:
+        await bus.publish(A)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM changes").fetchall()
+            with anyio.fail_after(20):
+                for n in range(500):
+                    last = await bus.publish(ResourceUpdated(f"note://{n}"))
+    async with SqliteBus(path) as bus:
+        assert bus.head == last
 
 
 async def test_many_open_a_new_file_at_once(path: Path) -> None:

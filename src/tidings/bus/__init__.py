@@ -48,7 +48,10 @@ class History:
 
 
 class Bus(Protocol):
-    """A compacted log of changes, shared by everyone who uses the same one. Enter it before use."""
+    """A compacted log of changes, shared by everyone who uses the same one.
+
+    Enter it before use. To leave it finishes what was accepted and ends all listeners; it may be entered again.
+    """
 
     @property
     def head(self) -> Cursor:
@@ -59,12 +62,13 @@ class Bus(Protocol):
         """Append `change`, in place of an earlier equal one, and say where it stands.
 
         Raises:
-            BusUnavailable: The change could not be stored; it is not in the log.
+            BusUnavailable: The change could not be stored, or the bus is not entered; it is not in the log.
+            BusMismatch: What holds the log is not of the shape that this bus needs.
         """
         ...
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` for every change from now on. The result ends that, and may be called twice."""
+        """Call `listener` for every change after `head`. The result ends that, and may be called twice."""
         ...
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 5
 """How often something is tried on a file that is replaced meanwhile."""
 
+_CHECKPOINT_PAGES: Final = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -60,6 +62,7 @@ class SqliteLog:
         self._connection: sqlite3.Connection | None = None
         self._identity: _Identity | None = None
         self._seen: int | None = None
+        self._unmoved = 0
 
     def head(self) -> Cursor:
         """The newest place in the log."""
@@ -70,7 +73,9 @@ class SqliteLog:
 
         def work(connection: sqlite3.Connection) -> tuple[list[Cursor], News]:
             with _transaction(connection, "IMMEDIATE"):
-                return self._append(connection, keys, told)
+                result = self._append(connection, keys, told)
+            self._checkpoint(connection, len(keys))
+            return result
 
         return self._do(work)
 
@@ -88,10 +93,7 @@ class SqliteLog:
         return self._do(work)
 
     def close(self) -> None:
-        """Move what was written into the main file as far as nobody is hindered, and let go of it."""
-        if self._connection is not None and self._identity == self._find():
-            with suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        """Let go of the file. If nobody else uses it, SQLite moves what was written into the main file first."""
         self._drop()
 
     def _news(self, connection: sqlite3.Connection, told: Cursor) -> News | None:
@@ -165,6 +167,24 @@ class SqliteLog:
         else:
             floor, entries = state.floor, state.entries
         connection.execute("UPDATE log SET version = ?, floor = ?, entries = ?", (state.version, floor, entries))
+
+    def _checkpoint(self, connection: sqlite3.Connection, changes: int) -> None:
+        """From time to time, move what was committed from the -wal file into the main file.
+
+        SQLite would do this by itself, but alongside writers, which up to 3.51.2 could damage the file (the "WAL-reset
+        bug"). FULL keeps writers out meanwhile. It has to wait for readers too, so it gets little time: next time will
+        do, and the publishers need not wait for it.
+        """
+        # About what a transaction writes, in pages.
+        self._unmoved += 4 + changes
+        if self._unmoved < _CHECKPOINT_PAGES:
+            return
+        self._unmoved = 0
+        # It is committed already, whatever becomes of this.
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 100")
+            connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {round(self._timeout * 1000)}")
 
     def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """The result of `work`, on the file that had the name before and after; it is done again if that changed."""

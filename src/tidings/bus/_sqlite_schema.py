@@ -94,6 +94,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, durable: bool) -> No
     synced = durable or not boot
     connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
     connection.execute(f"PRAGMA fullfsync = {int(synced)}")
+    # Whoever appends does it: see there.
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
     # In one transaction: another process may be creating it between one look and the next.
     connection.execute("BEGIN")
     ours = _is_ours(connection, path)
