@@ -4,11 +4,12 @@ A server can be the SDK's `MCPServer`, its lowlevel `Server`, or a `fastmcp.Fast
 heart. The two with lists of their own are watched for additions and removals, and their HTTP apps come out wrapped.
 """
 
+# ruff: noqa: SLF001
 # pyright: reportPrivateUsage=false
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
@@ -17,6 +18,7 @@ from starlette.applications import Starlette
 from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.server.borrow import ASGIApp
 
+Kind = Literal["tool", "resource", "template", "prompt"]
 Soon = Callable[[Change], None]
 Wrap = Callable[[ASGIApp], ASGIApp]
 
@@ -27,8 +29,11 @@ class Adapter(Protocol):
     """One kind of server, as Tidings sees it."""
 
     lowlevel: Server[Any]
-    exists: Callable[[str], bool] | None
-    """Whether a URI is served, or a prefix could match one that is; None if that cannot be told without serving it."""
+
+    @property
+    def exists(self) -> Callable[[str], bool] | None:
+        """Says whether a URI is served, or a prefix could match one that is; None if only serving it could tell."""
+        ...
 
     def watch(self, soon: Soon) -> None:
         """Call `soon` whenever one of the server's lists changes, or somebody publishes on the SDK's own bus."""
@@ -46,9 +51,9 @@ def adapter_for(server: object) -> Adapter:
         TypeError: It is no server that Tidings knows.
     """
     if isinstance(server, MCPServer):
-        return McpServerAdapter(server)
+        return McpServerAdapter(cast("MCPServer[Any]", server))
     if isinstance(server, Server):
-        return LowlevelAdapter(server)
+        return LowlevelAdapter(cast("Server[Any]", server))
     if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(server).__mro__):
         return FastMcpAdapter(server)
     raise TypeError(
@@ -88,6 +93,17 @@ class McpServerAdapter:
             return True
         return any(_matches(template, uri) for template in resources.list_templates())
 
+    def items(self, kind: Kind) -> dict[str, Any]:
+        """The server's tools, resources, templates or prompts. The SDK can add them, and remove some; it has no way to
+        take one off and put it back.
+        """
+        return {
+            "tool": self._server._tool_manager._tools,
+            "resource": self._server._resource_manager._resources,
+            "template": self._server._resource_manager._templates,
+            "prompt": self._server._prompt_manager._prompts,
+        }[kind]
+
     def watch(self, soon: Soon) -> None:
         server = self._server
         for manager, methods, change in (
@@ -115,8 +131,15 @@ class FastMcpAdapter:
 
     def watch(self, soon: Soon) -> None:
         provider = self._server.local_provider
-        _after(provider, "_add_component", lambda component, **_: soon(_list_of(str(component.key))))
-        _after(provider, "_remove_component", lambda key, **_: soon(_list_of(key)))
+
+        def added(component: Any) -> None:
+            soon(_list_of(component.key))
+
+        def removed(key: str) -> None:
+            soon(_list_of(key))
+
+        _after(provider, "_add_component", added)
+        _after(provider, "_remove_component", removed)
         for method in ("enable", "disable", "add_provider", "add_transform"):
             for owner in (self._server, provider):
                 if hasattr(owner, method):

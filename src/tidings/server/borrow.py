@@ -2,17 +2,19 @@
 
 A thin ASGI wrapper stands outside the SDK's app. It lets the SDK open every stream, with all its checks (headers, host
 and origin, sign-in, body, sessions), and remembers the `send` of those responses that carry changes: the answer to a
-modern `subscriptions/listen`, and the event stream of an old-era session. From then on the hub writes whole events
+modern `subscriptions/listen`, and the event stream of an old-era session (of streamable HTTP and of SSE). From then on the hub writes whole events
 through that `send`, between the SDK's own. Each is one chunk, so neither can tear the other. Every other request passes
 through untouched.
 """
 
 import asyncio
 import logging
+import re
 import socket
 import types
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Final, Protocol
 
 logger = logging.getLogger(__name__)
@@ -29,34 +31,42 @@ SCOPE_KEY: Final = "tidings.stream"
 WRAPPED_KEY: Final = "tidings.wrapped"
 """In the scope of each request that came through the wrapper."""
 
-_LISTEN: Final = b"subscriptions/listen"
+_SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
 
 class BorrowedStream:
     """The response stream of one request, which the SDK opens and Tidings writes to."""
 
-    __slots__ = ("_direct", "_ended", "_expecting", "_on_ready", "_send", "_task")
+    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "ended")
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._direct = _is_servers_own(send)
         self._task = asyncio.current_task()
-        self._expecting = False
-        self._ended = False
-        self._on_ready: Callable[[], None] | None = None
+        self._on_start: Callable[[], None] | None = None
+        self._on_event: Callable[[bytes], None] | None = None
+        self.ended = False
+        """Whether this side has ended the stream."""
 
-    def ready_after_next_event(self, on_ready: Callable[[], None]) -> None:
-        """Call `on_ready` once the next event that the SDK writes is out: from then on the stream can be written to."""
-        self._on_ready = on_ready
+    def when_started(self, call: Callable[[], None]) -> None:
+        """Call once the SDK has begun to answer with success."""
+        self._on_start = call
+
+    def after_next_event(self, call: Callable[[bytes], None]) -> None:
+        """Call once the next event that the SDK writes is out, with that event."""
+        self._on_event = call
 
     async def send(self, message: Message) -> None:
         """What the SDK writes goes through here."""
-        if self._ended:
+        if self.ended:
             return
         await self._send(message)
-        if self._on_ready is not None and _is_event(message):
-            on_ready, self._on_ready = self._on_ready, None
-            on_ready()
+        if self._on_start is not None and message["type"] == "http.response.start" and message["status"] == 200:
+            call, self._on_start = self._on_start, None
+            call()
+        elif self._on_event is not None and (event := _event(message)):
+            call_with, self._on_event = self._on_event, None
+            call_with(event)
 
     def write(self, data: bytes) -> asyncio.Future[None] | None:
         """Write one or more whole events. None if they are written, else what to wait for before the next write."""
@@ -67,33 +77,29 @@ class BorrowedStream:
 
     def finish(self) -> None:
         """End the response in good order, and let the SDK's side of it go."""
-        if not self._ended:
-            self._ended = True
-            asyncio.ensure_future(self._send({"type": "http.response.body", "body": b"", "more_body": False}))
-            self._let_go()
+        if not self.ended:
+            self.ended = True
+            last = asyncio.ensure_future(self._send({"type": "http.response.body", "body": b"", "more_body": False}))
+            last.add_done_callback(self._let_go)
 
     def abort(self) -> None:
         """End the response abruptly: the connection breaks, and the reader sees an incomplete response."""
-        if self._ended:
+        if self.ended:
             return
-        self._ended = True
+        self.ended = True
         if transport := _transport(self._send):
             transport.abort()
         else:
             self._let_go()
 
-    def _let_go(self) -> None:
+    def _let_go(self, _: object = None) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    @property
-    def ended(self) -> bool:
-        """Whether this side has ended the stream."""
-        return self._ended
-
     def give_up_after(self, seconds: float) -> None:
         """Let the system break the connection if its peer acknowledges nothing for `seconds`: a peer that lost its
-        network says nothing, and without this the system would wait for a quarter of an hour."""
+        network says nothing, and without this the system would wait for a quarter of an hour.
+        """
         transport = _transport(self._send)
         sock = transport.get_extra_info("socket") if transport else None
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -106,17 +112,23 @@ class BorrowedStream:
 
 
 class Lender(Protocol):
-    """What the wrapper tells of the old-era event streams that the SDK has opened, and asks for."""
+    """Whom the wrapper tells of the streams that the SDK has opened."""
 
     def running(self) -> AbstractAsyncContextManager[object]:
         """Held for as long as the application lives."""
         ...
 
-    def stream_requested(self, stream: BorrowedStream) -> None: ...
+    def stream_started(self, stream: BorrowedStream) -> None:
+        """The SDK has found a request in order, and begun to answer with a stream."""
+        ...
 
-    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None: ...
+    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
+        """The stream is that of an old-era session, and can be written to."""
+        ...
 
-    def stream_closed(self, session_id: str, stream: BorrowedStream) -> None: ...
+    def stream_closed(self, stream: BorrowedStream) -> None:
+        """The stream is over, or was never opened."""
+        ...
 
 
 class Borrowing:
@@ -130,64 +142,62 @@ class Borrowing:
         if scope["type"] == "lifespan":
             async with self._lender.running():
                 await self.app(scope, receive, send)
-        elif scope["type"] == "http":
+            return
+        if scope["type"] == "http":
             scope[WRAPPED_KEY] = True
-            await self._serve(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "POST" and _header(scope, b"mcp-method") == _LISTEN:
-            await self._lend(scope, receive, send)
-        elif scope["method"] == "GET" and (session := _header(scope, b"mcp-session-id")):
-            await self._lend_to_session(session.decode("latin-1"), scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+            if _carries_changes(scope):
+                await self._lend(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
     async def _lend(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[SCOPE_KEY] = stream = BorrowedStream(send)
-        self._lender.stream_requested(stream)
-        await self._run(stream, scope, receive, stream.send)
-
-    async def _lend_to_session(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> None:
-        stream = BorrowedStream(send)
-        opened = False
-
-        async def watch(message: Message) -> None:
-            nonlocal opened
-            await stream.send(message)
-            if not opened and message["type"] == "http.response.start" and message["status"] == 200:
-                opened = True
-                self._lender.stream_requested(stream)
-                self._lender.stream_opened(session_id, stream)
-
+        stream.when_started(partial(self._started, scope, stream))
         try:
-            await self._run(stream, scope, receive, watch)
-        finally:
-            if opened:
-                self._lender.stream_closed(session_id, stream)
-
-    async def _run(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, stream.send)
         except asyncio.CancelledError:
             # Our own doing, to let the SDK's side go: the response is over, and the web server goes on.
             if not stream.ended:
                 raise
+        finally:
+            self._lender.stream_closed(stream)
+
+    def _started(self, scope: Scope, stream: BorrowedStream) -> None:
+        self._lender.stream_started(stream)
+        if scope["method"] == "POST":
+            return
+        if session_id := _header(scope, b"mcp-session-id"):
+            self._lender.stream_opened(session_id.decode("latin-1"), stream)
+        else:
+            stream.after_next_event(partial(self._named, stream))
+
+    def _named(self, stream: BorrowedStream, event: bytes) -> None:
+        """The SSE transport tells a session's id in its first event."""
+        if named := _SESSION_ID.search(event):
+            self._lender.stream_opened(named.group(1).decode(), stream)
+
+
+def _carries_changes(scope: Scope) -> bool:
+    """Whether the answer to this request is a stream that changes travel on: if it succeeds, of which there is no
+    telling yet.
+    """
+    if scope["method"] == "POST":
+        return _header(scope, b"mcp-method") == b"subscriptions/listen"
+    return scope["method"] == "GET" and b"text/event-stream" in (_header(scope, b"accept") or b"")
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
-def _is_event(message: Message) -> bool:
-    """Whether `message` carries an event, and not a comment that keeps the connection alive."""
+def _event(message: Message) -> bytes | None:
+    """The event in `message`, if there is one and not a comment that keeps the connection alive."""
     body: bytes = message.get("body", b"")
-    return bool(body) and not body.startswith(b":")
+    return None if body.startswith(b":") else body
 
 
 def _is_servers_own(send: Send) -> bool:
-    """Whether `send` is the web server's, and not of a middleware that may keep a cancel scope open across its steps."""
+    """Whether `send` is the web server's, and not a middleware's that may keep a cancel scope across its steps."""
     owner = getattr(send, "__self__", None)
     return type(owner).__module__.startswith("uvicorn.protocols.")
 
@@ -220,7 +230,7 @@ def _resume(sending: Any, waiting_for: Any) -> Generator[Any, Any, None]:
     while True:
         try:
             value = yield waiting_for
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - thrown on, into the coroutine it is meant for
             step = (sending.throw, error)
         else:
             step = (sending.send, value)

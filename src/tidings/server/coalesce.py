@@ -9,6 +9,7 @@ so the last change always passes, and a steady stream of changes cannot starve i
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from tidings.changes import Change, ResourceUpdated
@@ -27,7 +28,7 @@ class Clock(Protocol):
 
     def time(self) -> float: ...
 
-    def call_at(self, when: float, callback: Callable[[Change], object], change: Change) -> Handle: ...
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Handle: ...
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Coalescer:
         setting: CoalesceSetting,
         *,
         clock: Clock,
-        merged: Callable[[Change], None] = lambda change: None,
+        merged: Callable[[], None] = lambda: None,
     ) -> None:
         self._publish = publish
         self._clock = clock
@@ -81,7 +82,7 @@ class Coalescer:
         if window.held_since is None:
             window.held_since = now
         else:
-            self._merged(change)
+            self._merged()
         # The timer is left where it is: when it fires too early it finds the new end.
         window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
         return True
@@ -90,7 +91,7 @@ class Coalescer:
         rule = self._rule(change)
         if rule.window > 0:
             ends = self._clock.time() + rule.window
-            self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, self._on_timer, change))
+            self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, partial(self._on_timer, change)))
 
     def _on_timer(self, change: Change) -> None:
         window = self._windows[change]
@@ -102,7 +103,7 @@ class Coalescer:
             window.held_since = None
             window.ends = now + window.rule.window
             self._start(change)
-        window.timer = self._clock.call_at(window.ends, self._on_timer, change)
+        window.timer = self._clock.call_at(window.ends, partial(self._on_timer, change))
 
     def _start(self, change: Change) -> None:
         task = asyncio.ensure_future(self._publish(change))

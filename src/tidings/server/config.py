@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 class Coalesce:
     """How changes that follow each other quickly are merged, for each resource and each list by itself.
 
-    The first change goes out at once. What follows within `window` seconds is merged, and goes out when `window`
-    seconds have passed without another change, but `max_wait` seconds after the first that was held back at the latest. A
-    window of 0 turns merging off.
+    The first change goes out at once. What follows within `window` seconds is held back and merged. It goes out when
+    `window` seconds have passed without another change, or `max_wait` seconds after the first that was held back,
+    whichever is earlier. A window of 0 turns merging off.
     """
 
     window: float = 0.01
@@ -19,12 +19,12 @@ class Coalesce:
     def __post_init__(self) -> None:
         if not 0 <= self.window <= self.max_wait < float("inf"):
             raise ValueError(
-                f"Coalesce needs 0 <= window <= max_wait, in seconds; got window={self.window}, max_wait={self.max_wait}"
+                f"Coalesce needs 0 <= window <= max_wait (seconds), not window={self.window}, max_wait={self.max_wait}"
             )
 
 
 CoalesceSetting = Coalesce | Mapping[str, Coalesce]
-"""One rule for all, or a rule for each URI pattern (a URI, a prefix ending in `*`, a template); the first match wins."""
+"""One rule for all, or one for each URI pattern (a URI, a prefix ending in `*`, a template): the first match wins."""
 
 
 @dataclass(frozen=True, slots=True)

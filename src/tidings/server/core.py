@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 
@@ -54,7 +54,7 @@ class Core:
         with self._span(change) as delivered:
             delivered(self.hub.deliver(Frame(cursor, change)))
 
-    def _span(self, change: Change):  # noqa: ANN202 - a context manager of Telemetry's
+    def _span(self, change: Change) -> AbstractContextManager[Callable[[int], None]]:
         if isinstance(change, ResourceUpdated):
             return self.telemetry.delivering("notify_resource_updated", uri=change.uri)
         return self.telemetry.delivering("notify_list_changed", feature=_FEATURE_OF[change])
@@ -139,26 +139,26 @@ class Core:
         if self.hub.unsubscribe(subscriber, subscription):
             self._tell("unsubscribe", subscriber, [subscription])
 
-    def _tell(self, what: str, subscriber: Subscriber, subscriptions: object) -> None:
+    def _tell(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         count = len(self.hub)
-        for uri in subscriptions:  # type: ignore[attr-defined]
+        for uri in subscriptions:
             self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=count)
         for feature in subscriber.features if what == "subscribe" else ():
             self.telemetry.span(what, client=subscriber.client, feature=feature, subscriber_count=count)
 
-    async def watched(self, subscriptions: object) -> None:
+    async def watched(self, subscriptions: Iterable[str]) -> None:
         """Wait until the sources of `subscriptions` are watched, where a hook does that.
 
         Raises:
             RequestFailed: A hook failed. It was logged; the client learns only that it may try again.
         """
         try:
-            await self.hooks.settled(subscriptions)  # type: ignore[arg-type]
+            await self.hooks.settled(subscriptions)
         except Exception as error:
             raise RequestFailed("This resource cannot be watched at present. Try again later.") from error
 
     @asynccontextmanager
-    async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncIterator[None]:
+    async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
         """`subscriber` is registered in here, and counts for the client named by `client_key`."""
         self._streams_of[client_key] += 1
         self.streams_ended.clear()

@@ -18,7 +18,8 @@ _Group = dict[Subscriber, None]
 
 class Hub:
     """Everyone who is subscribed in this process. `on_first` and `on_last` hear when the first subscriber of a URI or
-    a prefix has come and when the last has gone."""
+    a prefix has come and when the last has gone.
+    """
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 Every session hears of list changes from its handshake on, and of the resources it subscribes to. Over HTTP its
 notifications travel on an event stream that the client opens beside its requests, loses and opens again. While there
-is no stream, what changes is kept, the newest for each thing. When a stream comes back, nobody knows how much of the old
-one arrived, so the session is told of everything it subscribed to.
+is no stream, what changes is kept, the newest for each thing. When a stream comes back, nobody knows how much of the
+old one arrived, so the session is told of everything it subscribed to.
 
 A session that has had no stream for `Limits.liveness` seconds is *parked*: it is no longer a subscriber. It is
 remembered until the SDK ends it, and joins again, as above, when its client opens a stream.
@@ -103,22 +103,21 @@ class LegacyEra:
         self._core = core
         self._sessions: dict[str, Session] = {}
         self._streams: dict[str, BorrowedStream] = {}
+        self._session_ids: dict[BorrowedStream, str] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
         self._warned = False
 
     # The handshake
 
-    def advertise(self, ctx: RequestContext, result: Any) -> None:
+    def advertise(self, ctx: RequestContext, result: dict[str, Any]) -> None:
         """Say in the answer to `initialize` what is served. A connection that cannot be written to is told so."""
-        capabilities = result.get("capabilities") if isinstance(result, dict) else None
-        if not isinstance(capabilities, dict):
-            return
         served = _connection(ctx).has_standalone_channel
+        capabilities: dict[str, dict[str, Any]] = result["capabilities"]
         for feature in FEATURES:
-            if isinstance(capability := capabilities.get(feature), dict):
-                capability["listChanged"] = served
-        if isinstance(resources := capabilities.get("resources"), dict):
-            resources["subscribe"] = served
+            if feature in capabilities:
+                capabilities[feature]["listChanged"] = served
+        if "resources" in capabilities:
+            capabilities["resources"]["subscribe"] = served
 
     def initialized(self, ctx: RequestContext) -> None:
         """A client has completed its handshake: it hears of list changes from now on."""
@@ -140,14 +139,14 @@ class LegacyEra:
             client=client_name(ctx),
             transport=_transport(ctx, connection),
             limits=core.policy.limits,
-            screen=(lambda uri: core.policy.allows(ctx, uri)) if core.policy.asks else None,
-            on_merged=core.telemetry.merged,
-            on_cut=lambda subscriber, reason: core.telemetry.cut(),
+            telemetry=core.telemetry,
+            screen=core.policy.screen(ctx),
         )
         connection.state[_STATE_KEY] = session
-        connection.exit_stack.callback(self._end, session, connection.session_id)
+        session_id = _session_id(ctx, connection)
+        connection.exit_stack.callback(self._end, session, session_id)
         core.join(session)
-        self._connect(ctx, session, connection.session_id)
+        self._connect(ctx, session, session_id)
         return session
 
     def _connect(self, ctx: RequestContext, session: Session, session_id: str | None) -> None:
@@ -217,6 +216,7 @@ class LegacyEra:
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
         """The SDK has opened the event stream of a session."""
         self._streams[session_id] = stream
+        self._session_ids[stream] = session_id
         if (session := self._sessions.get(session_id)) is None:
             return
         if self._unpark(session) | session.begin(stream):
@@ -236,8 +236,10 @@ class LegacyEra:
             session.deliver_everything(self._core.position)
             session.open()
 
-    def stream_closed(self, session_id: str, stream: BorrowedStream) -> None:
-        """The event stream of a session is over; another may follow."""
+    def stream_closed(self, stream: BorrowedStream) -> None:
+        """A stream is over; if it was that of a session, another may follow."""
+        if (session_id := self._session_ids.pop(stream, None)) is None:
+            return
         if self._streams.get(session_id) is stream:
             del self._streams[session_id]
         session = self._sessions.get(session_id)
@@ -260,7 +262,14 @@ class LegacyEra:
 
 def _connection(ctx: RequestContext) -> Connection:
     # The SDK shows handlers everything of their connection but the connection, which alone says when it ends.
-    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+
+
+def _session_id(ctx: RequestContext, connection: Connection) -> str | None:
+    """What names the session's event stream: over the SSE transport a parameter of each request does."""
+    if connection.session_id is not None or ctx.request is None:
+        return connection.session_id
+    return ctx.request.query_params.get("session_id")
 
 
 def _transport(ctx: RequestContext, connection: Connection) -> str:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
@@ -77,7 +77,7 @@ class Live:
         theirs = server.lifespan
 
         @asynccontextmanager
-        async def lifespan(server: Server[Any]) -> AsyncIterator[Any]:
+        async def lifespan(server: Server[Any]) -> AsyncGenerator[Any]:
             async with self.running(), theirs(server) as state:
                 yield state
 
@@ -91,7 +91,7 @@ class Live:
                 raise invalid_params(ctx.method, error) from error
             raise
         if ctx.method == "initialize":
-            self._legacy.advertise(ctx, result)
+            self._legacy.advertise(ctx, cast("dict[str, Any]", result))
         elif ctx.method == "notifications/initialized":
             self._legacy.initialized(ctx)
         return result
@@ -142,9 +142,8 @@ class Live:
     # The server's life
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Live for as long as somebody is in here. The SDK enters once for an HTTP app, and for each other
-        connection."""
+    async def running(self) -> AsyncGenerator[None]:
+        """Live while somebody is in here: the SDK, once for an HTTP app and once for each other connection."""
         if self._users == 0:
             await self._start()
         self._users += 1
@@ -212,12 +211,12 @@ class Live:
 
     # For the wrapper: see `borrow.Lender`
 
-    def stream_requested(self, stream: BorrowedStream) -> None:
+    def stream_started(self, stream: BorrowedStream) -> None:
         self._signals.install(only_if_handled=True)
         stream.give_up_after(self._core.policy.limits.liveness)
 
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
         self._legacy.stream_opened(session_id, stream)
 
-    def stream_closed(self, session_id: str, stream: BorrowedStream) -> None:
-        self._legacy.stream_closed(session_id, stream)
+    def stream_closed(self, stream: BorrowedStream) -> None:
+        self._legacy.stream_closed(stream)

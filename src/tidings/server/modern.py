@@ -35,12 +35,11 @@ class ListenStream(Subscriber):
     __slots__ = ("_borrowed", "_ctx", "_frame_id", "_meta", "ended")
 
     def __init__(self, ctx: RequestContext, **details: Any) -> None:
-        scope = ctx.request.scope if ctx.request is not None else {}
         super().__init__(
             client=client_name(ctx), transport="streamable-http" if ctx.request is not None else "stream", **details
         )
         self._ctx = ctx
-        self._borrowed: BorrowedStream | None = scope.get(SCOPE_KEY)
+        self._borrowed: BorrowedStream | None = None if ctx.request is None else ctx.request.scope.get(SCOPE_KEY)
         self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
         self._frame_id = json.dumps(ctx.request_id).encode() + MODERN_END
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -49,7 +48,7 @@ class ListenStream(Subscriber):
         """Send the first frame, and let the others follow."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
         if self._borrowed is not None:
-            self._borrowed.ready_after_next_event(self.open)
+            self._borrowed.after_next_event(lambda event: self.open())
         await self._ctx.session.send_notification(
             SubscriptionsAcknowledgedNotification(
                 params=SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
@@ -108,9 +107,8 @@ class ModernEra:
             features=_features(wanted),
             subscriptions=wanted.subscriptions,
             limits=core.policy.limits,
-            screen=self._screen(ctx, wanted),
-            on_merged=core.telemetry.merged,
-            on_cut=lambda subscriber, reason: core.telemetry.cut(),
+            telemetry=core.telemetry,
+            screen=None if wanted.bounded else core.policy.screen(ctx),
         )
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
         async with core.joined(stream, key):
@@ -139,11 +137,6 @@ class ModernEra:
             prompts=bool(asked.prompts_list_changed),
             resources=bool(asked.resources_list_changed),
         )
-
-    def _screen(self, ctx: RequestContext, wanted: Filter):  # noqa: ANN202 - a Screen, or None
-        if wanted.bounded or not self._core.policy.asks:
-            return None
-        return lambda uri: self._core.policy.allows(ctx, uri)
 
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
@@ -180,5 +173,3 @@ def _as_filter(wanted: Filter) -> SubscriptionFilter:
         resources_list_changed=wanted.resources or None,
         resource_subscriptions=sorted(wanted.subscriptions) or None,
     )
-
-

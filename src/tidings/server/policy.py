@@ -1,5 +1,6 @@
 """What may be subscribed to, and by whom: the same rules for both eras."""
 
+import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -88,6 +89,10 @@ class Policy:
         except Exception:
             logger.exception("authorize failed on %s; the subscription is refused", subscription)
             return False
+
+    def screen(self, ctx: RequestContext) -> Callable[[str], Awaitable[bool]] | None:
+        """What asks, for the sender of this request, whether a resource may be named; None if nobody is asked."""
+        return None if self._authorize is None else functools.partial(self.allows, ctx)
 
     async def require(self, ctx: RequestContext, subscription: str) -> None:
         """Refuse what does not exist and what is not for the sender, in words that do not tell the two apart.

@@ -1,6 +1,6 @@
 """Named errors as JSON-RPC errors."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from tidings.errors import InvalidFilter, InvalidUri, NotSubscribable, ResourceN
 
 
 @contextmanager
-def rpc_errors(*, not_found: int) -> Iterator[None]:
+def rpc_errors(*, not_found: int) -> Generator[None]:
     """Turn named errors into JSON-RPC errors; `not_found` is the era's code for a resource that is not there."""
     try:
         yield

@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
+from weakref import WeakSet
 
 import uvicorn
-from mcp.server.lowlevel.server import LifespanResultT
+from mcp.server.lowlevel.server import LifespanResultT, Server
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 
 from tidings.bus import Bus
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
-from tidings.server.adapters import adapter_for
+from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
 from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.live import HookT, Live
 from tidings.server.notify import Notifier
@@ -19,9 +20,8 @@ from tidings.server.policy import Authorize
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["tool", "resource", "template", "prompt"]
-
 _SHUTDOWN_SECONDS = 1
+_live_servers: WeakSet[Server[Any]] = WeakSet()
 
 
 def attach(
@@ -43,10 +43,10 @@ def attach(
         ValueError: `server` is live already.
     """
     adapter = adapter_for(server)
-    if getattr(adapter.lowlevel, "_tidings", None) is not None:
+    if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer")
     live = Live(adapter, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
-    adapter.lowlevel._tidings = live  # type: ignore[attr-defined]
+    _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap)
     return live
 
@@ -149,13 +149,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         return item
 
     def _items(self, kind: Kind) -> dict[str, Any]:
-        # The SDK can add these, and remove some; it has no way to take one off and put it back.
-        return {
-            "tool": self._tool_manager._tools,
-            "resource": self._resource_manager._resources,
-            "template": self._resource_manager._templates,
-            "prompt": self._prompt_manager._prompts,
-        }[kind]
+        return McpServerAdapter(self).items(kind)
 
     def _say_changed(self, kind: Kind) -> None:
         changes = {"tool": ToolsListChanged(), "prompt": PromptsListChanged()}

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -40,18 +40,20 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
 
     try:
         with _input() as lines:
-            async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(stop_when_asked)
-                    await server.run(read, write, server.create_initialization_options())
-                    tasks.cancel_scope.cancel()
+            async with (
+                stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write),
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(stop_when_asked)
+                await server.run(read, write, server.create_initialization_options())
+                tasks.cancel_scope.cancel()
     finally:
         last_resort.cancel()
         signals.uninstall()
 
 
 @contextmanager
-def _input() -> Iterator["_Lines"]:
+def _input() -> Generator["_Lines"]:
     """The lines of standard input. Whoever reads it meanwhile, by mistake, finds it empty."""
     fd = os.dup(sys.stdin.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)

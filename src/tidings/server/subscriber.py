@@ -20,6 +20,7 @@ from typing import Any, cast
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.config import Limits
 from tidings.server.frames import FEATURES, Feature, Frame, in_order
+from tidings.server.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,9 @@ class Subscriber(ABC):
         "client",
         "features",
         "id",
-        "on_cut",
-        "on_merged",
         "since",
         "subscriptions",
+        "telemetry",
         "transport",
     )
 
@@ -78,9 +78,8 @@ class Subscriber(ABC):
         features: Iterable[Feature],
         subscriptions: Iterable[str],
         limits: Limits,
+        telemetry: Telemetry,
         screen: Screen | None = None,
-        on_merged: Callable[[Change], None] = lambda change: None,
-        on_cut: Callable[["Subscriber", str], None] = lambda subscriber, reason: None,
     ) -> None:
         self.id = next(_numbers)
         self.client = client
@@ -88,8 +87,7 @@ class Subscriber(ABC):
         self.features: frozenset[Feature] = frozenset(features)
         self.subscriptions: set[str] = set(subscriptions)
         self.since = time.monotonic()
-        self.on_merged = on_merged
-        self.on_cut = on_cut
+        self.telemetry = telemetry
         self._limits = limits
         self._screen = screen
         self._screened: dict[str, bool] = {}
@@ -179,9 +177,9 @@ class Subscriber(ABC):
         self._open = False
         logger.warning("cut off %s (%s): %s", self.client, self.transport, reason)
         self._stop_clock()
+        self.telemetry.cut()
         try:
             self._cut()
-            self.on_cut(self, reason)
         except Exception:
             logger.exception("cutting off %s failed", self.client)
         self._wake()
@@ -200,7 +198,7 @@ class Subscriber(ABC):
         if self._gone:
             return
         if self._pending.pop(frame.change, None) is not None:
-            self.on_merged(frame.change)
+            self.telemetry.merged()
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, which is its own length.
         if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
@@ -223,7 +221,7 @@ class Subscriber(ABC):
     def _begin(self, frames: Sequence[Frame]) -> None:
         try:
             writing = self._write(frames) if self._screen is None else self._write_screened(self._screen, frames)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - said in the log, as the reason of the cut
             # One broken stream must not reach the publisher, who is on the stack below, or the other streams.
             self.cut(f"writing failed: {error!r}")
             return
@@ -245,7 +243,7 @@ class Subscriber(ABC):
             if self._allowed(frame) is None:
                 if len(self._screened) >= self._limits.backlog:
                     self._screened.clear()
-                uri = cast(ResourceUpdated, frame.change).uri
+                uri = cast("ResourceUpdated", frame.change).uri
                 self._screened[uri] = await screen(uri)
         allowed = [frame for frame in frames if self._allowed(frame)]
         if allowed and self._open and (writing := self._write(allowed)) is not None:

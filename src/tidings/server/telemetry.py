@@ -19,7 +19,7 @@ Nothing that a tracer or a meter raises reaches a subscriber or a publisher. Eac
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,14 +51,14 @@ class Telemetry:
     def left(self) -> None:
         self._safely("subscribers", self._subscribers.add, -1)
 
-    def merged(self, _: object = None) -> None:
+    def merged(self) -> None:
         self._safely("merges", self._merges.add, 1)
 
     def cut(self) -> None:
         self._safely("cutoffs", self._cutoffs.add, 1)
 
     @contextmanager
-    def delivering(self, name: str, **attributes: str | int) -> Iterator[Callable[[int], None]]:
+    def delivering(self, name: str, **attributes: str | int) -> Generator[Callable[[int], None]]:
         """A span around handing one change to its subscribers; call what it yields with their number."""
         span = self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes))
         began = time.perf_counter()
