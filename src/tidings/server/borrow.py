@@ -2,7 +2,7 @@
 
 A thin ASGI wrapper stands outside the SDK's app. It lets the SDK open every stream, with all its checks (headers, host
 and origin, sign-in, body, sessions), and remembers the `send` of those responses that carry changes: the answer to a
-modern `subscriptions/listen`, and the event stream of an old-era session (of streamable HTTP and of SSE). From then on the hub writes whole events
+modern `subscriptions/listen`, and the event stream of an old-era session. From then on the hub writes whole events
 through that `send`, between the SDK's own. Each is one chunk, so neither can tear the other. Every other request passes
 through untouched.
 """

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 
 from tidings.bus import Bus
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.errors import BusUnavailable, LimitReached, RequestFailed
+from tidings.errors import LimitReached, RequestFailed, TransportError
 from tidings.server.frames import FEATURES, Frame
 from tidings.server.hooks import Hooks
 from tidings.server.hub import Hub
@@ -35,14 +35,21 @@ class Core:
         self.hub = Hub(on_first=self.hooks.first, on_last=self.hooks.last)
         self.position = bus.head
         self.stopping = False
-        self._streams_of: Counter[str] = Counter()
         self.streams_ended = asyncio.Event()
         """Set while no listen stream is open."""
-        self.streams_ended.set()
+        self._streams_of: Counter[str] = Counter()
         self._unsent: dict[Change, None] = {}
         self._sender: asyncio.Task[None] | None = None
 
     # Changes
+
+    def start(self) -> Callable[[], None]:
+        """The bus is entered: hear of what it carries from now on. What this returns ends that."""
+        self.position = self.bus.head
+        self.stopping = False
+        self.streams_ended = asyncio.Event()
+        self.streams_ended.set()
+        return self.bus.subscribe(self.heard)
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
         """The bus has `change`: hand it to those who asked for it."""
@@ -63,7 +70,7 @@ class Core:
         """Give `change` to the bus. If the bus is out of reach, it is kept and given to it later."""
         try:
             await self.bus.publish(change)
-        except BusUnavailable as error:
+        except TransportError as error:
             if not self._unsent:
                 logger.warning("changes wait, and are published when the bus is back: %s", error)
             self._unsent[change] = None
@@ -76,7 +83,7 @@ class Core:
             for change in tuple(self._unsent):
                 try:
                     await self.bus.publish(change)
-                except BusUnavailable:
+                except TransportError:
                     break
                 self._unsent.pop(change, None)
         logger.warning("the bus is back, and has all the changes that waited")
@@ -85,7 +92,7 @@ class Core:
         """What changed after `cursor`, or None if that cannot be known."""
         try:
             entries = await self.bus.since(cursor)
-        except BusUnavailable as error:
+        except TransportError as error:
             logger.warning("cannot say what changed since %s: %s", cursor, error)
             return None
         return None if entries is None else [Frame(place, change) for place, change in entries]

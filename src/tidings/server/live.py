@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
+import anyio
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
 from mcp_types import SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams
@@ -36,6 +37,7 @@ HookT = TypeVar("HookT", bound=Hook)
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _DRAIN_SECONDS = 0.4
 _END_SECONDS = 0.3
+_HOOK_SECONDS = 5
 
 
 class Live:
@@ -61,6 +63,7 @@ class Live:
         self._coalescer: Coalescer | None = None
         self._signals = StopSignals(self._stop_soon)
         self._users = 0
+        self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
         self.notify = Notifier(self._core.hub)
@@ -144,25 +147,29 @@ class Live:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Live while somebody is in here: the SDK, once for an HTTP app and once for each other connection."""
-        if self._users == 0:
-            await self._start()
-        self._users += 1
+        async with self._turn:
+            if self._users == 0:
+                await self._start()
+            self._users += 1
         try:
             yield
         finally:
-            self._users -= 1
-            if self._users == 0:
-                await asyncio.shield(self._stop())
+            # Shielded: whoever leaves because it was cancelled still has to leave everything in order.
+            with anyio.CancelScope(shield=True):
+                async with self._turn:
+                    self._users -= 1
+                    if self._users == 0:
+                        await self._stop()
 
     async def _start(self) -> None:
         await self._bus.__aenter__()
-        core = self._core
-        core.position = self._bus.head
-        core.stopping = False
         self._closing = None
-        self._unsubscribe = self._bus.subscribe(core.heard)
+        self._unsubscribe = self._core.start()
         self._coalescer = Coalescer(
-            core.publish, self._coalesce, clock=asyncio.get_running_loop(), merged=core.telemetry.merged
+            self._core.publish,
+            self._coalesce,
+            clock=asyncio.get_running_loop(),
+            merged=self._core.telemetry.merged,
         )
         self.notify.start(self._coalescer.submit)
         if not isinstance(self._bus, MemoryBus):
@@ -174,7 +181,8 @@ class Live:
         await self.aclose()
         self._signals.uninstall()
         self._unsubscribe()
-        await self._core.hooks.finish()
+        with anyio.move_on_after(_HOOK_SECONDS):
+            await self._core.hooks.finish()
         await self._core.aclose()
         await self._bus.__aexit__(None, None, None)
 
