@@ -26,10 +26,10 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SCOPE_KEY: Final = "tidings.stream"
-"""Where a request's scope holds its `BorrowedStream`."""
+"""Where the scope of a listen request holds its `BorrowedStream`."""
 
 WRAPPED_KEY: Final = "tidings.wrapped"
-"""In the scope of each request that came through the wrapper."""
+"""In the scope of each other request that came through the wrapper."""
 
 _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
@@ -37,7 +37,7 @@ _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 class BorrowedStream:
     """The response stream of one request, which the SDK opens and Tidings writes to."""
 
-    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "ended")
+    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "ended", "session_id")
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -47,6 +47,8 @@ class BorrowedStream:
         self._on_event: Callable[[bytes], None] | None = None
         self.ended = False
         """Whether this side has ended the stream."""
+        self.session_id: str | None = None
+        """The old-era session whose stream this is, once that is known."""
 
     def when_started(self, call: Callable[[], None]) -> None:
         """Call once the SDK has begun to answer with success."""
@@ -70,10 +72,16 @@ class BorrowedStream:
 
     def write(self, data: bytes) -> asyncio.Future[None] | None:
         """Write one or more whole events. None if they are written, else what to wait for before the next write."""
-        sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
+        sending: Any = self._send({"type": "http.response.body", "body": data, "more_body": True})
         if not self._direct:
             return asyncio.ensure_future(sending)
-        return _run_first_step(sending)
+        # Run until it has to wait, which a web server's `send` does only when the socket is full: so a write to an
+        # idle stream costs no task and no turn of the event loop. The rest, if any, runs in a task.
+        try:
+            waiting_for = sending.send(None)
+        except StopIteration:
+            return None
+        return asyncio.ensure_future(_finish(sending, waiting_for))
 
     def finish(self) -> None:
         """End the response in good order, and let the SDK's side of it go."""
@@ -143,16 +151,10 @@ class Borrowing:
             async with self._lender.running():
                 await self.app(scope, receive, send)
             return
-        if scope["type"] == "http":
-            scope[WRAPPED_KEY] = True
-            if _carries_changes(scope):
-                await self._lend(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
-
-    async def _lend(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[SCOPE_KEY] = stream = BorrowedStream(send)
-        stream.when_started(partial(self._started, scope, stream))
+        stream = self._borrow(scope, send)
+        if stream is None:
+            await self.app(scope, receive, send)
+            return
         try:
             await self.app(scope, receive, stream.send)
         except asyncio.CancelledError:
@@ -162,25 +164,40 @@ class Borrowing:
         finally:
             self._lender.stream_closed(stream)
 
+    def _borrow(self, scope: Scope, send: Send) -> BorrowedStream | None:
+        """The stream of a request whose answer will carry changes, if it succeeds."""
+        if scope["type"] != "http":
+            return None
+        if not _carries_changes(scope):
+            scope[WRAPPED_KEY] = True
+            return None
+        stream = BorrowedStream(send)
+        if scope["method"] == "POST":
+            scope[SCOPE_KEY] = stream
+        stream.when_started(partial(self._started, scope, stream))
+        return stream
+
     def _started(self, scope: Scope, stream: BorrowedStream) -> None:
         self._lender.stream_started(stream)
         if scope["method"] == "POST":
             return
         if session_id := _header(scope, b"mcp-session-id"):
-            self._lender.stream_opened(session_id.decode("latin-1"), stream)
+            self._named(stream, session_id.decode("latin-1"))
         else:
-            stream.after_next_event(partial(self._named, stream))
+            stream.after_next_event(partial(self._find_name, stream))
 
-    def _named(self, stream: BorrowedStream, event: bytes) -> None:
+    def _find_name(self, stream: BorrowedStream, event: bytes) -> None:
         """The SSE transport tells a session's id in its first event."""
-        if named := _SESSION_ID.search(event):
-            self._lender.stream_opened(named.group(1).decode(), stream)
+        if name := _SESSION_ID.search(event):
+            self._named(stream, name.group(1).decode())
+
+    def _named(self, stream: BorrowedStream, session_id: str) -> None:
+        stream.session_id = session_id
+        self._lender.stream_opened(session_id, stream)
 
 
 def _carries_changes(scope: Scope) -> bool:
-    """Whether the answer to this request is a stream that changes travel on: if it succeeds, of which there is no
-    telling yet.
-    """
+    """Whether the answer to this request is a stream that changes travel on."""
     if scope["method"] == "POST":
         return _header(scope, b"mcp-method") == b"subscriptions/listen"
     return scope["method"] == "GET" and b"text/event-stream" in (_header(scope, b"accept") or b"")
@@ -206,18 +223,6 @@ def _transport(send: Send) -> asyncio.Transport | None:
     """The connection under `send`, where the web server shows it."""
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     return transport if callable(getattr(transport, "abort", None)) else None
-
-
-def _run_first_step(sending: Any) -> asyncio.Future[None] | None:
-    """Run `sending` until it has to wait, which a web server's `send` does only when the socket is full.
-
-    So a write to an idle stream costs no task and no turn of the event loop. The rest, if any, runs in a task.
-    """
-    try:
-        waiting_for = sending.send(None)
-    except StopIteration:
-        return None
-    return asyncio.ensure_future(_finish(sending, waiting_for))
 
 
 async def _finish(sending: Any, waiting_for: Any) -> None:

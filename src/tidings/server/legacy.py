@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 RESOURCE_NOT_FOUND: Final = -32002
 """This era's code for a resource that is not there."""
 
+_ALL: Final = frozenset(FEATURES)
 _STATE_KEY: Final = "tidings.session"
 
 
@@ -42,7 +43,7 @@ class Session(Subscriber):
     __slots__ = ("_connection", "_has_had_stream", "_liveness", "stream")
 
     def __init__(self, connection: Connection, **details: Any) -> None:
-        super().__init__(features=FEATURES, subscriptions=(), **details)
+        super().__init__(features=_ALL, subscriptions=(), **details)
         self._connection = connection
         self._has_had_stream = False
         self._liveness: asyncio.TimerHandle | None = None
@@ -103,7 +104,6 @@ class LegacyEra:
         self._core = core
         self._sessions: dict[str, Session] = {}
         self._streams: dict[str, BorrowedStream] = {}
-        self._session_ids: dict[BorrowedStream, str] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
         self._warned = False
 
@@ -216,7 +216,6 @@ class LegacyEra:
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
         """The SDK has opened the event stream of a session."""
         self._streams[session_id] = stream
-        self._session_ids[stream] = session_id
         if (session := self._sessions.get(session_id)) is None:
             return
         if self._unpark(session) | session.begin(stream):
@@ -238,11 +237,11 @@ class LegacyEra:
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         """A stream is over; if it was that of a session, another may follow."""
-        if (session_id := self._session_ids.pop(stream, None)) is None:
+        if stream.session_id is None:
             return
-        if self._streams.get(session_id) is stream:
-            del self._streams[session_id]
-        session = self._sessions.get(session_id)
+        if self._streams.get(stream.session_id) is stream:
+            del self._streams[stream.session_id]
+        session = self._sessions.get(stream.session_id)
         if session is not None and session.stream is stream:
             session.stream = None
             session.wait(self._core.policy.limits.liveness, self._park)
