@@ -31,7 +31,7 @@ class Size:
     interest: int = 4_000
 
 
-QUICK = Size(streams=(500,), events=8, repetitions=3, crowd=2_000, burst_streams=20, interest=1_000)
+QUICK = Size(streams=(500,), events=8, repetitions=3, crowd=1_000, burst_streams=20, interest=1_000)
 
 
 @dataclass
@@ -75,9 +75,9 @@ class Subject:
         self.server.ask("publish", uris=[uri])
         self._reach(deliveries)
 
-    def publish_many(self, uris: list[str], times: int, deliveries: int) -> None:
+    def publish_many(self, uris: list[str], times: int, deliveries: int, *, pause: bool) -> None:
         """Publish changes one after the other, and wait until the client has them all."""
-        self.server.ask("publish", uris=uris, times=times, pause=True)
+        self.server.ask("publish", uris=uris, times=times, pause=pause)
         self._reach(deliveries)
 
     def _reach(self, deliveries: int) -> None:
@@ -90,7 +90,7 @@ class Subject:
         """CPU microseconds of the server for each delivery, of `events` changes that all `streams` wait for."""
         before = self.cpu()
         # In one go: a command for each change would add its own cost, which the cheapest server would feel most.
-        self.publish_many([uri], events, events * streams)
+        self.publish_many([uri], events, events * streams, pause=True)
         return (self.cpu() - before) / (events * streams) * MICRO
 
     def check(self) -> None:

@@ -59,9 +59,14 @@ def _cell(value: Cell) -> str:
             return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
+def _judged(value: float) -> str:
+    """With a digit more than the others have: a value just beside its target must not look as if it met it."""
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-    ratio = _NOTHING if row.value is None else f"{_cell(row.value)}{row.target.unit if row.target else ''}"
+    ratio = _NOTHING if row.value is None else f"{_judged(row.value)}{row.target.unit if row.target else ''}"
     target = "" if row.target is None else str(row.target)
     return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), ratio, target, verdict, row.note
 

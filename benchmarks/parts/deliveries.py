@@ -53,6 +53,8 @@ def _open(subject: Subject, era: str, streams: int) -> float:
 
 
 def _rows(era: str, streams: int, subjects: dict[str, Subject], memory: dict[str, float]) -> list[Row]:
+    # A handful of streams fits into memory that the process has already.
+    weighable = memory["sdk"] > 0
     cost = {side: subject.median for side, subject in subjects.items()}
     return [
         Row(
@@ -67,8 +69,8 @@ def _rows(era: str, streams: int, subjects: dict[str, Subject], memory: dict[str
             "deliveries",
             f"KB a stream, {ERAS[era]}, {streams:,} streams",
             **memory,
-            value=memory["tidings"] / memory["sdk"],
-            target=LIGHTER,
+            value=memory["tidings"] / memory["sdk"] if weighable else None,
+            target=LIGHTER if weighable else None,
             note="Tidings / SDK",
         ),
     ]

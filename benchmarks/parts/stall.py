@@ -16,7 +16,7 @@ FILL = 2_500
 """Times the length above: twice what Linux buffers for one connection."""
 
 OTHERS = 100
-WRITE_DEADLINE = 2.0
+WRITE_DEADLINE = 1.5
 UNCHANGED = Target(1.25, "most", TIMES)
 CUT = Target(1, "least")
 
@@ -73,7 +73,7 @@ def _stall(lab: Lab, variant: str, *options: str) -> Outcome:
         beside = _cost(lab, subject)
         cut, after = _wait_for_cut(subject, stalled)
         subject.check()
-        end = lab.reader.ask("resume", 20, group=subject.name + "-reader", within=2)
+        end = lab.reader.ask("resume", 20, group=subject.name + "-reader", within=1.5)
     # A graceful end would tell the reader that it has missed nothing.
     return Outcome(cut, after, told=bool(end["ended"]) and not end["results"], ratio=beside / alone)
 
@@ -85,7 +85,7 @@ def _cost(lab: Lab, subject: Subject) -> float:
 
 
 def _wait_for_cut(subject: Subject, since: float) -> tuple[bool, float]:
-    while (waited := time.monotonic() - since) < WRITE_DEADLINE + 2:
+    while (waited := time.monotonic() - since) < WRITE_DEADLINE + 1.5:
         if subject.server.ask("usage")["connections"] <= OTHERS:
             return True, waited
         time.sleep(0.1)

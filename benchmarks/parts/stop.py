@@ -4,7 +4,7 @@ from benchmarks.lab import Lab
 from benchmarks.report import Cell, Row, Target
 
 STREAMS = 100
-PATIENCE = 3.0
+PATIENCE = 2.0
 WITHIN = Target(1.0, "most", " s")
 ALL = Target(STREAMS, "least")
 
