@@ -1,0 +1,326 @@
+"""Both eras over real HTTP: who is told what, in which order, and what is left when somebody goes."""
+
+from typing import Any
+
+import anyio.lowlevel
+import pytest
+
+from tests.server import wire
+from tests.server.serving import eventually, live, notes, sockets, tasks
+from tests.server.wire import Connection, Era, Session, both_eras, changed, cursor, subscribe
+
+pytestmark = pytest.mark.anyio
+
+# What arrives
+
+
+@both_eras
+async def test_an_update_reaches_who_asked_for_it_and_nobody_else(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        mine = await subscribe(era, port, ["note://a", "note://end"])
+        other = await subscribe(era, port, ["note://b", "note://end"])
+        for uri in ("note://a", "note://b", "note://nobody", "note://end"):
+            await mcp.notify.resource_updated(uri)
+        assert await mine.until("note://end") == ["note://a", "note://end"]
+        assert await other.until("note://end") == ["note://b", "note://end"]
+
+
+async def test_the_acknowledgment_is_first_and_names_what_is_honoured() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        stream = await wire.listen(port, {"toolsListChanged": True, "resourceSubscriptions": ["note://a"]}, "mine")
+        await mcp.notify.resource_updated("note://a")
+        first, second = await stream.next(), await stream.next()
+        assert first["method"] == wire.ACKNOWLEDGED
+        assert first["params"]["notifications"] == {"toolsListChanged": True, "resourceSubscriptions": ["note://a"]}
+        assert first["params"]["_meta"]["dev.tidings/recovered"] is False
+        assert changed(second) == "note://a"
+
+
+@pytest.mark.parametrize("number", [7, "seven", 'a "quoted"\nid é'])
+async def test_every_frame_names_the_listen_request(number: int | str) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        stream = await wire.listen(port, wire.wanted(["note://a"], ["tools"]), number)
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.tools_changed()
+        await stream.until(lambda: len(stream.frames) == 3)
+        await mcp.aclose()
+        assert await stream.over() == "result"
+        *notifications, result = stream.frames
+        ids = [frame["params"]["_meta"][wire.SUBSCRIPTION_ID] for frame in notifications]
+        assert ids == [number] * 3
+        assert result["id"] == number
+        assert result["result"]["_meta"][wire.SUBSCRIPTION_ID] == number
+
+
+@both_eras
+async def test_cursors_rise_on_each_stream(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, ["note://a", "note://b"], ["tools"])
+        for _ in range(5):
+            await mcp.notify.resource_updated("note://a")
+            await mcp.notify.tools_changed()
+            await mcp.notify.resource_updated("note://b")
+        heard = [cursor(await subscription.next()) for _ in range(15)]
+        if era == "modern":
+            heard.insert(0, cursor(subscription.acknowledged))
+        assert len({place.epoch for place in heard}) == 1
+        versions = [place.version for place in heard]
+        assert versions == sorted(set(versions))
+
+
+@both_eras
+async def test_list_changes_arrive_by_themselves(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, lists=["tools", "prompts", "resources"])
+
+        def later() -> None:
+            pass
+
+        mcp.add_tool(later)
+        assert changed(await subscription.next()) == "tools"
+        mcp.remove_tool("later")
+        assert changed(await subscription.next()) == "tools"
+        mcp.prompt("hello")(lambda: "hello")
+        assert changed(await subscription.next()) == "prompts"
+        mcp.resource("note://fixed", name="fixed")(lambda: "text")
+        assert changed(await subscription.next()) == "resources"
+
+
+async def test_a_modern_stream_hears_only_of_the_lists_it_asked_for() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("modern", port, lists=["prompts"])
+        await mcp.notify.tools_changed()
+        await mcp.notify.resources_changed()
+        await mcp.notify.prompts_changed()
+        assert changed(await subscription.next()) == "prompts"
+
+
+async def test_an_old_era_client_is_told_that_subscriptions_are_served() -> None:
+    async with live(notes()) as port:
+        session = await Session.start(port)
+        assert session.capabilities["resources"] == {"subscribe": True, "listChanged": True}
+        assert session.capabilities["tools"] == {"listChanged": True}
+        assert session.capabilities["prompts"] == {"listChanged": True}
+
+
+@both_eras
+async def test_a_prefix_hears_of_every_uri_that_begins_with_it(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, ["note://work*"])
+        for uri in ("note://works", "note://home", "note://work", "note://worn", "note://work-end"):
+            await mcp.notify.resource_updated(uri)
+        assert await subscription.until("note://work-end") == ["note://works", "note://work", "note://work-end"]
+
+
+@both_eras
+async def test_a_uri_that_several_subscriptions_match_arrives_once(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, ["note://a", "note://*", "note://a*", "note://a"])
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.resource_updated("note://end")
+        assert await subscription.until("note://end") == ["note://a", "note://end"]
+
+
+async def test_keep_alive_comments_do_not_disturb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides' keep-alives: the SDK's comments between our frames."""
+    monkeypatch.setattr("mcp.server._streamable_http_modern._SSE_PING_INTERVAL", 0.01)
+    monkeypatch.setattr("sse_starlette.sse.EventSourceResponse.DEFAULT_PING_INTERVAL", 0.01)
+    mcp = notes()
+    async with live(mcp) as port:
+        subscriptions = [await subscribe(era, port, ["note://a"]) for era in ("modern", "legacy")]
+        for subscription in subscriptions:
+            await subscription.stream.until(lambda stream=subscription.stream: stream.comments >= 3)
+        for _ in range(200):
+            await mcp.notify.resource_updated("note://a")
+            await anyio.lowlevel.checkpoint()
+        for subscription in subscriptions:
+            await subscription.stream.until(lambda mine=subscription: len(mine.news) == 200)
+            assert {changed(frame) for frame in subscription.news} == {"note://a"}
+
+
+@both_eras
+async def test_several_streams_of_one_client_hear_each_for_itself(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        first = await subscribe(era, port, ["note://a", "note://end"])
+        second = await subscribe(era, port, ["note://a", "note://end"])
+        third = await subscribe(era, port, ["note://b", "note://end"])
+        await mcp.notify.resource_updated("note://a")
+        second.close()
+        await eventually(lambda: era == "legacy" or len(mcp.notify.subscribers()) == 2)
+        await mcp.notify.resource_updated("note://end")
+        assert await first.until("note://end") == ["note://a", "note://end"]
+        assert await third.until("note://end") == ["note://end"]
+        if era == "modern":
+            ids = {frame["params"]["_meta"][wire.SUBSCRIPTION_ID] for frame in first.stream.frames}
+            assert ids == {first.number} != {third.number}
+
+
+async def test_both_eras_hear_of_one_publish_with_one_cursor() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscriptions = [await subscribe(era, port, ["note://a"]) for era in ("modern", "legacy")]
+        await mcp.notify.resource_updated("note://a")
+        first, second = [await subscription.next() for subscription in subscriptions]
+        assert cursor(first) == cursor(second)
+
+
+@both_eras
+async def test_a_uri_of_any_script_arrives_as_it_was_published(era: Era) -> None:
+    mcp = notes()
+    uri = "note://Ålesund-東京-\N{SLEUTH OR SPY}%20x"
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, [uri])
+        await mcp.notify.resource_updated(uri)
+        assert changed(await subscription.next()) == uri
+
+
+# Coming twice, and going
+
+
+async def test_unsubscribing_stops_one_uri_and_twice_is_once() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a", "note://end"])
+        assert subscription.session
+        for _ in range(2):
+            assert (await subscription.session.unsubscribe("note://a")).json["result"] == {}
+            assert mcp.notify.subscribers("note://a") == []
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.resource_updated("note://end")
+        assert await subscription.until("note://end") == ["note://end"]
+
+
+async def test_subscribing_twice_is_once_and_one_unsubscribe_undoes_it() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a", "note://a", "note://a", "note://end"])
+        assert subscription.session
+        assert mcp.notify.counts()["note://a"] == 1
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.resource_updated("note://end")
+        assert await subscription.until("note://end") == ["note://a", "note://end"]
+        await subscription.session.unsubscribe("note://a")
+        assert "note://a" not in mcp.notify.counts()
+
+
+async def test_a_filter_that_names_a_uri_twice_names_it_once() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("modern", port, ["note://a", "note://a", "note://a"])
+        assert subscription.acknowledged["params"]["notifications"] == {"resourceSubscriptions": ["note://a"]}
+        assert mcp.notify.counts()["note://a"] == 1
+
+
+async def test_deleting_a_session_forgets_it_and_ends_its_stream() -> None:
+    mcp = notes()
+    gone: list[str] = []
+
+    @mcp.on_last_subscriber("note://{name}")
+    def note_gone(name: str) -> None:
+        gone.append(name)
+
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a", "note://b"])
+        assert subscription.session
+        assert (await subscription.session.delete()).status == 200
+        assert await subscription.over() in ("end", "broken")
+        await eventually(lambda: mcp.notify.subscribers() == [] and sorted(gone) == ["a", "b"])
+        assert (await subscription.session.subscribe("note://a")).status == 404
+        assert mcp.notify.subscribers() == []
+
+
+@both_eras
+@pytest.mark.parametrize("how", [Connection.close, Connection.abort])
+async def test_a_client_that_closes_its_socket_is_cleaned_up_at_once(era: Era, how: Any) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        # The first old-era stream of an event loop starts a watcher of sse-starlette's, which stays.
+        await (await subscribe("legacy", port)).leave()
+        await eventually(lambda: mcp.notify.subscribers() == [] and sockets() == 1)
+        before = tasks(), sockets()
+        subscriptions = [await subscribe(era, port, ["note://a", "note://b*"], ["tools"]) for _ in range(20)]
+        assert len(mcp.notify.subscribers("note://a")) == 20
+        for subscription in subscriptions:
+            how(subscription.stream)
+        if era == "legacy":
+            # The session outlives its stream, for a stream that may follow; the client's farewell ends it.
+            for subscription in subscriptions:
+                assert subscription.session
+                await subscription.session.delete()
+        await eventually(lambda: mcp.notify.subscribers() == [])
+        await eventually(lambda: (tasks(), sockets()) == before)
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+
+
+@both_eras
+async def test_ordinary_requests_are_served_beside_streams(era: Era) -> None:
+    """Nothing else of the SDK's traffic is touched."""
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe(era, port, ["note://a"])
+        result = await wire.call_tool(port, "nothing")
+        assert not result.get("isError")
+        if subscription.session:
+            read = await subscription.session.request("resources/read", {"uri": "note://a"})
+            assert read.json["result"]["contents"][0]["text"] == "a"
+        await mcp.notify.resource_updated("note://a")
+        assert changed(await subscription.next()) == "note://a"
+
+
+# The old era's own stream
+
+
+async def test_what_changes_before_the_stream_is_opened_is_told_on_opening() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        session = await Session.start(port)
+        await session.subscribe("note://a")
+        await session.subscribe("note://b")
+        for uri in ("note://a", "note://b", "note://a", "note://other"):
+            await mcp.notify.resource_updated(uri)
+        await mcp.notify.tools_changed()
+        stream = await session.stream()
+        heard = [await stream.next() for _ in range(3)]
+        assert [changed(frame) for frame in heard] == ["note://b", "note://a", "tools"]
+        assert [cursor(frame) for frame in heard] == sorted(cursor(frame) for frame in heard)
+
+
+async def test_a_session_that_opens_its_stream_again_is_told_of_everything_it_subscribed_to() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a", "note://b", "note://c"])
+        session = subscription.session
+        assert session
+        await mcp.notify.resource_updated("note://a")
+        assert changed(await subscription.next()) == "note://a"
+        subscription.stream.abort()
+        await mcp.notify.resource_updated("note://b")
+        stream = await session.stream_again()
+        told = {changed(await stream.next()) for _ in range(6)}
+        assert told == {"note://a", "note://b", "note://c", "tools", "prompts", "resources"}
+        await mcp.notify.resource_updated("note://c")
+        frame = await stream.next()
+        assert changed(frame) == "note://c"
+        assert cursor(frame) > max(cursor(frame) for frame in stream.frames[:-1])
+
+
+async def test_a_second_stream_is_refused_and_does_not_disturb_the_first() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a"])
+        assert subscription.session
+        with pytest.raises(wire.Refused) as refused:
+            await subscription.session.stream()
+        assert refused.value.response.status == 409
+        await mcp.notify.resource_updated("note://a")
+        assert changed(await subscription.next()) == "note://a"
+        assert subscription.stream.ended is None
