@@ -168,7 +168,6 @@ class Subscriber(ABC):
             if self._idle is None:
                 self._idle = asyncio.Event()
             await self._idle.wait()
-            self._idle = None
 
     def cut(self, reason: str) -> None:
         """End the stream abruptly. What waits is dropped: the reader is told by the end that it missed something."""
@@ -239,13 +238,17 @@ class Subscriber(ABC):
         return self._write(allowed) if allowed else None
 
     async def _ask_and_write(self, screen: Screen, frames: Sequence[Frame]) -> None:
+        allowed: list[Frame] = []
         for frame in frames:
-            if self._allowed(frame) is None:
+            answer = self._allowed(frame)
+            if answer is None:
+                uri = cast("ResourceUpdated", frame.change).uri
+                answer = await screen(uri)
                 if len(self._screened) >= self._limits.backlog:
                     self._screened.clear()
-                uri = cast("ResourceUpdated", frame.change).uri
-                self._screened[uri] = await screen(uri)
-        allowed = [frame for frame in frames if self._allowed(frame)]
+                self._screened[uri] = answer
+            if answer:
+                allowed.append(frame)
         if allowed and self._open and (writing := self._write(allowed)) is not None:
             await writing
 
@@ -283,3 +286,4 @@ class Subscriber(ABC):
     def _wake(self) -> None:
         if self._idle is not None:
             self._idle.set()
+            self._idle = None

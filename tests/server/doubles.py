@@ -1,0 +1,178 @@
+"""What the unit tests of the server share: a subscriber whose stream a test controls, and time that a test moves."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.server.config import Limits
+from tidings.server.frames import Feature, Frame
+from tidings.server.subscriber import Screen, Subscriber
+from tidings.server.telemetry import Telemetry
+
+LIMITS = Limits()
+TELEMETRY = Telemetry()
+
+
+class Reader(Subscriber):
+    """A subscriber that remembers what was written to it, and takes it at once or when a test says so."""
+
+    era = "test"
+
+    def __init__(
+        self,
+        *subscriptions: str,
+        features: Sequence[Feature] = (),
+        limits: Limits = LIMITS,
+        screen: Screen | None = None,
+        client: str = "reader",
+        telemetry: Telemetry = TELEMETRY,
+        cuttable: bool = True,
+    ) -> None:
+        super().__init__(
+            client=client,
+            transport="memory",
+            features=features,
+            subscriptions=subscriptions,
+            limits=limits,
+            telemetry=telemetry,
+            screen=screen,
+        )
+        self.batches: list[list[Frame]] = []
+        self.events: list[str] = []
+        self.stalls = False
+        self.breaks: Exception | None = None
+        self.under_way: asyncio.Future[None] | None = None
+        self._cuttable = cuttable
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        if self.breaks is not None:
+            raise self.breaks
+        self.batches.append(list(frames))
+        if not self.stalls:
+            return None
+        self.under_way = asyncio.get_running_loop().create_future()
+        return self.under_way
+
+    def _cut(self) -> None:
+        self.events.append("cut")
+
+    def end(self) -> None:
+        self.events.append("end")
+
+    @property
+    def can_cut(self) -> bool:
+        return self._cuttable
+
+    async def take(self) -> None:
+        """Read what is being written."""
+        assert self.under_way is not None
+        self.under_way.set_result(None)
+        await turns()
+
+    @property
+    def written(self) -> list[Change]:
+        return [frame.change for batch in self.batches for frame in batch]
+
+    @property
+    def uris(self) -> list[str]:
+        return [change.uri for change in self.written if isinstance(change, ResourceUpdated)]
+
+    @property
+    def versions(self) -> list[int]:
+        return [frame.cursor.version for batch in self.batches for frame in batch]
+
+
+class Log:
+    """Makes frames under rising versions, as a bus does."""
+
+    def __init__(self) -> None:
+        self._versions = itertools.count(1)
+
+    def frame(self, change: Change | str) -> Frame:
+        change = ResourceUpdated(change) if isinstance(change, str) else change
+        return Frame(Cursor("log", next(self._versions)), change)
+
+
+class Timer:
+    def __init__(self, when: float, call: Callable[[], object]) -> None:
+        self.when = when
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, now: float = 1_000.0) -> None:
+        self._now = now
+        self._timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Timer:
+        self._timers.append(timer := Timer(when, callback))
+        return timer
+
+    @property
+    def pending(self) -> list[float]:
+        """How long from now each timer has to go."""
+        return sorted(timer.when - self._now for timer in self._timers if not timer.cancelled)
+
+    async def advance_to(self, until: float) -> None:
+        """Let time pass; what falls due on the way is called at its own time, and may run before time goes on."""
+        while due := [timer for timer in self._timers if timer.when <= until and not timer.cancelled]:
+            timer = min(due, key=lambda timer: timer.when)
+            self._timers.remove(timer)
+            self._now = max(self._now, timer.when)
+            timer.call()
+            await turns()
+        self._now = until
+
+    async def advance(self, seconds: float) -> None:
+        await self.advance_to(self._now + seconds)
+
+
+@pytest.fixture
+async def loop_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Whatever asks the event loop to be called later waits for this clock."""
+    clock = Clock()
+
+    def call_later(delay: float, callback: Callable[..., object], *arguments: Any, **_: Any) -> Timer:
+        return clock.call_at(clock.time() + delay, lambda: callback(*arguments))
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+    return clock
+
+
+@asynccontextmanager
+async def running(call: Callable[[], Awaitable[object]]) -> AsyncGenerator[asyncio.Event]:
+    """`call` under way beside the body; the event is set when it is done."""
+    done = asyncio.Event()
+
+    async def run() -> None:
+        await call()
+        done.set()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await turns()
+            yield done
+            tasks.cancel_scope.cancel()
+
+
+async def turns(count: int = 10) -> None:
+    """Let everything run that can."""
+    for _ in range(count):
+        await checkpoint()
