@@ -1,0 +1,97 @@
+"""Watch a change travel: one live server, and the official SDK's own clients of both eras listening to it.
+
+python examples/both_eras.py [how many changes]     (Ctrl-C ends it)
+"""
+
+import socket
+import sys
+import time
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import uvicorn
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.client import Client
+from mcp_types import ResourceUpdatedNotification
+
+from tidings import LiveServer
+
+warnings.simplefilter("ignore")  # The SDK says at each call that the old era is old.
+
+URI = "clock://now"
+mcp = LiveServer("clock", log_level="ERROR")
+
+
+@mcp.resource(URI)
+def now() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+Heard = tuple[str, float, str]
+"""Which client, when, and what it then read."""
+
+
+async def modern_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyio.Event) -> None:
+    async with Client(url, mode="2026-07-28") as client, client.listen(resource_subscriptions=[URI]) as news:
+        ready.set()
+        async for _ in news:
+            at = time.perf_counter()
+            await heard.send(("modern", at, await text(client)))
+
+
+async def old_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyio.Event) -> None:
+    async def on_message(message: object) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            updates.send_nowait(time.perf_counter())
+
+    updates, arrivals = anyio.create_memory_object_stream[float](64)
+    async with Client(url, mode="legacy", message_handler=on_message) as client:
+        await client.subscribe_resource(URI)
+        ready.set()
+        async for at in arrivals:
+            await heard.send(("old", at, await text(client)))
+
+
+async def text(client: Client) -> str:
+    result = await client.read_resource(URI)
+    return result.contents[0].text
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(mcp.asgi(), log_level="error"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [listener])
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        finally:
+            await mcp.aclose()
+            server.should_exit = True
+
+
+async def main(changes: int) -> None:
+    async with serving() as url, anyio.create_task_group() as tasks:
+        print(f"A live server on {url}\nTwo stock clients listen to {URI}:\n")
+        send, heard = anyio.create_memory_object_stream[Heard](64)
+        for client in (modern_client, old_client):
+            ready = anyio.Event()
+            tasks.start_soon(client, url, send, ready)
+            await ready.wait()
+        for count in range(1, changes + 1):
+            changed = time.perf_counter()
+            await mcp.notify.resource_updated(URI)
+            news = sorted([await heard.receive(), await heard.receive()])
+            told = ", ".join(f"{era} era after {(at - changed) * 1000:4.1f} ms" for era, at, _ in news)
+            print(f"  change {count:3}: heard in the {told}; both read {news[0][2]}", flush=True)
+            await anyio.sleep(1 if count < changes else 0)
+        tasks.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    try:
+        anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)
+    except KeyboardInterrupt:
+        print()

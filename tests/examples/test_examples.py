@@ -1,0 +1,53 @@
+"""The programs in `examples/` run, as people copy them."""
+
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from tidings import ResourceUpdated
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_both_eras_shows_each_change_heard_by_both_clients() -> None:
+    run = subprocess.run(
+        [sys.executable, EXAMPLES / "both_eras.py", "2"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stderr == ""
+    changes = [line for line in run.stdout.splitlines() if "change " in line]
+    assert len(changes) == 2
+    assert all("modern era after" in line and "old era after" in line for line in changes)
+
+
+def test_both_eras_ends_quietly_on_ctrl_c() -> None:
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "both_eras.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        try:
+            assert run.stdout is not None
+            assert any("change   1" in line for line in run.stdout)
+            run.send_signal(signal.SIGINT)
+            _, errors = run.communicate(timeout=10)
+        finally:
+            run.kill()
+    assert "Traceback" not in errors
+
+
+@pytest.mark.anyio
+async def test_the_thermometer_measures_only_while_somebody_listens() -> None:
+    example = runpy.run_path(str(EXAMPLES / "live_server.py"))
+    async with Client(example["mcp"], mode="2026-07-28") as client:
+        assert example["watchers"] == {}
+        with anyio.fail_after(5):
+            async with client.listen(resource_subscriptions=["temperature://attic"]) as news:
+                async for change in news:
+                    assert change == ResourceUpdated("temperature://attic")
+                    assert list(example["watchers"]) == ["attic"]
+                    break
+    assert example["watchers"] == {}
