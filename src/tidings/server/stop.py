@@ -21,6 +21,7 @@ class StopSignals:
         self._on_stop = on_stop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._previous: dict[int, Any] = {}
+        self._alone = False
 
     def install(self, *, only_if_handled: bool) -> None:
         """Listen from now on. Only the main thread can; elsewhere this does nothing.
@@ -31,9 +32,10 @@ class StopSignals:
         if self._previous or threading.current_thread() is not threading.main_thread():
             return
         self._loop = asyncio.get_running_loop()
+        self._alone = not only_if_handled
         for number in _SIGNALS:
             previous = signal.getsignal(number)
-            if callable(previous) or not only_if_handled:
+            if self._alone or (callable(previous) and previous is not signal.default_int_handler):
                 self._previous[number] = previous
                 signal.signal(number, self._handle)
 
@@ -49,6 +51,12 @@ class StopSignals:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_stop)
         previous = self._previous.get(number)
-        # Python's own answer to SIGINT is to raise in whatever runs; the stop that was just begun takes its place.
-        if callable(previous) and previous is not signal.default_int_handler:
+        # The stop that was just begun ends the process where nobody else does: an interrupt would break it off.
+        if callable(previous) and not (self._alone and _interrupts(previous)):
             previous(number, frame)
+
+
+def _interrupts(handler: Any) -> bool:
+    """Whether `handler` is Python's own answer to SIGINT: to raise in whatever runs, or to cancel what asyncio runs."""
+    runner = getattr(getattr(handler, "func", None), "__self__", None)
+    return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)
