@@ -22,7 +22,6 @@
     │   ├── UnsupportedVersion                 no version of the protocol in common
     │   ├── MalformedMessage                   not JSON-RPC, or of the wrong types
     │   ├── InvalidUri                         not a URI, or not one that can be subscribed to
-    │   ├── InvalidFilter                      a subscription filter that cannot be honoured
     │   └── NotSupported                       the other side does not have this capability
     ├── ServerError               server       the server answered, and the answer is no
     │   ├── RequestFailed                      an error answer that has no name of its own
@@ -219,12 +218,6 @@ class InvalidUri(ProtocolError, ValueError):
     """Not a URI, or not one that can be subscribed to."""
 
     code = "invalid-uri"
-
-
-class InvalidFilter(ProtocolError, ValueError):
-    """A subscription filter that cannot be honoured as it stands."""
-
-    code = "invalid-filter"
 
 
 class NotSupported(ProtocolError):

@@ -113,7 +113,7 @@ class Core:
             LimitReached: Not now.
         """
         if self.stopping:
-            raise LimitReached("This server is stopping. Connect again in a moment.", data={"retryable": True})
+            raise LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
     def join(self, subscriber: Subscriber) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from tidings.changes import check_subscription
-from tidings.errors import InvalidFilter, LimitReached, NotSubscribable, ResourceNotFound
+from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits
 from tidings.server.patterns import Pattern, first_match
 
@@ -49,15 +49,17 @@ class Policy:
         """`subscriptions`, each once, if all are well-formed and within the limits. `held` are there already.
 
         Raises:
-            InvalidFilter: There are too many.
+            LimitReached: There are too many.
             InvalidUri: One is not a URI.
             NotSubscribable: One is not among those that this server allows.
         """
         distinct = list(dict.fromkeys(subscriptions))
         if len(distinct) + held > self.limits.subscriptions:
-            raise InvalidFilter(
-                f"{len(distinct) + held} subscriptions for one client stream; this server takes at most "
-                f"{self.limits.subscriptions}. Subscribe to a prefix (ending in '*'), or open another stream."
+            raise _limit_reached(
+                "subscriptions",
+                self.limits.subscriptions,
+                f"{len(distinct) + held} subscriptions for one stream; this server takes at most "
+                f"{self.limits.subscriptions}. Subscribe to a prefix (ending in '*'), or open another stream.",
             )
         for text in distinct:
             check_subscription(text)
@@ -110,13 +112,19 @@ class Policy:
             LimitReached: Not now.
         """
         if taken >= self.limits.streams:
-            raise LimitReached(
+            raise _limit_reached(
+                "streams",
+                self.limits.streams,
                 f"This server has {taken} subscribers and takes no more at present. Try again later.",
-                data={"limit": "streams", "max": self.limits.streams, "retryable": True},
             )
         if taken_by_client >= self.limits.streams_per_client:
-            raise LimitReached(
+            raise _limit_reached(
+                "streams_per_client",
+                self.limits.streams_per_client,
                 f"This client has {taken_by_client} listen streams open, which is the most it can have. "
                 "Close one, or put more subscriptions into each.",
-                data={"limit": "streams_per_client", "max": self.limits.streams_per_client, "retryable": True},
             )
+
+
+def _limit_reached(limit: str, most: int, message: str) -> LimitReached:
+    return LimitReached(message, data={"limit": limit, "max": most})

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from tidings.errors import InvalidFilter, InvalidUri, NotSubscribable, ResourceNotFound, TidingsError
+from tidings.errors import InvalidUri, NotSubscribable, ResourceNotFound, TidingsError
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def _code(error: TidingsError, not_found: int) -> int:
     match error:
         case ResourceNotFound():
             return not_found
-        case InvalidUri() | InvalidFilter() | NotSubscribable():
+        case InvalidUri() | NotSubscribable():
             return INVALID_PARAMS
         case _:
             return INTERNAL_ERROR
