@@ -17,7 +17,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self.text = text
         self._template: UriTemplate | None = None
-        if UriTemplate.is_template(text):
+        if "{" in text:  # No URI has one: what is not a whole template is a slip, not a URI that matches nothing.
             try:
                 self._template = UriTemplate.parse(text)
             except InvalidUriTemplate as error:

@@ -1,0 +1,46 @@
+"""Settings are values, and bad ones are refused where they are made."""
+
+import dataclasses
+import math
+
+import pytest
+
+from tidings.server.config import Coalesce, Limits
+
+LIMITS = [field.name for field in dataclasses.fields(Limits)]
+
+
+@pytest.mark.parametrize(
+    ("window", "max_wait"),
+    [(-0.1, 1), (2, 1), (0, -1), (math.nan, 1), (0, math.nan), (1, math.inf), (math.inf, math.inf)],
+)
+def test_a_window_is_not_negative_not_longer_than_the_longest_wait_and_ends(window: float, max_wait: float) -> None:
+    with pytest.raises(ValueError, match=r"0 <= window <= max_wait .*, not window="):
+        Coalesce(window=window, max_wait=max_wait)
+
+
+@pytest.mark.parametrize(("window", "max_wait"), [(0, 0), (0, 1), (1, 1), (0.01, 0.1)])
+def test_a_window_may_be_as_long_as_the_longest_wait_and_may_be_none(window: float, max_wait: float) -> None:
+    rule = Coalesce(window=window, max_wait=max_wait)
+    assert (rule.window, rule.max_wait) == (window, max_wait)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("value", [0, -1, math.nan])
+def test_a_limit_is_more_than_nothing(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"Limits needs {name} > 0, not {value}"):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_is_a_number(name: str) -> None:
+    with pytest.raises(TypeError):
+        Limits(**{name: "many"})
+
+
+@pytest.mark.parametrize("value", [Coalesce(), Limits()], ids=repr)
+def test_settings_cannot_be_changed_behind_the_servers_back(value: Coalesce | Limits) -> None:
+    for field in dataclasses.fields(value):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, field.name, 1)
+    assert value == dataclasses.replace(value)
