@@ -10,15 +10,20 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import anyio
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCResponse, RequestId
 
+from tidings.server.policy import RequestContext
 from tidings.server.stop import StopSignals
 
 _GRACE_SECONDS = 0.9
+_ANSWER_SECONDS = 0.15
 _CHUNK = 65_536
 _QUEUED_LINES = 64
 
@@ -36,8 +41,13 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
         await stop.wait()
         last_resort.start()
         await aclose()
+        # The end of the input breaks off what is not written yet: the results of the streams that were just ended.
+        with anyio.move_on_after(_ANSWER_SECONDS):
+            await answers.written()
         lines.end()
 
+    answers = _Answers()
+    server.middleware.append(answers.middleware)
     try:
         with _input() as lines:
             async with (
@@ -45,11 +55,69 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(stop_when_asked)
-                await server.run(read, write, server.create_initialization_options())
+                await server.run(read, answers.watching(write), server.create_initialization_options())
                 tasks.cancel_scope.cancel()
     finally:
+        server.middleware.remove(answers.middleware)
         last_resort.cancel()
         signals.uninstall()
+
+
+class _Answers:
+    """Which requests wait for their answer: the middleware sees them come, the watched stream sees the answers go."""
+
+    def __init__(self) -> None:
+        self._open: set[RequestId] = set()
+        self._changed = asyncio.Event()
+
+    async def written(self) -> None:
+        """Wait until no request waits."""
+        while self._open:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        self._open.add(ctx.request_id)
+        try:
+            return await call_next(ctx)
+        except asyncio.CancelledError:
+            self._close(ctx.request_id)
+            raise
+
+    def watching(self, write: Any) -> Any:
+        """`write`, a stream of messages to a client, with its answers seen."""
+        return _Watched(write, self._sent)
+
+    def _sent(self, message: SessionMessage) -> None:
+        if isinstance(message.message, JSONRPCResponse | JSONRPCError) and message.message.id is not None:
+            self._close(message.message.id)
+
+    def _close(self, request_id: RequestId) -> None:
+        self._open.discard(request_id)
+        self._changed.set()
+
+
+class _Watched:
+    """A stream of messages that tells `sent` of each that was taken from it."""
+
+    def __init__(self, stream: Any, sent: Callable[[SessionMessage], None]) -> None:
+        self._stream = stream
+        self._sent = sent
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._stream.send(item)
+        self._sent(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 @contextmanager
