@@ -28,6 +28,10 @@ def way(request: pytest.FixtureRequest) -> Way:
     return request.param
 
 
+# For what the transport has no part in: those with a process of their own, or many requests, take long.
+quick_ways = pytest.mark.parametrize("way", [Way("memory", MODERN), Way("memory", LEGACY)], ids=str)
+
+
 async def test_a_subscriber_hears_of_each_resource_it_subscribed_to_and_of_no_other(way: Way) -> None:
     async with hearing(way, build()) as ear:
         await ear.subscribe(TODAY, "city://oslo", FENCE)
@@ -36,6 +40,7 @@ async def test_a_subscriber_hears_of_each_resource_it_subscribed_to_and_of_no_ot
         assert sorted(ear.changes, key=str) == [ResourceUpdated("city://oslo"), ResourceUpdated(TODAY)]
 
 
+@quick_ways
 async def test_a_prefix_hears_of_every_resource_under_it(way: Way) -> None:
     async with hearing(way, build()) as ear:
         await ear.subscribe("city://*", FENCE)
@@ -71,6 +76,7 @@ async def test_alterations_at_once_are_told_as_one_for_each_list(way: Way) -> No
         assert sorted(ear.changes, key=str) == sorted(LISTS, key=str)
 
 
+@quick_ways
 async def test_what_is_disabled_is_off_its_list_and_comes_back(way: Way) -> None:
     async with hearing(way, build()) as ear:
         adding = ["add a tool", "add a prompt", "add a resource", "add a template"]
@@ -116,6 +122,7 @@ async def test_after_an_unsubscribe_nothing_more_comes(way: Way) -> None:
         assert LATER not in counts
 
 
+@quick_ways
 async def test_the_same_subscription_twice_is_one(way: Way) -> None:
     async with hearing(way, build()) as ear:
         await ear.subscribe(TODAY, TODAY, FENCE)
@@ -184,9 +191,8 @@ async def test_the_modern_clients_iterator_yields_typed_events_and_ends_with_the
                 assert [event async for event in subscription] == [ResourceUpdated(TODAY)]
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way.transport != "stdio"], ids=str)
 async def test_a_client_that_leaves_is_forgotten_at_once(way: Way) -> None:
-    if way.transport == "stdio":
-        pytest.skip("a process ends with its only client")
     mcp = build()
     async with hearing(way, mcp) as witness:
         await witness.subscribe(FENCE)
