@@ -1,0 +1,264 @@
+"""The calls when a resource gets its first subscriber and when it loses its last."""
+
+import asyncio
+import logging
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.server.doubles import running, turns
+from tidings.server.hooks import Hooks
+
+pytestmark = pytest.mark.anyio
+
+FEED = "feed://7"
+
+
+class Source:
+    """Something to watch: writes down what it is told, and takes as long as a test wants."""
+
+    def __init__(self, hooks: Hooks, pattern: str = "feed://{id}") -> None:
+        self.calls: list[str] = []
+        self.quick = asyncio.Event()
+        self.quick.set()
+        self.at_work = 0
+        self.overlapped = False
+        hooks.on_first(pattern, self.watch)
+        hooks.on_last(pattern, self.let_go)
+
+    async def watch(self, id: str) -> None:  # noqa: A002 - the variable's name in the template
+        await self._work(f"watch {id}")
+
+    async def let_go(self, id: str) -> None:  # noqa: A002 - the variable's name in the template
+        await self._work(f"let go {id}")
+
+    async def _work(self, call: str) -> None:
+        self.calls.append(call)
+        self.at_work += 1
+        self.overlapped |= self.at_work > 1
+        await self.quick.wait()
+        self.at_work -= 1
+
+
+def nothing_is_left(hooks: Hooks) -> bool:
+    return not (hooks._wanted or hooks._told or hooks._tasks or hooks._failures)
+
+
+async def settled(hooks: Hooks, *subscriptions: str) -> None:
+    with anyio.fail_after(5):
+        await hooks.settled(subscriptions or [FEED])
+
+
+async def test_a_source_is_watched_from_the_first_subscriber_until_the_last_has_gone() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    hooks.first(FEED)
+    await settled(hooks)
+    assert source.calls == ["watch 7"]
+    hooks.last(FEED)
+    await settled(hooks)
+    assert source.calls == ["watch 7", "let go 7"]
+    assert nothing_is_left(hooks)
+
+
+async def test_a_subscription_is_settled_when_its_hook_is_done() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    source.quick.clear()
+    hooks.first(FEED)
+    async with running(lambda: hooks.settled([FEED])) as done:
+        assert source.calls == ["watch 7"]
+        assert not done.is_set()
+        source.quick.set()
+        await done.wait()
+
+
+async def test_what_no_hook_is_for_is_settled_at_once_and_leaves_nothing() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    hooks.first("note://a")
+    await settled(hooks, "note://a")
+    hooks.last("note://a")
+    assert source.calls == []
+    assert nothing_is_left(hooks)
+
+
+async def test_a_prefix_arrives_as_it_is() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    hooks.first("feed://*")
+    await settled(hooks, "feed://*")
+    assert source.calls == ["watch *"]
+
+
+async def test_a_hook_may_be_a_plain_function() -> None:
+    hooks, calls = Hooks(), list[str]()
+    hooks.on_first("note://a", lambda: calls.append("first"))
+    hooks.on_last("note://*", lambda: calls.append("last"))
+    hooks.first("note://a")
+    await settled(hooks, "note://a")
+    hooks.last("note://a")
+    await settled(hooks, "note://a")
+    assert calls == ["first", "last"]
+
+
+async def test_every_hook_that_matches_is_called_in_the_order_of_registration() -> None:
+    hooks, calls = Hooks(), list[str]()
+    for pattern in ("feed://7", "feed://*", "feed://8"):
+        hooks.on_first(pattern, lambda pattern=pattern: calls.append(pattern))
+    hooks.first(FEED)
+    await settled(hooks)
+    assert calls == ["feed://7", "feed://*"]
+
+
+async def test_a_client_that_comes_and_goes_in_one_turn_is_not_seen() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    for _ in range(5):
+        hooks.first(FEED)
+        hooks.last(FEED)
+    await settled(hooks)
+    assert source.calls == []
+    assert nothing_is_left(hooks)
+
+
+async def test_a_source_that_is_left_and_wanted_again_in_one_turn_stays_watched() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    hooks.first(FEED)
+    await settled(hooks)
+    hooks.last(FEED)
+    hooks.first(FEED)
+    await settled(hooks)
+    assert source.calls == ["watch 7"]
+
+
+async def test_a_source_is_let_go_only_when_watching_it_has_begun() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    source.quick.clear()
+    hooks.first(FEED)
+    await turns()
+    hooks.last(FEED)
+    await turns()
+    assert source.calls == ["watch 7"]
+    source.quick.set()
+    await settled(hooks)
+    assert source.calls == ["watch 7", "let go 7"]
+    assert not source.overlapped
+
+
+async def test_whoever_comes_while_a_source_is_let_go_waits_until_it_is_watched_again() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    hooks.first(FEED)
+    await settled(hooks)
+    source.quick.clear()
+    hooks.last(FEED)
+    await turns()
+    hooks.first(FEED)
+    async with running(lambda: hooks.settled([FEED])) as done:
+        assert source.calls == ["watch 7", "let go 7"]
+        source.quick.set()
+        await done.wait()
+    assert source.calls == ["watch 7", "let go 7", "watch 7"]
+    assert not source.overlapped
+
+
+async def test_sources_do_not_wait_for_each_other() -> None:
+    hooks = Hooks()
+    slow, quick = Source(hooks, "slow://{id}"), Source(hooks, "quick://{id}")
+    slow.quick.clear()
+    hooks.first("slow://1")
+    hooks.first("quick://1")
+    await settled(hooks, "quick://1")
+    assert quick.calls == ["watch 1"]
+    slow.quick.set()
+    await settled(hooks, "slow://1")
+
+
+async def test_a_hook_that_fails_refuses_everyone_until_all_have_gone(caplog: pytest.LogCaptureFixture) -> None:
+    hooks, tries = Hooks(), list[str]()
+
+    def fail_once() -> None:
+        tries.append("first")
+        if len(tries) == 1:
+            raise ConnectionError("no source")
+
+    hooks.on_first(FEED, fail_once)
+    hooks.first(FEED)
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="no source"):
+            await settled(hooks)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert FEED in caplog.text
+
+    hooks.last(FEED)
+    await settled(hooks)
+    assert nothing_is_left(hooks)
+    hooks.first(FEED)
+    await settled(hooks)
+    assert tries == ["first", "first"]
+
+
+async def test_one_hook_that_fails_does_not_keep_another_from_its_turn(caplog: pytest.LogCaptureFixture) -> None:
+    hooks, calls = Hooks(), list[str]()
+
+    def fail() -> None:
+        raise ConnectionError("no source")
+
+    for register in (hooks.on_first, hooks.on_last):
+        register(FEED, fail)
+        register(FEED, lambda: calls.append("the other"))
+    hooks.first(FEED)
+    with pytest.raises(ConnectionError):
+        await settled(hooks)
+    hooks.last(FEED)
+    await settled(hooks)
+    assert calls == ["the other", "the other"]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+    assert nothing_is_left(hooks)
+
+
+async def test_to_finish_is_to_wait_for_all_that_was_begun() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    source.quick.clear()
+    hooks.first("feed://1")
+    hooks.first("feed://2")
+    async with running(hooks.finish) as done:
+        hooks.last("feed://1")
+        await turns()
+        assert not done.is_set()
+        source.quick.set()
+        await done.wait()
+    assert source.calls == ["watch 1", "watch 2", "let go 1"]
+
+
+@given(st.lists(st.sampled_from(["flip", "turn", "slow", "quick"]), max_size=40))
+def test_however_subscribers_come_and_go_calls_alternate_never_overlap_and_end_with_what_is(steps: list[str]) -> None:
+    async def walk() -> None:
+        hooks = Hooks()
+        source, listening = Source(hooks), False
+        for step in steps:
+            match step:
+                case "flip":
+                    listening = not listening
+                    (hooks.first if listening else hooks.last)(FEED)
+                case "turn":
+                    await turns(2)
+                case "slow":
+                    source.quick.clear()
+                case _:
+                    source.quick.set()
+        source.quick.set()
+        await settled(hooks)
+        assert source.calls[::2] == ["watch 7"] * len(source.calls[::2])
+        assert source.calls[1::2] == ["let go 7"] * len(source.calls[1::2])
+        assert len(source.calls) % 2 == listening
+        assert not source.overlapped
+        assert listening or nothing_is_left(hooks)
+
+    asyncio.run(walk())
