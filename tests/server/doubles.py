@@ -60,6 +60,12 @@ class Reader(Subscriber):
         self.under_way = asyncio.get_running_loop().create_future()
         return self.under_way
 
+    def _encode(self, frame: Frame) -> bytes:
+        raise NotImplementedError
+
+    async def _notify(self, frames: Sequence[Frame]) -> None:
+        raise NotImplementedError
+
     def _cut(self) -> None:
         self.events.append("cut")
 

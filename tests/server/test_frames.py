@@ -20,7 +20,7 @@ from tidings.changes import (
     ResourceUpdated,
     ToolsListChanged,
 )
-from tidings.server.frames import FEATURES, MODERN_END, Frame, in_order
+from tidings.server.frames import FEATURES, FRAME_END, Frame, in_order
 
 MODELS: dict[type[Change], type[BaseModel]] = {
     ResourceUpdated: mcp_types.ResourceUpdatedNotification,
@@ -37,7 +37,7 @@ request_ids = st.one_of(st.integers(), st.text())
 
 def modern(frame: Frame, request_id: int | str) -> bytes:
     """A frame as a listen stream writes it."""
-    return frame.modern + json.dumps(request_id).encode() + MODERN_END
+    return frame.modern + json.dumps(request_id).encode() + FRAME_END
 
 
 def data_of(event: bytes) -> Any:

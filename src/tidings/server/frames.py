@@ -36,22 +36,31 @@ _METHODS: Final[dict[type[Change], str]] = {
     ResourcesListChanged: "notifications/resources/list_changed",
 }
 
-_SSE_HEAD: Final = b"event: message\r\ndata: "
-_SSE_END: Final = b"\r\n\r\n"
-MODERN_END: Final = b"}}}" + _SSE_END
-"""What stands behind the subscription id in a modern frame."""
+_SSE_HEAD: Final = "event: message\r\ndata: "
+FRAME_END: Final = b"}}}\r\n\r\n"
+"""What every frame ends with: the end of `_meta`, of `params`, of the message and of the event."""
+
+_quoted = json.JSONEncoder().encode
 
 
 class Frame:
-    """One change at one place in the log, and its encodings, each made when it is first needed."""
+    """One change at one place in the log, as it goes over the wire."""
 
-    __slots__ = ("_legacy", "_modern", "change", "cursor")
+    __slots__ = ("change", "cursor", "legacy", "modern")
 
     def __init__(self, cursor: Cursor, change: Change) -> None:
         self.cursor = cursor
         self.change = change
-        self._legacy: bytes | None = None
-        self._modern: bytes | None = None
+        uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
+        # Put together by hand: every published change comes through here, and to build a dict and dump it costs more.
+        common = (
+            f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}",'
+            f'"params":{{{uri}"_meta":{{"{CURSOR_KEY}":{_quoted(str(cursor))}'
+        )
+        self.legacy = common.encode() + FRAME_END
+        """The whole event for an old-era stream, the same for all."""
+        self.modern = f'{common},"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+        """The event for a modern stream up to its subscription id; the id and `FRAME_END` follow."""
 
     @property
     def method(self) -> str:
@@ -62,25 +71,6 @@ class Frame:
         params: dict[str, Any] = {"uri": self.change.uri} if isinstance(self.change, ResourceUpdated) else {}
         params["_meta"] = {CURSOR_KEY: str(self.cursor), **meta}
         return params
-
-    def _message(self) -> bytes:
-        message = {"jsonrpc": "2.0", "method": self.method, "params": self.params()}
-        return json.dumps(message, separators=(",", ":")).encode()
-
-    @property
-    def legacy(self) -> bytes:
-        """The whole event for an old-era stream, the same for all."""
-        if self._legacy is None:
-            self._legacy = _SSE_HEAD + self._message() + _SSE_END
-        return self._legacy
-
-    @property
-    def modern(self) -> bytes:
-        """The event for a modern stream up to its subscription id; the id and `MODERN_END` follow."""
-        if self._modern is None:
-            # Without the three braces that close `_meta`, `params` and the message.
-            self._modern = _SSE_HEAD + self._message()[:-3] + f',"{SUBSCRIPTION_ID_META_KEY}":'.encode()
-        return self._modern
 
 
 def in_order(frames: Iterable[Frame]) -> list[Frame]:

@@ -40,26 +40,21 @@ class Session(Subscriber):
     """One old-era connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
-    __slots__ = ("_connection", "_has_had_stream", "_liveness", "stream")
+    __slots__ = ("_connection", "_liveness", "_may_have_missed")
 
     def __init__(self, connection: Connection, **details: Any) -> None:
         super().__init__(features=_ALL, subscriptions=(), **details)
         self._connection = connection
-        self._has_had_stream = False
+        self._may_have_missed = False
         self._liveness: asyncio.TimerHandle | None = None
-        self.stream: BorrowedStream | None = None
 
     @property
     def can_cut(self) -> bool:
         """Only a stream of its own can be cut; a pipe that carries everything else too is waited for."""
         return self.stream is not None
 
-    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
-        if self.stream is None:
-            return asyncio.ensure_future(self._notify(frames))
-        if len(frames) == 1:
-            return self.stream.write(frames[0].legacy)
-        return self.stream.write(b"".join([frame.legacy for frame in frames]))
+    def _encode(self, frame: Frame) -> bytes:
+        return frame.legacy
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -75,11 +70,15 @@ class Session(Subscriber):
             self.stream.finish()
 
     def begin(self, stream: BorrowedStream) -> bool:
-        """Take over a stream. True if an earlier one may have lost something."""
+        """Take over a stream. True if something may have been lost before: on an earlier stream, or while parked."""
         self._stop_waiting()
-        returning, self._has_had_stream = self._has_had_stream, True
+        may_have_missed, self._may_have_missed = self._may_have_missed, True
         self.stream = stream
-        return returning
+        return may_have_missed
+
+    def missed(self) -> None:
+        """What changed for a while was not kept for this session."""
+        self._may_have_missed = True
 
     def wait(self, seconds: float, park: Any) -> None:
         """There is no stream to write to; call `park` if none comes within `seconds`."""
@@ -218,7 +217,8 @@ class LegacyEra:
         self._streams[session_id] = stream
         if (session := self._sessions.get(session_id)) is None:
             return
-        if self._unpark(session) | session.begin(stream):
+        self._unpark(session)
+        if session.begin(stream):
             task = asyncio.get_running_loop().create_task(self._return(session, stream))
             self._arrivals.add(task)
             task.add_done_callback(self._arrivals.discard)
@@ -250,13 +250,12 @@ class LegacyEra:
         logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)
         self._core.leave(session)
 
-    def _unpark(self, session: Session) -> bool:
-        """Let a parked session join again. True if it was parked."""
-        if session in self._core.hub:
-            return False
-        self._core.join(session)
-        session.wait(self._core.policy.limits.liveness, self._park)
-        return True
+    def _unpark(self, session: Session) -> None:
+        """Let a session join again if it is parked. Its next stream begins with everything it subscribed to."""
+        if session not in self._core.hub:
+            session.missed()
+            self._core.join(session)
+            session.wait(self._core.policy.limits.liveness, self._park)
 
 
 def _connection(ctx: RequestContext) -> Connection:

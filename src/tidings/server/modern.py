@@ -20,9 +20,9 @@ from mcp_types import (
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
-from tidings.server.borrow import SCOPE_KEY, BorrowedStream
+from tidings.server.borrow import SCOPE_KEY
 from tidings.server.core import Core, client_key, client_name
-from tidings.server.frames import MODERN_END, Feature, Frame
+from tidings.server.frames import FRAME_END, Feature, Frame
 from tidings.server.policy import RequestContext
 from tidings.server.rpc import rpc_errors
 from tidings.server.subscriber import Subscriber
@@ -32,38 +32,34 @@ class ListenStream(Subscriber):
     """One open `subscriptions/listen`: written to directly over HTTP, through the SDK's session elsewhere."""
 
     era = "modern"
-    __slots__ = ("_borrowed", "_ctx", "_frame_id", "_meta", "ended")
+    __slots__ = ("_ctx", "_frame_end", "_meta", "ended")
 
     def __init__(self, ctx: RequestContext, **details: Any) -> None:
         super().__init__(
             client=client_name(ctx), transport="streamable-http" if ctx.request is not None else "stream", **details
         )
         self._ctx = ctx
-        self._borrowed: BorrowedStream | None = None if ctx.request is None else ctx.request.scope.get(SCOPE_KEY)
+        self.stream = None if ctx.request is None else ctx.request.scope.get(SCOPE_KEY)
         self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
-        self._frame_id = json.dumps(ctx.request_id).encode() + MODERN_END
+        self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def acknowledge(self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool) -> None:
         """Send the first frame, and let the others follow."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
-        if self._borrowed is not None:
-            self._borrowed.after_next_event(lambda event: self.open())
+        if self.stream is not None:
+            self.stream.after_next_event(lambda event: self.open())
         await self._ctx.session.send_notification(
             SubscriptionsAcknowledgedNotification(
                 params=SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
             ),
             related_request_id=self._ctx.request_id,
         )
-        if self._borrowed is None:
+        if self.stream is None:
             self.open()
 
-    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
-        if self._borrowed is None:
-            return asyncio.ensure_future(self._notify(frames))
-        if len(frames) == 1:
-            return self._borrowed.write(frames[0].modern + self._frame_id)
-        return self._borrowed.write(b"".join([frame.modern + self._frame_id for frame in frames]))
+    def _encode(self, frame: Frame) -> bytes:
+        return frame.modern + self._frame_end
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -73,8 +69,8 @@ class ListenStream(Subscriber):
             )
 
     def _cut(self) -> None:
-        if self._borrowed is not None:
-            self._borrowed.abort()
+        if self.stream is not None:
+            self.stream.abort()
         elif not self.ended.done():
             self.ended.set_exception(
                 MCPError(INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")

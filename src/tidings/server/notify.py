@@ -27,6 +27,7 @@ class Notifier:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: dict[Change, None] = {}
         self._scheduled = False
+        self._has_run = False
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -39,7 +40,7 @@ class Notifier:
         Raises:
             InvalidUri: `uri` is not a URI.
         """
-        await self.publish(ResourceUpdated(check_uri(str(uri))))
+        await self.publish(ResourceUpdated(str(uri)))
 
     async def tools_changed(self) -> None:
         """The list of tools is different now. A `LiveServer` says so by itself when a tool is added or removed."""
@@ -54,11 +55,15 @@ class Notifier:
         await self.publish(ResourcesListChanged())
 
     async def publish(self, change: Change) -> None:
-        """Publish any change: what the methods above do."""
+        """Publish any change: what the methods above do.
+
+        Raises:
+            InvalidUri: The change is of a resource whose URI is not one.
+        """
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
             self.soon(change)
         else:
-            await self._submit(change)
+            await self._submit(_checked(change))
 
     def soon(self, change: Change) -> None:
         """Publish `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
@@ -66,8 +71,7 @@ class Notifier:
         Raises:
             InvalidUri: The change is of a resource whose URI is not one.
         """
-        if isinstance(change, ResourceUpdated):
-            check_uri(change.uri)
+        _checked(change)
         with self._lock:
             self._soon[change] = None
             if self._loop is None or self._scheduled:
@@ -87,10 +91,13 @@ class Notifier:
     def start(self, submit: Callable[[Change], Awaitable[None]]) -> None:
         """The server runs, on this event loop: publish through `submit`, and what was said before now.
 
-        That its lists were filled before it ran is no news to anybody.
+        That its lists were filled before it first ran is no news to anybody. That they changed between two runs is:
+        whoever was there in the first may come back in the second.
         """
         with self._lock:
-            self._soon = {change: None for change in self._soon if isinstance(change, ResourceUpdated)}
+            if not self._has_run:
+                self._soon = {change: None for change in self._soon if isinstance(change, ResourceUpdated)}
+            self._has_run = True
             self._submit = submit
             self._loop = asyncio.get_running_loop()
             self._scheduled = bool(self._soon)
@@ -108,10 +115,18 @@ class Notifier:
 
     def _send_soon(self) -> None:
         with self._lock:
-            changes, self._soon = self._soon, {}
             self._scheduled = False
+            submit = self._submit
+            if submit is None:
+                return  # It was stopped in the meantime: what waits is for the next start.
+            changes, self._soon = self._soon, {}
         for change in changes:
-            if self._submit is not None:
-                task = asyncio.ensure_future(self._submit(change))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            task = asyncio.ensure_future(submit(change))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+def _checked(change: Change) -> Change:
+    if isinstance(change, ResourceUpdated):
+        check_uri(change.uri)
+    return change

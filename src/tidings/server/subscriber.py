@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.server.borrow import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.frames import FEATURES, Feature, Frame, in_order
 from tidings.server.telemetry import Telemetry
@@ -47,7 +48,7 @@ class SubscriberInfo:
 
 
 class Subscriber(ABC):
-    """Somebody who hears of changes. An era says how frames are written (`_write`) and how a stream is cut (`_cut`)."""
+    """Somebody who hears of changes. An era says how a frame looks (`_encode`, `_notify`) and how a stream is cut."""
 
     era: str
     __slots__ = (
@@ -65,6 +66,7 @@ class Subscriber(ABC):
         "features",
         "id",
         "since",
+        "stream",
         "subscriptions",
         "telemetry",
         "transport",
@@ -94,13 +96,19 @@ class Subscriber(ABC):
         self._pending: dict[Change, Frame] = {}
         self._open = False
         self._gone = False
+        self.stream: BorrowedStream | None = None
+        """What is written to directly; None where the SDK's session is used instead."""
         self._writing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._idle: asyncio.Event | None = None
 
     @abstractmethod
-    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
-        """Write `frames` in order. None if that is done, else what is to be waited for before the next write."""
+    def _encode(self, frame: Frame) -> bytes:
+        """`frame` as it goes over a borrowed stream."""
+
+    @abstractmethod
+    async def _notify(self, frames: Sequence[Frame]) -> None:
+        """Send `frames` in order through the SDK, where there is no stream to borrow."""
 
     @abstractmethod
     def _cut(self) -> None:
@@ -130,7 +138,8 @@ class Subscriber(ABC):
 
     def deliver(self, frame: Frame) -> None:
         """Write `frame`, or keep it until it can be written."""
-        if self._open and self._writing is None and not self._pending:
+        # With no write under way, an open stream has nothing waiting: this is how nearly all frames go.
+        if self._open and self._writing is None:
             self._begin((frame,))
         else:
             self._collect(frame)
@@ -229,6 +238,14 @@ class Subscriber(ABC):
             writing.add_done_callback(self._written)
             if self.can_cut:
                 self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        """Write `frames` in order. None if that is done, else what is to be waited for before the next write."""
+        if self.stream is None:
+            return asyncio.ensure_future(self._notify(frames))
+        if len(frames) == 1:
+            return self.stream.write(self._encode(frames[0]))
+        return self.stream.write(b"".join(map(self._encode, frames)))
 
     def _write_screened(self, screen: Screen, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         if any(self._allowed(frame) is None for frame in frames):
