@@ -38,7 +38,8 @@ class Core:
         self.streams_ended = asyncio.Event()
         """Set while no listen stream is open."""
         self._streams_of: Counter[str] = Counter()
-        self._unsent: dict[Change, None] = {}
+        # Each failure has an object of its own: it tells whether an equal change has failed since.
+        self._unsent: dict[Change, object] = {}
         self._sender: asyncio.Task[None] | None = None
 
     # Changes
@@ -49,6 +50,8 @@ class Core:
         self.stopping = False
         self.streams_ended = asyncio.Event()
         self.streams_ended.set()
+        if self._unsent:
+            self._start_sender()
         return self.bus.subscribe(self.heard)
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
@@ -73,19 +76,23 @@ class Core:
         except TransportError as error:
             if not self._unsent:
                 logger.warning("changes wait, and are published when the bus is back: %s", error)
-            self._unsent[change] = None
-            if self._sender is None or self._sender.done():
-                self._sender = asyncio.get_running_loop().create_task(self._send_later())
+            self._unsent[change] = object()
+            self._start_sender()
+
+    def _start_sender(self) -> None:
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send_later())
 
     async def _send_later(self) -> None:
         while self._unsent:
             await asyncio.sleep(_RETRY_SECONDS)
-            for change in tuple(self._unsent):
+            for change, failure in tuple(self._unsent.items()):
                 try:
                     await self.bus.publish(change)
                 except TransportError:
                     break
-                self._unsent.pop(change, None)
+                if self._unsent[change] is failure:
+                    del self._unsent[change]
         logger.warning("the bus is back, and has all the changes that waited")
 
     async def since(self, cursor: Cursor) -> list[Frame] | None:

@@ -1,0 +1,334 @@
+"""What both eras share: a bus that comes and goes, and subscribers who do."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+
+from tests.server.doubles import Reader, running, turns
+from tidings.bus.memory import MemoryBus
+from tidings.changes import Change, Cursor, ResourceUpdated, ToolsListChanged
+from tidings.errors import BusMismatch, BusUnavailable, LimitReached, RequestFailed
+from tidings.server import core as core_module
+from tidings.server.config import Limits
+from tidings.server.core import Core, client_key, client_name
+from tidings.server.policy import Policy, RequestContext
+
+pytestmark = pytest.mark.anyio
+
+A, B = ResourceUpdated("note://a"), ResourceUpdated("note://b")
+
+
+class ShakyBus(MemoryBus):
+    """A bus that is out of reach when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away: Exception | None = None
+        self.tries = 0
+        self.tried = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    def leave(self, error: Exception | None = None) -> None:
+        self.away = error or BusUnavailable("the broker is away")
+
+    def come_back(self) -> None:
+        self.away = None
+
+    async def publish(self, change: Change) -> Cursor:
+        self.tries += 1
+        self.tried.set()
+        if self.away is not None:
+            raise self.away
+        cursor = await super().publish(change)
+        await self.answers.wait()
+        return cursor
+
+    async def since(self, cursor: Cursor) -> Any:
+        if self.away is not None:
+            raise self.away
+        return await super().since(cursor)
+
+    async def until_tried(self, times: int) -> None:
+        with anyio.fail_after(5):
+            while self.tries < times:
+                self.tried.clear()
+                await self.tried.wait()
+
+
+@pytest.fixture
+async def bus(monkeypatch: pytest.MonkeyPatch) -> ShakyBus:
+    monkeypatch.setattr(core_module, "_RETRY_SECONDS", 0)
+    return ShakyBus()
+
+
+@pytest.fixture
+async def core(bus: ShakyBus) -> Core:
+    core = Core(bus, Policy(limits=Limits(streams=3, streams_per_client=2)))
+    core.start()
+    return core
+
+
+def joined(core: Core, reader: Reader) -> Reader:
+    core.join(reader)
+    reader.open()
+    return reader
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+# Changes
+
+
+async def test_what_is_published_reaches_those_who_asked_for_it_with_its_place_in_the_log(
+    core: Core, bus: ShakyBus
+) -> None:
+    reader, other = joined(core, Reader("note://a", features=["tools"])), joined(core, Reader("note://b"))
+    await core.publish(A)
+    await core.publish(ToolsListChanged())
+    assert reader.written == [A, ToolsListChanged()]
+    assert reader.versions == [1, 2]
+    assert other.written == []
+    assert core.position == bus.head
+
+
+async def test_a_log_that_was_lost_is_told_to_everyone(core: Core, caplog: pytest.LogCaptureFixture) -> None:
+    readers = [joined(core, Reader("note://a", features=["tools"])), joined(core, Reader("feed://*"))]
+    core.heard(Cursor("another", 0), None)
+    assert set(readers[0].written) == {A, ToolsListChanged()}
+    assert readers[1].written == [ResourceUpdated("feed://*")]
+    assert core.position == Cursor("another", 0)
+    assert warnings(caplog) == ["the log of changes was lost; 2 subscribers are told to read again"]
+
+
+@pytest.mark.parametrize("error", [BusUnavailable("the broker is away"), BusMismatch("another log")], ids=repr)
+async def test_what_a_bus_cannot_take_is_kept_and_published_when_it_is_back(
+    core: Core, bus: ShakyBus, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = joined(core, Reader("note://a", "note://b"))
+    bus.leave(error)
+    for change in (A, B, A, B):
+        await core.publish(change)
+    await bus.until_tried(10)
+    assert reader.written == []
+    bus.come_back()
+    await turns()
+    assert reader.written == [A, B]
+    assert warnings(caplog) == [
+        f"changes wait, and are published when the bus is back: {error}",
+        "the bus is back, and has all the changes that waited",
+    ]
+
+
+async def test_a_bus_that_leaves_again_is_waited_for_again(core: Core, bus: ShakyBus) -> None:
+    reader = joined(core, Reader("note://a"))
+    for round_ in (1, 2):
+        bus.leave()
+        await core.publish(A)
+        bus.come_back()
+        await turns()
+        assert reader.written == [A] * round_
+
+
+async def test_a_change_that_fails_while_an_equal_one_is_on_its_way_is_not_lost(core: Core, bus: ShakyBus) -> None:
+    reader = joined(core, Reader("note://a"))
+    bus.leave()
+    await core.publish(A)
+    bus.come_back()
+    bus.answers.clear()
+    await bus.until_tried(2)
+    # The first is in the log, but the bus has not said so yet. Whoever heard of it may have read before this one.
+    bus.leave()
+    await core.publish(A)
+    bus.answers.set()
+    bus.come_back()
+    await turns(20)
+    assert reader.written == [A, A]
+
+
+async def test_a_server_that_stops_while_the_bus_is_away_does_not_wait_and_says_what_is_lost(
+    core: Core, bus: ShakyBus, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = asyncio.all_tasks()
+    bus.leave()
+    await core.publish(A)
+    await core.publish(B)
+    with anyio.fail_after(5):
+        await core.aclose()
+    assert warnings(caplog)[-1] == "2 changes could not be published before the stop"
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_what_could_not_be_published_before_the_stop_is_published_after_the_next_start(
+    core: Core, bus: ShakyBus
+) -> None:
+    reader = joined(core, Reader("note://a"))
+    bus.leave()
+    await core.publish(A)
+    await core.aclose()
+    bus.come_back()
+    await turns()
+    assert reader.written == []
+    core.start()
+    await turns()
+    assert set(reader.written) == {A}
+
+
+async def test_a_server_that_has_nothing_to_send_closes_without_a_word(
+    core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+    await core.publish(A)
+    await core.aclose()
+    assert warnings(caplog) == []
+
+
+async def test_what_changed_since_a_cursor_comes_as_frames(core: Core, bus: ShakyBus) -> None:
+    start = bus.head
+    for change in (A, B, A):
+        await core.publish(change)
+    frames = await core.since(start)
+    assert frames is not None
+    assert [(frame.change, frame.cursor.version) for frame in frames] == [(B, 2), (A, 3)]
+
+
+async def test_what_changed_since_is_unknown_after_another_life_of_the_log_or_without_the_bus(
+    core: Core, bus: ShakyBus, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await core.since(Cursor("another", 0)) is None
+    assert warnings(caplog) == []
+    bus.leave()
+    assert await core.since(bus.head) is None
+    assert "the broker is away" in warnings(caplog)[0]
+
+
+# Subscribers
+
+
+async def test_a_listen_stream_is_a_subscriber_while_it_lasts(core: Core) -> None:
+    reader = Reader("note://a")
+    assert core.streams_ended.is_set()
+    async with core.joined(reader, "alice"):
+        reader.open()
+        assert reader in core.hub
+        assert not core.streams_ended.is_set()
+    assert reader not in core.hub
+    assert core.streams_ended.is_set()
+    await core.publish(A)
+    assert reader.written == []
+
+
+async def test_the_last_stream_to_end_says_that_all_have_ended(core: Core) -> None:
+    async with core.joined(Reader(), "alice"):
+        async with core.joined(Reader(), "alice"), core.joined(Reader(), "bob"):
+            pass
+        assert not core.streams_ended.is_set()
+    assert core.streams_ended.is_set()
+
+
+async def test_a_subscriber_can_leave_twice(core: Core) -> None:
+    reader = joined(core, Reader("note://a"))
+    core.leave(reader)
+    core.leave(reader)
+    assert len(core.hub) == 0
+
+
+async def test_there_is_room_for_so_many_streams_of_one_client_and_so_many_in_all(core: Core) -> None:
+    async with core.joined(Reader(), "alice"):
+        async with core.joined(Reader(), "alice"):
+            with pytest.raises(LimitReached, match="2 listen streams open"):
+                core.check_room("alice")
+            core.check_room("bob")
+            core.check_room()
+            async with core.joined(Reader(), "bob"):
+                with pytest.raises(LimitReached, match="3 subscribers"):
+                    core.check_room("carol")
+        core.check_room("alice")
+
+
+async def test_whoever_asks_about_room_leaves_no_trace(core: Core) -> None:
+    for number in range(10):
+        core.check_room(f"client {number}")
+    assert not core._streams_of
+
+
+async def test_a_server_that_stops_takes_on_nobody_until_it_runs_again(core: Core) -> None:
+    core.stopping = True
+    with pytest.raises(LimitReached, match="stopping") as refusal:
+        core.check_room()
+    assert refusal.value.retryable
+    core.start()
+    core.check_room()
+
+
+async def test_a_subscription_waits_until_its_source_is_watched(core: Core) -> None:
+    reader, watched = joined(core, Reader()), asyncio.Event()
+    core.hooks.on_first("note://*", watched.wait)
+    async with running(lambda: core.subscribe(reader, "note://a")) as subscribed:
+        assert not subscribed.is_set()
+        # What changes from now on is not missed.
+        await core.publish(A)
+        assert reader.written == [A]
+        watched.set()
+        await subscribed.wait()
+
+
+async def test_a_source_that_cannot_be_watched_is_refused_without_saying_why_and_leaves_nothing(core: Core) -> None:
+    def fail() -> None:
+        raise ConnectionError("password=secret")
+
+    reader = joined(core, Reader())
+    core.hooks.on_first("note://*", fail)
+    with pytest.raises(RequestFailed, match="cannot be watched at present") as refusal:
+        await core.subscribe(reader, "note://a")
+    assert "secret" not in str(refusal.value)
+    assert core.hub.subscriptions() == {}
+    assert reader.subscriptions == set()
+    await core.hooks.finish()
+
+
+async def test_to_unsubscribe_from_what_was_not_subscribed_to_changes_nothing(core: Core) -> None:
+    reader = joined(core, Reader("note://a"))
+    core.unsubscribe(reader, "note://b")
+    core.unsubscribe(reader, "note://a")
+    core.unsubscribe(reader, "note://a")
+    assert core.hub.subscriptions() == {}
+
+
+# Who a client is
+
+
+def context(*, params: object = None, request: object = None) -> RequestContext:
+    return cast("RequestContext", SimpleNamespace(session=SimpleNamespace(client_params=params), request=request))
+
+
+def request(*, host: str | None = "192.0.2.7", user: object = None) -> object:
+    address = None if host is None else SimpleNamespace(host=host, port=4711)
+    return SimpleNamespace(client=address, scope={} if user is None else {"user": user})
+
+
+def test_a_client_is_called_by_its_name_and_where_it_is() -> None:
+    params = SimpleNamespace(client_info=SimpleNamespace(name="editor", version="2.1"))
+    assert client_name(context(params=params)) == "editor 2.1"
+    assert client_name(context(params=params, request=request())) == "editor 2.1 at 192.0.2.7:4711"
+    assert client_name(context(request=request(host=None))) == "unnamed client"
+
+
+def test_clients_are_told_apart_by_who_is_signed_in_else_by_where_they_are() -> None:
+    def signed_in(client: str, subject: str, token: str) -> object:
+        access = AccessToken(token=token, client_id=client, scopes=[], subject=subject)
+        return request(user=AuthenticatedUser(access))
+
+    alice = client_key(context(request=signed_in("app", "alice", "token-1")))
+    assert alice == client_key(context(request=signed_in("app", "alice", "token-2")))
+    assert alice != client_key(context(request=signed_in("app", "bob", "token-3")))
+    assert "token" not in alice
+    keys = {client_key(context()), *(client_key(context(request=request(host=host))) for host in ("a", "b", None))}
+    assert len(keys | {alice}) == 5
