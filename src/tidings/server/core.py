@@ -128,6 +128,8 @@ class Core:
         self.hub.add(subscriber)
         self.telemetry.joined()
         self._tell("subscribe", subscriber, subscriber.subscriptions)
+        for feature in subscriber.features:
+            self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=len(self.hub))
 
     def leave(self, subscriber: Subscriber) -> None:
         """Forget `subscriber`. Twice is once."""
@@ -154,11 +156,8 @@ class Core:
             self._tell("unsubscribe", subscriber, [subscription])
 
     def _tell(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
-        count = len(self.hub)
         for uri in subscriptions:
-            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=count)
-        for feature in subscriber.features if what == "subscribe" else ():
-            self.telemetry.span(what, client=subscriber.client, feature=feature, subscriber_count=count)
+            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=len(self.hub))
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
         """Wait until the sources of `subscriptions` are watched, where a hook does that.

@@ -4,7 +4,8 @@ Nothing that a tracer or a meter raises reaches a subscriber or a publisher. Eac
 
 | span | attributes |
 |---|---|
-| `change_notifier.subscribe`, `.unsubscribe`, `.cleanup_client` | `client`, `uri` or `feature`, `subscriber_count` |
+| `change_notifier.subscribe`, `.unsubscribe` | `client`, `uri` or `feature`, `subscriber_count` |
+| `change_notifier.cleanup_client` | `client`, `subscriber_count` |
 | `change_notifier.notify_list_changed` | `feature`, `subscriber_count` |
 | `change_notifier.notify_resource_updated` | `uri`, `subscriber_count` |
 
