@@ -1,0 +1,178 @@
+"""Hooks over real clients: a source is watched while somebody listens to it, and only then."""
+
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.server.hearing import LEGACY, MODERN, Ear, Way, connected, hearing
+from tests.server.sample import TODAY, build
+from tidings import LiveServer, ResourceUpdated
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+WAYS = [Way("memory", MODERN), Way("memory", LEGACY), Way("http", MODERN), Way("http", LEGACY), Way("sse", LEGACY)]
+OSLO, ROME = "city://oslo", "city://rome"
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param
+
+
+class Watcher:
+    """Hooks on `city://{name}` that write down how they were called. `gate` holds up the first subscriber's."""
+
+    def __init__(self, mcp: LiveServer[Any], *, open_gate: bool = True) -> None:
+        self.calls: list[str] = []
+        self.gate = anyio.Event()
+        self.begun = anyio.Event()
+        self._changed = anyio.Event()
+        if open_gate:
+            self.gate.set()
+        mcp.on_first_subscriber("city://{name}")(self._first)
+        mcp.on_last_subscriber("city://{name}")(self._last)
+
+    async def _first(self, name: str) -> None:
+        self.begun.set()
+        await self.gate.wait()
+        self._write(f"first {name}")
+
+    def _last(self, name: str) -> None:
+        self._write(f"last {name}")
+
+    def _write(self, call: str) -> None:
+        self.calls.append(call)
+        self._changed.set()
+
+    async def until(self, *calls: str) -> None:
+        with anyio.fail_after(8):
+            while self.calls != list(calls):
+                self._changed = anyio.Event()
+                await self._changed.wait()
+
+
+async def test_the_first_subscriber_starts_the_watch_and_the_last_stops_it(way: Way) -> None:
+    mcp = build()
+    watcher = Watcher(mcp)
+    async with hearing(way, mcp) as first:
+        await first.subscribe(OSLO)
+        assert watcher.calls == ["first oslo"]
+        async with connected(mcp, way.mode) as second:
+            await second.subscribe(OSLO, ROME)
+            assert watcher.calls == ["first oslo", "first rome"]
+        await watcher.until("first oslo", "first rome", "last rome")
+        await first.unsubscribe(OSLO)
+        await watcher.until("first oslo", "first rome", "last rome", "last oslo")
+
+
+async def test_a_client_that_disconnects_stops_its_watch(way: Way) -> None:
+    mcp = build()
+    watcher = Watcher(mcp)
+    async with hearing(way, mcp) as ear:
+        await ear.subscribe(OSLO)
+    await watcher.until("first oslo", "last oslo")
+
+
+async def test_a_subscriber_is_told_that_it_is_one_when_the_watch_has_started(way: Way) -> None:
+    mcp = build()
+    watcher = Watcher(mcp, open_gate=False)
+    async with hearing(way, mcp) as ear, anyio.create_task_group() as tasks:
+        subscribed = anyio.Event()
+
+        async def subscribe() -> None:
+            await ear.subscribe(OSLO)
+            assert watcher.calls == ["first oslo"]
+            subscribed.set()
+
+        tasks.start_soon(subscribe)
+        with anyio.fail_after(8):
+            await watcher.begun.wait()
+            # Other requests are answered meanwhile, and it is not.
+            await ear.call("counts")
+            assert not subscribed.is_set()
+            # What the hook publishes while it starts is not lost.
+            await mcp.notify.resource_updated(OSLO)
+            watcher.gate.set()
+            await subscribed.wait()
+        await ear.hears(ResourceUpdated(OSLO))
+
+
+async def test_a_hook_that_fails_refuses_and_leaves_nothing(way: Way) -> None:
+    mcp = build()
+    broken = True
+
+    @mcp.on_first_subscriber("city://{name}")
+    async def watch(name: str) -> None:
+        if broken:
+            raise OSError(f"the thermometer of {name} at 10.0.0.7 does not answer")
+
+    async with hearing(way, mcp) as ear:
+        with pytest.raises(MCPError) as refused:
+            await ear.subscribe(OSLO)
+        assert "cannot be watched" in refused.value.error.message
+        assert "10.0.0.7" not in str(refused.value.error)
+        assert OSLO not in mcp.notify.counts()
+        assert mcp.notify.subscribers(OSLO) == []
+        await ear.touch(OSLO)
+        broken = False
+        await ear.subscribe(OSLO)
+        assert mcp.notify.counts()[OSLO] == 1
+        ear.all.clear()
+        await ear.touch(OSLO)
+        await ear.hears(ResourceUpdated(OSLO))
+
+
+async def test_a_hook_that_fails_for_one_leaves_the_others_alone(way: Way) -> None:
+    mcp = build()
+
+    @mcp.on_first_subscriber("city://{name}")
+    def watch(name: str) -> None:
+        if name == "rome":
+            raise OSError("no")
+
+    async with hearing(way, mcp) as ear, connected(mcp, MODERN) as other:
+        await ear.subscribe(OSLO)
+        with pytest.raises(MCPError):
+            await other.subscribe(ROME, OSLO)
+        assert mcp.notify.counts()[OSLO] == 1
+        await ear.touch(OSLO)
+        await ear.hears(ResourceUpdated(OSLO))
+
+
+async def test_a_prefix_arrives_at_a_hook_as_it_is() -> None:
+    mcp = build()
+    watcher = Watcher(mcp)
+    async with connected(mcp, MODERN) as ear:
+        await ear.subscribe("city://*", TODAY)
+        assert watcher.calls == ["first *"]
+
+
+async def test_hooks_end_with_the_server() -> None:
+    mcp = build()
+    watcher = Watcher(mcp)
+    async with connected(mcp, LEGACY) as ear:
+        await ear.subscribe(OSLO, ROME)
+    assert sorted(watcher.calls) == ["first oslo", "first rome", "last oslo", "last rome"]
+
+
+async def test_a_client_that_gives_up_while_the_watch_starts_leaves_nothing(way: Way) -> None:
+    mcp = build()
+    watcher = Watcher(mcp, open_gate=False)
+    async with hearing(way, mcp):
+        async with connected(mcp, MODERN) as impatient, anyio.create_task_group() as tasks:
+            tasks.start_soon(_subscribe, impatient, OSLO)
+            with anyio.fail_after(8):
+                await watcher.begun.wait()
+            tasks.cancel_scope.cancel()
+        watcher.gate.set()
+        await watcher.until("first oslo", "last oslo")
+        assert OSLO not in mcp.notify.counts()
+
+
+async def _subscribe(ear: Ear, uri: str) -> None:
+    await ear.subscribe(uri)
