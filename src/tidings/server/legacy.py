@@ -33,17 +33,18 @@ RESOURCE_NOT_FOUND: Final = -32002
 """This era's code for a resource that is not there."""
 
 _ALL: Final = frozenset(FEATURES)
-_STATE_KEY: Final = "tidings.session"
 
 
 class Session(Subscriber):
     """One old-era connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
-    __slots__ = ("_connection", "_liveness", "_may_have_missed")
+    __slots__ = ("_connection", "_liveness", "_may_have_missed", "_register", "key")
 
-    def __init__(self, connection: Connection, **details: Any) -> None:
+    def __init__(self, key: str, connection: Connection, register: "LegacyEra", **details: Any) -> None:
         super().__init__(features=_ALL, subscriptions=(), **details)
+        self.key = key
+        self._register = register
         self._connection = connection
         self._may_have_missed = False
         self._liveness: asyncio.TimerHandle | None = None
@@ -85,6 +86,10 @@ class Session(Subscriber):
         self.close()
         self._stop_waiting()
         self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
+
+    def over(self, *_: object) -> None:
+        """The connection is over: what the SDK calls when it is."""
+        self._register.remove(self)
 
     def gone(self) -> None:
         self._stop_waiting()
@@ -129,37 +134,36 @@ class LegacyEra:
             logger.warning("%s does not hear of changes: %s", client_name(ctx), error)
 
     def _register(self, ctx: RequestContext, connection: Connection) -> Session:
-        if (session := connection.state.get(_STATE_KEY)) is not None:
+        key = _key(ctx, connection)
+        if (session := self._sessions.get(key)) is not None:
             return session
-        self._core.check_room()
         core = self._core
+        core.check_room()
         session = Session(
+            key,
             connection,
+            self,
             client=client_name(ctx),
             transport=_transport(ctx, connection),
             limits=core.policy.limits,
             telemetry=core.telemetry,
             screen=core.policy.screen(ctx),
         )
-        connection.state[_STATE_KEY] = session
-        session_id = _session_id(ctx, connection)
-        connection.exit_stack.callback(self._end, session, session_id)
+        self._sessions[key] = session
+        connection.exit_stack.push(session.over)
         core.join(session)
-        self._connect(ctx, session, session_id)
+        if not self._has_stream_of_its_own(ctx):
+            session.open()
+        elif (stream := self._streams.get(key)) is not None:
+            self.stream_opened(key, stream)
+        else:
+            session.wait(core.policy.limits.liveness, self._park)
         return session
 
-    def _connect(self, ctx: RequestContext, session: Session, session_id: str | None) -> None:
-        if session_id is None or not self._is_wrapped(ctx):
-            session.open()
-            return
-        self._sessions[session_id] = session
-        if (stream := self._streams.get(session_id)) is not None:
-            self.stream_opened(session_id, stream)
-        else:
-            session.wait(self._core.policy.limits.liveness, self._park)
-
-    def _is_wrapped(self, ctx: RequestContext) -> bool:
-        if ctx.request is None or WRAPPED_KEY in ctx.request.scope:
+    def _has_stream_of_its_own(self, ctx: RequestContext) -> bool:
+        if ctx.request is None:
+            return False
+        if WRAPPED_KEY in ctx.request.scope:
             return True
         if not self._warned:
             self._warned = True
@@ -169,10 +173,9 @@ class LegacyEra:
             )
         return False
 
-    def _end(self, session: Session, session_id: str | None) -> None:
-        """The connection is over."""
-        if session_id is not None and self._sessions.get(session_id) is session:
-            del self._sessions[session_id]
+    def remove(self, session: Session) -> None:
+        """Forget a session whose connection is over."""
+        self._sessions.pop(session.key, None)
         self._core.leave(session)
         session.gone()
 
@@ -185,8 +188,9 @@ class LegacyEra:
             held = len(session.subscriptions - {params.uri})
             [subscription] = self._core.policy.check([params.uri], held=held)
             await self._core.policy.require(ctx, subscription)
-            self._unpark(session)
-            await self._core.subscribe(session, subscription)
+            if session.key in self._sessions:  # The connection may have ended while somebody was asked.
+                self._unpark(session)
+                await self._core.subscribe(session, subscription)
         return EmptyResult()
 
     async def unsubscribe(self, ctx: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -263,11 +267,12 @@ def _connection(ctx: RequestContext) -> Connection:
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
 
-def _session_id(ctx: RequestContext, connection: Connection) -> str | None:
-    """What names the session's event stream: over the SSE transport a parameter of each request does."""
-    if connection.session_id is not None or ctx.request is None:
+def _key(ctx: RequestContext, connection: Connection) -> str:
+    """What names a session. Over HTTP it names its event stream too; with the SSE transport, each request tells it."""
+    if connection.session_id is not None:
         return connection.session_id
-    return ctx.request.query_params.get("session_id")
+    named = ctx.request.query_params.get("session_id") if ctx.request is not None else None
+    return named or f"connection {id(connection)}"
 
 
 def _transport(ctx: RequestContext, connection: Connection) -> str:

@@ -138,11 +138,19 @@ class Subscriber(ABC):
 
     def deliver(self, frame: Frame) -> None:
         """Write `frame`, or keep it until it can be written."""
-        # With no write under way, an open stream has nothing waiting: this is how nearly all frames go.
-        if self._open and self._writing is None:
+        if not self._open or self._writing is not None:
+            self._collect(frame)
+        elif self.stream is None or self._screen is not None:
             self._begin((frame,))
         else:
-            self._collect(frame)
+            # How nearly all frames go: straight out. With no write under way, an open stream has nothing waiting.
+            try:
+                writing = self.stream.write(self._encode(frame))
+            except Exception as error:  # noqa: BLE001 - said in the log, as the reason of the cut
+                self.cut(f"writing failed: {error!r}")
+            else:
+                if writing is not None:
+                    self._wait_for(writing)
 
     def deliver_everything(self, cursor: Cursor) -> None:
         """Tell this subscriber that all it asked for may have changed.
@@ -234,10 +242,13 @@ class Subscriber(ABC):
             self.cut(f"writing failed: {error!r}")
             return
         if writing is not None:
-            self._writing = writing
-            writing.add_done_callback(self._written)
-            if self.can_cut:
-                self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
+            self._wait_for(writing)
+
+    def _wait_for(self, writing: asyncio.Future[Any]) -> None:
+        self._writing = writing
+        writing.add_done_callback(self._written)
+        if self.can_cut:
+            self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         """Write `frames` in order. None if that is done, else what is to be waited for before the next write."""
