@@ -100,7 +100,9 @@ class BorrowedStream:
         else:
             self._let_go()
 
-    def _let_go(self, _: object = None) -> None:
+    def _let_go(self, last: asyncio.Future[None] | None = None) -> None:
+        if last is not None and not last.cancelled():
+            last.exception()  # Looked at, so that nobody complains that it was not: whoever it was for is gone.
         if self._task is not None:
             self._task.cancel()
 
@@ -114,7 +116,8 @@ class BorrowedStream:
         if sock is None or option is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
+            # As many milliseconds as the system can count; 0 would mean its own default.
+            sock.setsockopt(socket.IPPROTO_TCP, option, int(min(max(seconds * 1000, 1), 2**31 - 1)))
         except OSError as error:
             logger.debug("cannot set a time limit on %s: %s", sock, error)
 
