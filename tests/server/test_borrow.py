@@ -19,7 +19,8 @@ from tidings.server.borrow import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrow
 
 pytestmark = pytest.mark.anyio
 
-START = {"type": "http.response.start", "status": 200, "headers": []}
+EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+START = {"type": "http.response.start", "status": 200, "headers": [EVENTS]}
 LISTEN = {"type": "http", "method": "POST", "headers": [(b"mcp-method", b"subscriptions/listen")]}
 SESSION = {
     "type": "http",
@@ -162,7 +163,7 @@ async def request(
         {"type": "http", "method": "POST", "headers": [(b"mcp-method", b"tools/call")]},
         {"type": "http", "method": "POST", "headers": [(b"accept", b"text/event-stream")]},
         {"type": "http", "method": "GET", "headers": [(b"accept", b"text/html")]},
-        {"type": "http", "method": "GET", "headers": []},
+        {"type": "http", "method": "GET", "headers": [(b"accept", b"application/json"), (b"mcp-session-id", b"abc")]},
         {"type": "http", "method": "DELETE", "headers": [(b"mcp-session-id", b"abc")]},
         {"type": "websocket", "headers": []},
     ],
@@ -218,6 +219,22 @@ async def test_a_stream_whose_first_event_names_no_session_stays_unnamed() -> No
     async with request(Borrowing(app, live), app, SSE, wire.send):
         assert live.told == ["started"]
     assert live.told == ["started", "closed"]
+
+
+@pytest.mark.parametrize("accept", [b"*/*", b"text/*", b"text/html, Text/Event-Stream;q=0.5", None])
+async def test_a_client_that_takes_any_kind_of_answer_has_its_stream_borrowed_too(accept: bytes | None) -> None:
+    app, live, wire = App(), Live(), Cycle()
+    headers = [(b"mcp-session-id", b"abc")] + ([] if accept is None else [(b"accept", accept)])
+    async with request(Borrowing(app, live), app, {**SESSION, "headers": headers}, wire.send):
+        assert live.told == ["started", "opened abc"]
+
+
+async def test_an_answer_that_is_no_stream_of_events_is_not_written_to() -> None:
+    page = {**START, "headers": [(b"content-type", b"text/html")]}
+    app, live, wire = App(page, body(b"<a href='?session_id=0af7'>")), Live(), Cycle()
+    async with request(Borrowing(app, live), app, {**SSE, "headers": [(b"accept", b"text/html,*/*")]}, wire.send):
+        pass
+    assert live.told == ["closed"]
 
 
 @pytest.mark.parametrize("status", [202, 400, 401, 406, 503])

@@ -51,7 +51,7 @@ class BorrowedStream:
         """The old-era session whose stream this is, once that is known."""
 
     def when_started(self, call: Callable[[], None]) -> None:
-        """Call once the SDK has begun to answer with success."""
+        """Call once the SDK has begun to answer with a stream of events."""
         self._on_start = call
 
     def after_next_event(self, call: Callable[[bytes], None]) -> None:
@@ -63,7 +63,7 @@ class BorrowedStream:
         if self.ended:
             return
         await self._send(message)
-        if self._on_start is not None and message["type"] == "http.response.start" and message["status"] == 200:
+        if self._on_start is not None and _starts_events(message):
             call, self._on_start = self._on_start, None
             call()
         elif self._on_event is not None and (event := _event(message)):
@@ -200,14 +200,24 @@ class Borrowing:
 
 
 def _carries_changes(scope: Scope) -> bool:
-    """Whether the answer to this request is a stream that changes travel on."""
+    """Whether the answer to this request may be a stream that changes travel on: its beginning tells whether it is."""
     if scope["method"] == "POST":
         return _header(scope, b"mcp-method") == b"subscriptions/listen"
-    return scope["method"] == "GET" and b"text/event-stream" in (_header(scope, b"accept") or b"")
+    if scope["method"] != "GET":
+        return False
+    # As the SDK does: a client that takes anything (curl) is answered with a stream too.
+    accept = (_header(scope, b"accept") or b"*/*").lower()
+    return any(kind in accept for kind in (b"text/event-stream", b"text/*", b"*/*"))
 
 
-def _header(scope: Scope, name: bytes) -> bytes | None:
-    return next((value for key, value in scope["headers"] if key == name), None)
+def _starts_events(message: Message) -> bool:
+    if message["type"] != "http.response.start" or message["status"] != 200:
+        return False
+    return (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
+
+
+def _header(message: Message, name: bytes) -> bytes | None:
+    return next((value for key, value in message.get("headers", ()) if key == name), None)
 
 
 def _event(message: Message) -> bytes | None:
