@@ -185,7 +185,7 @@ class LegacyEra:
         """Serve `resources/subscribe`. Twice is once."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
-            held = len(session.subscriptions - {params.uri})
+            held = len(session.subscriptions) - (params.uri in session.subscriptions)
             [subscription] = self._core.policy.check([params.uri], held=held)
             await self._core.policy.require(ctx, subscription)
             if session.key in self._sessions:  # The connection may have ended while somebody was asked.

@@ -126,7 +126,8 @@ class ModernEra:
                 f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}
             )
         # Where somebody is asked for permission, what is missing and what is refused must look the same.
-        allowed = [text for text in subscriptions if text not in missing and await policy.allows(ctx, text)]
+        there = set(subscriptions).difference(missing)
+        allowed = [text for text in subscriptions if text in there and await policy.allows(ctx, text)]
         return Filter.of(
             allowed,
             tools=bool(asked.tools_list_changed),
