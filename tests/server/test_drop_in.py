@@ -1,0 +1,214 @@
+"""A `LiveServer` is an `MCPServer`: what takes the one takes the other."""
+
+import inspect
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resources import FunctionResource
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp_types import Icon
+
+from tests.bus.processes import python
+from tests.server.hearing import LEGACY, MODERN, connected
+from tests.server.sample import FENCE, build
+from tidings import LiveServer, ResourceUpdated
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+ERAS = pytest.mark.parametrize("mode", [MODERN, LEGACY], ids=["modern", "legacy"])
+
+
+def _nothing() -> str:
+    return "nothing"
+
+
+@asynccontextmanager
+async def _lifespan(_: Any) -> AsyncGenerator[dict[str, int]]:
+    yield {"answer": 42}
+
+
+async def _middleware(ctx: Any, call_next: Any) -> Any:
+    return await call_next(ctx)
+
+
+class _Verifier:
+    async def verify_token(self, token: str) -> None:
+        return None
+
+
+class _Extension(Extension):
+    identifier = "com.example/nothing"
+
+
+EVERYTHING: dict[str, Any] = {
+    "name": "all",
+    "title": "Everything",
+    "description": "With all of its parameters",
+    "instructions": "Ask me",
+    "website_url": "https://example.com",
+    "icons": [Icon(src="https://example.com/icon.png")],
+    "version": "1.2.3",
+    "auth_server_provider": None,
+    "token_verifier": _Verifier(),
+    "tools": [Tool.from_function(_nothing, name="given")],
+    "resources": [FunctionResource.from_function(_nothing, uri="note://given", name="given")],
+    "extensions": [_Extension()],
+    "debug": True,
+    "log_level": "ERROR",
+    "warn_on_duplicate_resources": False,
+    "warn_on_duplicate_tools": False,
+    "warn_on_duplicate_prompts": False,
+    "dependencies": ["httpx"],
+    "lifespan": _lifespan,
+    "auth": AuthSettings.model_validate(
+        {
+            "issuer_url": "https://example.com",
+            "resource_server_url": "https://example.com/mcp",
+            "validate_token_resource": True,
+        }
+    ),
+    "resource_security": inspect.signature(MCPServer).parameters["resource_security"].default,
+    "request_state_security": None,
+    "cache_hints": None,
+    "subscriptions": InMemorySubscriptionBus(),
+    "middleware": [_middleware],
+}
+
+
+def test_it_takes_every_parameter_that_an_mcpserver_takes() -> None:
+    assert EVERYTHING.keys() == inspect.signature(MCPServer).parameters.keys()
+    live, plain = LiveServer(**EVERYTHING), MCPServer(**EVERYTHING)
+    for name in ("name", "title", "description", "instructions", "website_url", "icons", "version", "dependencies"):
+        assert getattr(live, name) == getattr(plain, name)
+    assert live.settings == plain.settings
+    assert isinstance(live, MCPServer)
+
+
+def test_it_takes_its_positional_parameters_in_the_same_places() -> None:
+    live: LiveServer[Any] = LiveServer("name", "title", "description", "instructions", "https://example.com")
+    assert (live.name, live.title, live.description) == ("name", "title", "description")
+    assert (live.instructions, live.website_url) == ("instructions", "https://example.com")
+
+
+def test_a_parameter_that_neither_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        LiveServer("name", colour="blue")
+
+
+@pytest.mark.parametrize("method", [name for name in dir(MCPServer) if not name.startswith("_")])
+def test_it_has_every_public_method_with_the_same_parameters(method: str) -> None:
+    plain, live = getattr(MCPServer, method), getattr(LiveServer, method)
+    if not callable(plain) or method in ("run_sse_async", "run_streamable_http_async"):
+        return  # These two pass on what the app takes; they are run below.
+    assert inspect.signature(live).parameters == inspect.signature(plain).parameters
+
+
+@ERAS
+async def test_tools_resources_prompts_lifespan_and_completion_behave(mode: str) -> None:
+    mcp: LiveServer[Any] = LiveServer("behaves", lifespan=_lifespan, log_level="WARNING")
+
+    @mcp.tool()
+    async def answer(ctx: Context) -> int:
+        return ctx.request_context.lifespan_context["answer"]
+
+    @mcp.resource("note://{name}")
+    def note(name: str) -> str:
+        return f"about {name}"
+
+    @mcp.prompt()
+    def ask(what: str) -> str:
+        return f"What about {what}?"
+
+    async with connected(mcp, mode) as ear:
+        assert await ear.call("answer") == 42
+        [content] = (await ear.client.read_resource("note://oslo")).contents
+        assert getattr(content, "text", None) == "about oslo"
+        [message] = (await ear.client.get_prompt("ask", {"what": "rain"})).messages
+        assert getattr(message.content, "text", None) == "What about rain?"
+
+
+@ERAS
+async def test_one_server_object_serves_again_after_it_has_stopped(mode: str) -> None:
+    mcp = build()
+    for _ in range(3):
+        async with connected(mcp, mode) as ear:
+            await ear.subscribe(FENCE)
+            await ear.touch(FENCE)
+            await ear.hears(ResourceUpdated(FENCE))
+        assert mcp.notify.subscribers() == []
+
+
+def test_what_cannot_be_taken_off_a_list_is_an_error_that_says_what_can() -> None:
+    mcp = build()
+    with pytest.raises(ValueError, match=r"no resource 'note://x'; there are: .*note://today"):
+        mcp.remove_resource("note://x")
+    with pytest.raises(ValueError, match=r"no template"):
+        mcp.remove_resource_template("x://{y}")
+    with pytest.raises(ValueError, match=r"no tool 'x'; there are: touch"):
+        mcp.disable("tool", "x")
+    mcp.disable("prompt", "ask")
+    with pytest.raises(ValueError, match=r"no prompt 'ask'"):
+        mcp.disable("prompt", "ask")
+    mcp.enable("prompt", "ask")
+    with pytest.raises(ValueError, match="is not disabled"):
+        mcp.enable("prompt", "ask")
+
+
+PROGRAM = """
+import socket, sys
+from tests.server.sample import build
+with socket.socket() as sock:
+    sock.bind(("127.0.0.1", 0))
+    port = sock.getsockname()[1]
+mcp = build()
+print(port, flush=True)
+mcp.run({transport!r}, host="127.0.0.1", port=port, {options})
+"""
+
+
+@pytest.mark.parametrize(
+    ("transport", "options", "path"),
+    [
+        ("streamable-http", "streamable_http_path='/live', json_response=False", "/live"),
+        ("sse", "sse_path='/events', message_path='/said/'", "/events"),
+    ],
+)
+async def test_run_serves_with_the_sdks_options_until_a_signal(transport: str, options: str, path: str) -> None:
+    async with python("-c", PROGRAM.format(transport=transport, options=options)) as peer:
+        port = int(await peer.line())
+        await _until_open(port)
+        target: Any = f"http://127.0.0.1:{port}{path}"
+        if transport == "sse":
+            from mcp.client.sse import sse_client
+
+            target = sse_client(target)
+        async with connected(target, LEGACY) as ear:
+            await ear.subscribe(FENCE)
+            await ear.touch(FENCE)
+            await ear.hears(ResourceUpdated(FENCE))
+        peer.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(2):
+            await peer.process.wait()
+
+
+async def _until_open(port: int) -> None:
+    with anyio.fail_after(20):
+        while True:
+            try:
+                stream = await anyio.connect_tcp("127.0.0.1", port)
+            except OSError:
+                await anyio.lowlevel.checkpoint()
+            else:
+                await stream.aclose()
+                return

@@ -1,0 +1,230 @@
+"""What Tidings uses of the SDK, FastMCP and Starlette that they do not promise to keep.
+
+Each test pins one such thing. When one fails after an upgrade, its docstring says where to look and what to do; raise
+the lower bound in `pyproject.toml` if the new shape is the only one that is supported from then on.
+"""
+
+import inspect
+from typing import Any
+
+import fastmcp
+import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.resources import FunctionResource
+from mcp.shared.exceptions import MCPDeprecationWarning
+from starlette.applications import Starlette
+
+from tests.server.hearing import LEGACY, Way, connected, hearing, web
+from tests.server.sample import build
+from tidings.server.borrow import _is_servers_own, _transport
+from tidings.server.legacy import _connection
+
+
+def _nothing() -> str:
+    return ""
+
+
+def _echo(name: str) -> str:
+    return name
+
+
+def _sdk_server() -> MCPServer[Any]:
+    mcp: MCPServer[Any] = MCPServer("pinned", log_level="WARNING")
+    mcp.add_tool(_nothing, name="tool")
+    mcp.add_prompt(Prompt.from_function(_nothing, name="prompt"))
+    mcp.add_resource(FunctionResource.from_function(_nothing, uri="note://a", name="a"))
+    mcp.resource("city://{name}")(_echo)
+    return mcp
+
+
+def test_the_heart_of_an_mcpserver_is_a_lowlevel_server() -> None:
+    """`McpServerAdapter.lowlevel` takes `_lowlevel_server`. If it is gone, look for a public name first: the SDK's own
+    in-memory client must reach it too (`mcp/client/_memory.py`).
+    """
+    assert isinstance(_sdk_server()._lowlevel_server, Server)
+
+
+def test_an_mcpserver_keeps_its_lists_in_dictionaries() -> None:
+    """`McpServerAdapter.items` gives `LiveServer.disable` and `enable` these to take from and put back into. If the SDK
+    has come to remove or disable items itself, call that instead.
+    """
+    mcp = _sdk_server()
+    assert mcp._tool_manager._tools.keys() == {"tool"}
+    assert mcp._prompt_manager._prompts.keys() == {"prompt"}
+    assert mcp._resource_manager._resources.keys() == {"note://a"}
+    assert mcp._resource_manager._templates.keys() == {"city://{name}"}
+
+
+@pytest.mark.parametrize(
+    ("manager", "method", "call"),
+    [
+        ("_tool_manager", "add_tool", lambda mcp: mcp.add_tool(_nothing, name="more")),
+        ("_tool_manager", "add_tool", lambda mcp: mcp.tool("more")(_nothing)),
+        ("_tool_manager", "remove_tool", lambda mcp: mcp.remove_tool("tool")),
+        ("_prompt_manager", "add_prompt", lambda mcp: mcp.prompt("more")(_nothing)),
+        ("_prompt_manager", "remove_prompt", lambda mcp: mcp.remove_prompt("prompt")),
+        ("_resource_manager", "add_resource", lambda mcp: mcp.resource("note://b")(_nothing)),
+        ("_resource_manager", "add_template", lambda mcp: mcp.resource("more://{name}")(_echo)),
+    ],
+)
+def test_an_mcpserver_changes_its_lists_through_its_managers(
+    manager: str, method: str, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`McpServerAdapter.watch` wraps these methods on the managers. If the SDK goes another way, or tells of its list
+    changes itself, wrap that, or listen to it; every way of adding and removing must pass through what is wrapped.
+    """
+    mcp = _sdk_server()
+    owner, called = getattr(mcp, manager), []
+    original = getattr(owner, method)
+    monkeypatch.setattr(owner, method, lambda *args, **options: (called.append(method), original(*args, **options))[1])
+    call(mcp)
+    assert called == [method]
+
+
+def test_the_resource_manager_and_its_templates_say_what_is_served() -> None:
+    """`McpServerAdapter.exists` asks them whether a URI is there. If `matches` raises or returns otherwise, see
+    `adapters._matches`; what is unsafe (`..`) must not count as served.
+    """
+    manager = _sdk_server()._resource_manager
+    [template] = manager.list_templates()
+    assert template.uri_template == "city://{name}"
+    assert template.matches("city://oslo") is not None
+    assert template.matches("note://a") is None
+    assert [str(resource.uri) for resource in manager.list_resources()] == ["note://a"]
+
+
+def test_an_mcpserver_has_a_bus_of_its_own_that_can_be_listened_to() -> None:
+    """`McpServerAdapter.watch` passes on what `ctx.notify_*` publishes on `_subscriptions`. If it is gone, find where
+    `Context.notify_resource_updated` publishes now.
+    """
+    assert callable(_sdk_server()._subscriptions.subscribe)
+
+
+def test_a_lowlevel_server_takes_handlers_middleware_and_a_lifespan_after_it_was_made() -> None:
+    """`Live._take_over` adds to these, and `serve_stdio` to the middleware. They are public, but that they are read at
+    each use and not copied at the start is not promised.
+    """
+    server = _sdk_server()._lowlevel_server
+    assert callable(server.add_request_handler)
+    assert isinstance(server.middleware, list)
+    assert callable(server.lifespan)
+    server.lifespan = server.lifespan
+
+
+def test_apps_are_made_by_methods_that_can_be_wrapped_on_the_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`adapters._wrap_made` replaces these on the object. If `MCPServer` no longer makes its app with its lowlevel
+    server, wrap the method that does, or apps come out with their streams not borrowed.
+    """
+    mcp = _sdk_server()
+    made = Starlette()
+    monkeypatch.setattr(mcp._lowlevel_server, "streamable_http_app", lambda **_: made)
+    assert mcp.streamable_http_app() is made
+    assert isinstance(mcp.sse_app(), Starlette)
+
+
+def test_starlette_builds_its_middleware_with_a_method_when_the_first_request_comes() -> None:
+    """`adapters._wrap_made` replaces `build_middleware_stack` on the app, so that the wrapper stands outside all
+    middleware. If it is gone, return a Starlette that mounts the wrapped app instead.
+    """
+    app = Starlette()
+    assert app.middleware_stack is None
+    assert callable(app.build_middleware_stack())
+
+
+@pytest.mark.anyio
+async def test_an_old_era_request_leads_to_its_connection() -> None:
+    """`legacy._connection` takes `ctx.session._connection`: only it can be written to outside a request, and only it
+    says when it ends. If it is gone, look for what the session writes its standalone notifications with.
+    """
+    seen: list[Any] = []
+    mcp = build(authorize=lambda ctx, _: seen.append(_connection(ctx)) or True)
+    async with hearing(Way("memory", LEGACY), mcp) as ear:
+        with pytest.warns(MCPDeprecationWarning):
+            await ear.subscribe("note://today")
+    [connection] = seen
+    assert connection.has_standalone_channel is True
+    assert connection.session_id is None
+    assert connection.protocol_version.startswith("2025-")
+    assert callable(connection.exit_stack.push)
+    assert list(inspect.signature(connection.notify).parameters)[:2] == ["method", "params"]
+
+
+@pytest.mark.anyio
+async def test_an_old_era_http_connection_has_the_id_of_its_session() -> None:
+    """`legacy._session_id` ties a session to its event stream by it. If it is None over streamable HTTP, nothing is
+    written to the borrowed stream: take the id from the request's `mcp-session-id` header.
+    """
+    seen: list[Any] = []
+    mcp = build(authorize=lambda ctx, _: seen.append((_connection(ctx), ctx.request)) or True)
+    async with hearing(Way("http", LEGACY), mcp) as ear:
+        with pytest.warns(MCPDeprecationWarning):
+            await ear.subscribe("note://today")
+    [(connection, request)] = seen
+    assert connection.session_id == request.headers["mcp-session-id"]
+
+
+@pytest.mark.anyio
+async def test_uvicorns_send_belongs_to_its_protocol_and_shows_the_transport() -> None:
+    """`borrow._is_servers_own` and `borrow._transport` look for both. Without the first, each write costs a task;
+    without the second, a stalled reader is let go by cancelling instead of by breaking its connection.
+    """
+    seen: list[tuple[bool, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for kind in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{kind}.complete"})
+            return
+        seen.append((_is_servers_own(send), _transport(send)))
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with web(app) as url:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - it is no MCP server
+            async with connected(url + "/mcp", LEGACY):
+                pass
+    own, transport = seen[0]
+    assert own is True
+    assert transport is not None
+
+
+def test_the_heart_of_a_fastmcp_is_a_lowlevel_server() -> None:
+    """`FastMcpAdapter.lowlevel` takes `_mcp_server`. If it is gone, find what FastMCP's `run_stdio_async` runs."""
+    assert isinstance(fastmcp.FastMCP("pinned")._mcp_server, Server)
+
+
+def test_fastmcp_changes_its_lists_through_its_local_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`FastMcpAdapter.watch` wraps `_add_component` and `_remove_component`, and reads the list from the beginning of
+    a component's key. If FastMCP goes another way, or tells of its list changes itself, wrap that or listen to it.
+    """
+    mcp = fastmcp.FastMCP("pinned")
+    provider = mcp.local_provider
+    added: list[str] = []
+    removed: list[str] = []
+    add, remove = provider._add_component, provider._remove_component
+    monkeypatch.setattr(provider, "_add_component", lambda each: (added.append(each.key), add(each))[1])
+    monkeypatch.setattr(provider, "_remove_component", lambda key: (removed.append(key), remove(key))[1])
+    mcp.tool(_nothing, name="a")
+    mcp.prompt(_nothing, name="a")
+    mcp.resource("note://a")(_nothing)
+    mcp.resource("city://{name}")(_echo)
+    assert [key.partition(":")[0] for key in added] == ["tool", "prompt", "resource", "template"]
+    provider.remove_tool("a")
+    provider.remove_prompt("a")
+    provider.remove_resource("note://a")
+    provider.remove_template("city://{name}")
+    assert [key.partition(":")[0] for key in removed] == ["tool", "prompt", "resource", "template"]
+
+
+@pytest.mark.parametrize("method", ["enable", "disable", "add_provider", "add_transform", "http_app"])
+def test_fastmcp_has_the_public_methods_that_are_watched(method: str) -> None:
+    """`FastMcpAdapter.watch` skips `enable` and the like where they are missing, so that nobody would notice."""
+    assert callable(getattr(fastmcp.FastMCP("pinned"), method))
+
+
+def test_fastmcps_app_is_a_starlette() -> None:
+    """`adapters._wrap_made` needs one: see the test of `build_middleware_stack`."""
+    assert isinstance(fastmcp.FastMCP("pinned").http_app(), Starlette)
