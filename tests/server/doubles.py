@@ -4,13 +4,14 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.server.borrow import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.frames import Feature, Frame
 from tidings.server.subscriber import Screen, Subscriber
@@ -50,21 +51,28 @@ class Reader(Subscriber):
         self.breaks: Exception | None = None
         self.under_way: asyncio.Future[None] | None = None
         self._cuttable = cuttable
+        self._encoded: list[Frame] = []
+        self.stream = cast("BorrowedStream", self)
 
-    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+    def write(self, data: bytes) -> asyncio.Future[None] | None:
+        """The borrowed stream's part: take a write now, or when a test says so."""
         if self.breaks is not None:
             raise self.breaks
-        self.batches.append(list(frames))
+        self.batches.append([self._encoded[int(number)] for number in data.split()])
         if not self.stalls:
             return None
         self.under_way = asyncio.get_running_loop().create_future()
         return self.under_way
 
     def _encode(self, frame: Frame) -> bytes:
-        raise NotImplementedError
+        self._encoded.append(frame)
+        return b"%d " % (len(self._encoded) - 1)
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
-        raise NotImplementedError
+        """The SDK session's part, which is used where a test takes the stream away."""
+        for frame in frames:
+            if (writing := self.write(self._encode(frame))) is not None:
+                await writing
 
     def _cut(self) -> None:
         self.events.append("cut")

@@ -417,6 +417,7 @@ async def test_to_abort_breaks_the_connection_and_nothing_more_is_written() -> N
     async with request(Borrowing(app, live), app, LISTEN, wire.send) as over:
         live.streams[0].abort()
         assert wire.transport.aborted
+        live.streams[0].abort()
         live.streams[0].finish()
         app.end.set()
         await over.wait()

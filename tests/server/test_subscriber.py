@@ -110,6 +110,30 @@ async def test_a_write_that_ends_after_the_stream_was_closed_lets_nothing_follow
     assert reader.info.waiting == 1
 
 
+async def test_without_a_stream_to_borrow_frames_go_one_by_one_through_the_session(log: Log) -> None:
+    reader = Reader(A, B, C)
+    reader.stream, reader.stalls = None, True
+    reader.open()
+    for name in (A, B, C, B):
+        reader.deliver(log.frame(name))
+        await turns()
+    assert reader.uris == [A]
+    await reader.take()
+    assert reader.uris == [A, C]
+    await reader.take()
+    assert reader.versions == [1, 3, 4]
+    await reader.take()
+    assert reader.info.waiting == 0
+
+
+async def test_a_session_that_breaks_is_cut_and_reaches_nobody(log: Log) -> None:
+    reader = opened(Reader(A))
+    reader.stream, reader.breaks = None, ConnectionResetError("gone")
+    reader.deliver(log.frame(A))
+    await turns()
+    assert reader.events == ["cut"]
+
+
 async def test_a_subscriber_says_who_it_is_and_what_waits(log: Log) -> None:
     reader = stalled(Reader(A, "feed://*", features=["tools"], client="weather 1.0"), log)
     reader.deliver(log.frame(A))
@@ -259,13 +283,15 @@ async def test_a_stalled_reader_does_not_delay_another(log: Log) -> None:
     assert (len(slow.batches), len(quick.batches)) == (1, 1)
 
 
-@pytest.mark.parametrize("how", ["at once", "later", "by cancelling"])
+@pytest.mark.parametrize("how", ["at once", "on opening", "later", "by cancelling"])
 async def test_a_write_that_fails_cuts_that_stream_and_reaches_nobody_else(
     log: Log, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, other = Reader(A), opened(Reader(A))
-    if how == "at once":
+    if how in {"at once", "on opening"}:
         broken.breaks = ConnectionResetError("gone")
+        if how == "on opening":
+            broken.deliver(log.frame(A))
         broken.open()
         broken.deliver(log.frame(A))
     else:
