@@ -18,7 +18,6 @@ from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, connected, hearing, web
 from tests.server.sample import build
-from tidings.server.borrow import _is_servers_own, _transport
 from tidings.server.legacy import _connection
 
 
@@ -167,10 +166,10 @@ async def test_an_old_era_http_connection_has_the_id_of_its_session() -> None:
 
 @pytest.mark.anyio
 async def test_uvicorns_send_belongs_to_its_protocol_and_shows_the_transport() -> None:
-    """`borrow._is_servers_own` and `borrow._transport` look for both. Without the first, each write costs a task;
-    without the second, a stalled reader is let go by cancelling instead of by breaking its connection.
+    """`borrow.BorrowedStream` looks for both. Without the first, each write costs a task; without the second, a stalled
+    reader is let go by cancelling instead of by breaking its connection.
     """
-    seen: list[tuple[bool, Any]] = []
+    seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -178,7 +177,8 @@ async def test_uvicorns_send_belongs_to_its_protocol_and_shows_the_transport() -
                 await receive()
                 await send({"type": f"lifespan.{kind}.complete"})
             return
-        seen.append((_is_servers_own(send), _transport(send)))
+        seen.append(send.__self__)
+        assert callable(send.__self__.transport.abort)
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -186,9 +186,7 @@ async def test_uvicorns_send_belongs_to_its_protocol_and_shows_the_transport() -
         with pytest.raises(Exception):  # noqa: B017, PT011 - it is no MCP server
             async with connected(url + "/mcp", LEGACY):
                 pass
-    own, transport = seen[0]
-    assert own is True
-    assert transport is not None
+    assert {type(owner).__module__.rpartition(".")[0] for owner in seen} == {"uvicorn.protocols.http"}
 
 
 def test_the_heart_of_a_fastmcp_is_a_lowlevel_server() -> None:
