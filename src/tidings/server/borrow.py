@@ -8,6 +8,7 @@ through untouched.
 """
 
 import asyncio
+import inspect
 import logging
 import re
 import socket
@@ -37,11 +38,12 @@ _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 class BorrowedStream:
     """The response stream of one request, which the SDK opens and Tidings writes to."""
 
-    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "ended", "session_id")
+    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "_transport", "ended", "session_id")
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, receive: Receive | None = None) -> None:
         self._send = send
         self._direct = _is_servers_own(send)
+        self._transport = _transport_under(send) or _transport_under(receive)
         self._task = asyncio.current_task()
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
@@ -95,10 +97,20 @@ class BorrowedStream:
         if self.ended:
             return
         self.ended = True
-        if transport := _transport(self._send):
-            transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
         else:
             self._let_go()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the web server still holds, because the system takes no more of them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def drop(self) -> None:
+        """Break the connection of a response that is over, if its reader does not take the rest of it."""
+        if self._transport is not None and self.unsent:
+            self._transport.abort()
 
     def _let_go(self, last: asyncio.Future[None] | None = None) -> None:
         if last is not None and not last.cancelled():
@@ -110,8 +122,7 @@ class BorrowedStream:
         """Let the system break the connection if its peer acknowledges nothing for `seconds`: a peer that lost its
         network says nothing, and without this the system would wait for a quarter of an hour.
         """
-        transport = _transport(self._send)
-        sock = transport.get_extra_info("socket") if transport else None
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if sock is None or option is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return
@@ -154,7 +165,7 @@ class Borrowing:
             async with self._lender.running():
                 await self.app(scope, receive, send)
             return
-        stream = self._borrow(scope, send)
+        stream = self._borrow(scope, receive, send)
         if stream is None:
             await self.app(scope, receive, send)
             return
@@ -167,14 +178,14 @@ class Borrowing:
         finally:
             self._lender.stream_closed(stream)
 
-    def _borrow(self, scope: Scope, send: Send) -> BorrowedStream | None:
+    def _borrow(self, scope: Scope, receive: Receive, send: Send) -> BorrowedStream | None:
         """The stream of a request whose answer will carry changes, if it succeeds."""
         if scope["type"] != "http":
             return None
         if not _carries_changes(scope):
             scope[WRAPPED_KEY] = True
             return None
-        stream = BorrowedStream(send)
+        stream = BorrowedStream(send, receive)
         if scope["method"] == "POST":
             scope[SCOPE_KEY] = stream
         stream.when_started(partial(self._started, scope, stream))
@@ -232,10 +243,22 @@ def _is_servers_own(send: Send) -> bool:
     return type(owner).__module__.startswith("uvicorn.protocols.")
 
 
-def _transport(send: Send) -> asyncio.Transport | None:
-    """The connection under `send`, where the web server shows it."""
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    return transport if callable(getattr(transport, "abort", None)) else None
+def _transport_under(call: object, depth: int = 8) -> asyncio.Transport | None:
+    """The connection under `send` or `receive`, where the web server shows it.
+
+    Middleware wraps what the web server gave it: in a function of its own, as Starlette's error pages do with `send`
+    alone, or in a request that remembers `receive`, as its `BaseHTTPMiddleware` does.
+    """
+    owner = getattr(call, "__self__", None)
+    transport = getattr(owner, "transport", None)
+    if callable(getattr(transport, "abort", None)):
+        return transport
+    wrapped = [
+        getattr(owner, "receive", None),
+        *(cell.cell_contents for cell in getattr(call, "__closure__", None) or ()),
+    ]
+    inner = (each for each in wrapped if depth and inspect.isroutine(each))
+    return next(filter(None, (_transport_under(each, depth - 1) for each in inner)), None)
 
 
 async def _finish(sending: Any, waiting_for: Any) -> None:

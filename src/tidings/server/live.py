@@ -37,6 +37,7 @@ HookT = TypeVar("HookT", bound=Hook)
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _DRAIN_SECONDS = 0.4
 _END_SECONDS = 0.3
+_LOOK_SECONDS = 0.02
 _HOOK_SECONDS = 5
 
 
@@ -202,20 +203,26 @@ class Live:
                 for subscriber in subscribers:
                     await subscriber.drain()
         except TimeoutError:
-            logger.warning("some readers did not take what was waiting for them before the stop")
+            for subscriber in subscribers:
+                if subscriber.busy:
+                    subscriber.cut("the server stops, and it does not read")
         await self._end(subscribers)
 
     async def _end(self, subscribers: Sequence[Subscriber]) -> None:
+        streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
         for subscriber in subscribers:
-            if subscriber.info.waiting:
-                subscriber.cut("the server stops, and it does not read")
-            else:
-                subscriber.end()
+            subscriber.end()
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self._core.streams_ended.wait()
+                # No event says that the system has taken the last of it.
+                while any(stream.unsent for stream in streams):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
-            logger.warning("some streams did not end in time")
+            logger.warning("some streams did not end in time: their readers do not read")
+            # A web server that waits for them to be read would wait for ever.
+            for stream in streams:
+                stream.drop()
 
     # For the wrapper: see `borrow.Lender`
 

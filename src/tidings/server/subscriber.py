@@ -179,9 +179,14 @@ class Subscriber(ABC):
         """The stream cannot be written to any more. What comes is kept, for a stream that may be opened later."""
         self._open = False
 
+    @property
+    def busy(self) -> bool:
+        """Whether something waits to be written, or is being written."""
+        return self._open and not self._gone and (bool(self._pending) or self._writing is not None)
+
     async def drain(self) -> None:
         """Wait until nothing waits to be written, or the subscriber is gone."""
-        while self._open and not self._gone and (self._pending or self._writing is not None):
+        while self.busy:
             if self._idle is None:
                 self._idle = asyncio.Event()
             await self._idle.wait()
