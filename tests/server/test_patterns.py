@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidings.changes import Filter, ResourceUpdated
 from tidings.errors import InvalidUri
-from tidings.server.patterns import Pattern, first_match
+from tidings.server.patterns import Pattern
 
 words = st.text("abc/:*", max_size=6)
 
@@ -54,9 +54,9 @@ def test_a_uri_or_prefix_matches_what_a_filter_for_it_wants(pattern: str, uri: s
     assert (Pattern(pattern).match(uri) is not None) is wanted
 
 
-def test_the_first_pattern_that_matches_is_found() -> None:
-    patterns = [Pattern(text) for text in ("note://a", "note://*", "note://{id}")]
-    assert first_match(patterns, "note://a") is patterns[0]
-    assert first_match(patterns, "note://b") is patterns[1]
-    assert first_match(patterns, "feed://b") is None
-    assert repr(patterns[2]) == "Pattern('note://{id}')"
+def test_a_prefix_is_covered_only_by_a_prefix() -> None:
+    """A template says nothing of all that a prefix can match: `feed://*` hears of `feed://a/b` too."""
+    assert Pattern("feed://{id}").covers("feed://a")
+    assert not Pattern("feed://{id}").covers("feed://*")
+    assert Pattern("feed://*").covers("feed://a*")
+    assert not Pattern("feed://a*").covers("feed://*")

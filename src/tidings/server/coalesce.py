@@ -6,13 +6,13 @@ back closes. The end moves with each further change, but never beyond `max_wait`
 so the last change always passes, and a steady stream of changes cannot starve it.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidings.changes import Change, ResourceUpdated
+from tidings.server.background import Background
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.patterns import Pattern
 
@@ -44,7 +44,7 @@ class Coalescer:
 
     def __init__(
         self,
-        publish: Callable[[Change], Awaitable[None]],
+        publish: Callable[[Change], Coroutine[Any, Any, None]],
         setting: CoalesceSetting,
         *,
         clock: Clock,
@@ -54,7 +54,7 @@ class Coalescer:
         self._clock = clock
         self._merged = merged
         self._windows: dict[Change, _Window] = {}
-        self._under_way: set[asyncio.Future[None]] = set()
+        self._background = Background()
         self._default, self._rules = _rules(setting)
 
     async def submit(self, change: Change) -> None:
@@ -70,9 +70,8 @@ class Coalescer:
         for change, window in windows.items():
             window.timer.cancel()
             if window.held_since is not None:
-                self._start(change)
-        while self._under_way:
-            await asyncio.wait(self._under_way)
+                self._background.start(self._publish(change))
+        await self._background.finished()
 
     def _hold(self, change: Change) -> bool:
         window = self._windows.get(change)
@@ -102,13 +101,8 @@ class Coalescer:
         if now >= window.ends:
             window.held_since = None
             window.ends = now + window.rule.window
-            self._start(change)
+            self._background.start(self._publish(change))
         window.timer = self._clock.call_at(window.ends, partial(self._on_timer, change))
-
-    def _start(self, change: Change) -> None:
-        task = asyncio.ensure_future(self._publish(change))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
 
     def _rule(self, change: Change) -> Coalesce:
         if isinstance(change, ResourceUpdated):

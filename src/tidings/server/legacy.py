@@ -20,6 +20,7 @@ from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, Unsu
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings.errors import RequestFailed, TidingsError
+from tidings.server.background import Background
 from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name
 from tidings.server.frames import FEATURES, Frame
@@ -108,7 +109,7 @@ class LegacyEra:
         self._core = core
         self._sessions: dict[str, Session] = {}
         self._streams: dict[str, BorrowedStream] = {}
-        self._arrivals: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._warned = False
 
     # The handshake
@@ -223,9 +224,7 @@ class LegacyEra:
             return
         self._unpark(session)
         if session.begin(stream):
-            task = asyncio.get_running_loop().create_task(self._return(session, stream))
-            self._arrivals.add(task)
-            task.add_done_callback(self._arrivals.discard)
+            self._background.start(self._return(session, stream))
         else:
             session.open()
 

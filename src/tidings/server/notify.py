@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from pydantic import AnyUrl
 
@@ -14,6 +15,7 @@ from tidings.changes import (
     ToolsListChanged,
     check_uri,
 )
+from tidings.server.background import Background
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
@@ -23,13 +25,13 @@ class Notifier:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._submit: Callable[[Change], Awaitable[None]] | None = None
+        self._submit: Callable[[Change], Coroutine[Any, Any, None]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: dict[Change, None] = {}
         self._scheduled = False
         self._has_run = False
         self._lock = threading.Lock()
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._background = Background()
 
     async def resource_updated(self, uri: str | AnyUrl) -> None:
         """The resource at `uri` is different now.
@@ -88,7 +90,7 @@ class Notifier:
         lists = {feature: len(list(self._hub.audience(feature))) for feature in ("tools", "prompts", "resources")}
         return lists | self._hub.subscriptions()
 
-    def start(self, submit: Callable[[Change], Awaitable[None]]) -> None:
+    def start(self, submit: Callable[[Change], Coroutine[Any, Any, None]]) -> None:
         """The server runs, on this event loop: publish through `submit`, and what was said before now.
 
         That its lists were filled before it first ran is no news to anybody. That they changed between two runs is:
@@ -108,8 +110,7 @@ class Notifier:
         """The server stops: what was said so far is handed on, what is said from now on is kept for the next start."""
         if self._scheduled:
             self._send_soon()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._background.finished()
         with self._lock:
             self._loop = self._submit = None
 
@@ -121,9 +122,7 @@ class Notifier:
                 return  # It was stopped in the meantime: what waits is for the next start.
             changes, self._soon = self._soon, {}
         for change in changes:
-            task = asyncio.ensure_future(submit(change))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._background.start(submit(change))
 
 
 def _checked(change: Change) -> Change:

@@ -1,7 +1,5 @@
 """One way to name many URIs: a URI, a prefix ending in `*`, or a template such as `feed://{id}`."""
 
-from collections.abc import Iterable
-
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from tidings.changes import check_subscription
@@ -33,10 +31,11 @@ class Pattern:
             return {}
         return None
 
+    def covers(self, subscription: str) -> bool:
+        """Whether all that `subscription` wants is among what this names: of a prefix, only a prefix can know."""
+        if subscription.endswith("*") and self._template is not None:
+            return False
+        return self.match(subscription) is not None
+
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
-
-
-def first_match(patterns: Iterable[Pattern], uri: str) -> Pattern | None:
-    """The first of `patterns` that matches `uri`."""
-    return next((pattern for pattern in patterns if pattern.match(uri) is not None), None)

@@ -11,7 +11,7 @@ from mcp.server.context import ServerRequestContext
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits
-from tidings.server.patterns import Pattern, first_match
+from tidings.server.patterns import Pattern
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Policy:
     def _check_allowed(self, subscriptions: Sequence[str]) -> None:
         if self._subscribable is None:
             return
-        refused = [text for text in subscriptions if first_match(self._subscribable, text) is None]
+        refused = [text for text in subscriptions if not any(pattern.covers(text) for pattern in self._subscribable)]
         if refused:
             allowed = [pattern.text for pattern in self._subscribable]
             raise NotSubscribable(

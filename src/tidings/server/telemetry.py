@@ -34,8 +34,14 @@ class Telemetry:
 
     def __init__(self) -> None:
         self._failed: set[str] = set()
-        self._tracer = trace.get_tracer("tidings")
-        meter = metrics.get_meter("tidings")
+        self._tracer = self._safely("tracer", trace.get_tracer, "tidings") or trace.NoOpTracer()
+        try:
+            self._create(metrics.get_meter("tidings"))
+        except Exception:
+            logger.exception("this server is not metered")
+            self._create(metrics.NoOpMeter("tidings"))
+
+    def _create(self, meter: metrics.Meter) -> None:
         self._subscribers = meter.create_up_down_counter("tidings.subscribers", unit="{subscriber}")
         self._deliveries = meter.create_counter("tidings.deliveries", unit="{delivery}")
         self._merges = meter.create_counter("tidings.merges", unit="{change}")
