@@ -1,5 +1,6 @@
 """Stock SDK clients that write down what they hear, over each transport and in each era."""
 
+import asyncio
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -164,14 +165,16 @@ async def web(app: Any, port: int = 0) -> AsyncGenerator[str]:
         sock.bind(("127.0.0.1", port))
         ready = anyio.Event()
         server = _Web(app, ready)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [sock])
+        # Not a child of this one: a test that fails would break it off, and leave its sockets to the next.
+        serving = asyncio.create_task(server.serve([sock]))
+        try:
             with anyio.fail_after(SECONDS):
                 await ready.wait()
-            try:
-                yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-            finally:
-                server.should_exit = True
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            with anyio.CancelScope(shield=True):
+                await serving
 
 
 def stdio(*arguments: str) -> StdioServerParameters:
