@@ -324,13 +324,28 @@ async def test_fastmcp_tells_when_a_component_is_hidden_and_shown(mode: str) -> 
 
 
 @ERAS
-async def test_fastmcp_tells_when_a_server_is_mounted(mode: str) -> None:
-    mcp, child = made_by_fastmcp(), fastmcp.FastMCP("child")
-    attach(mcp)
+@pytest.mark.parametrize("namespace", [None, "child"])
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_fastmcp_tells_of_the_servers_mounted_in_it(when: str, namespace: str | None, mode: str) -> None:
+    mcp, child, grandchild = made_by_fastmcp(), fastmcp.FastMCP("child"), fastmcp.FastMCP("grandchild")
+    if when == "before":
+        mcp.mount(child, namespace=namespace)
+        child.mount(grandchild, namespace=namespace)
+    live = attach(mcp)
     async with connected(mcp._mcp_server, mode) as ear:
         await ear.subscribe(FENCE)
-        mcp.mount(child, namespace="child")
-        await ear.hears(*LISTS.values())
+        if when == "after":
+            mcp.mount(child, namespace=namespace)
+            await ear.hears(*LISTS.values())
+            child.mount(grandchild, namespace=namespace)
+        await fence(ear, live)
+        ear.all.clear()
+        _made_tool(grandchild)
+        await ear.hears(ToolsListChanged())
+        assert any("made" in tool.name for tool in (await ear.client.list_tools()).tools)
+        ear.all.clear()
+        child.disable(names={"made"})
+        await ear.hears(ToolsListChanged())
 
 
 @ERAS

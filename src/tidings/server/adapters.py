@@ -130,23 +130,36 @@ class FastMcpAdapter:
         self.lowlevel: Server[Any] = server._mcp_server
 
     def watch(self, soon: Soon) -> None:
-        provider = self._server.local_provider
-
-        def added(component: Any) -> None:
-            soon(_list_of(component.key))
-
-        def removed(key: str) -> None:
-            soon(_list_of(key))
-
-        _after(provider, "_add_component", added)
-        _after(provider, "_remove_component", removed)
-        for method in ("enable", "disable", "add_provider", "add_transform"):
-            for owner in (self._server, provider):
-                if hasattr(owner, method):
-                    _after(owner, method, functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES))
+        _watch_provider(self._server, soon)
 
     def wrap_apps(self, wrap: Wrap) -> None:
         _wrap_made(self._server, "http_app", wrap)
+
+
+def _watch_provider(provider: Any, soon: Soon) -> None:
+    """Watch where a FastMCP server has its components from: it is a provider itself, with others in it, mounted servers
+    among them.
+    """
+
+    def added(component: Any) -> None:
+        soon(_list_of(component.key))
+
+    def removed(key: str) -> None:
+        soon(_list_of(key))
+
+    def provider_added(provider: Any, **_: Any) -> None:
+        _watch_provider(provider, soon)
+
+    for method, then in (("_add_component", added), ("_remove_component", removed), ("add_provider", provider_added)):
+        if hasattr(provider, method):
+            _after(provider, method, then)
+    for method in ("enable", "disable", "add_provider", "add_transform"):
+        if hasattr(provider, method):
+            _after(provider, method, functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES))
+    inside = (*getattr(provider, "providers", ()), getattr(provider, "server", None), getattr(provider, "_inner", None))
+    for each in inside:
+        if hasattr(each, "add_transform"):  # It is a provider too.
+            _watch_provider(each, soon)
 
 
 def _say(soon: Soon, *changes: Any, **_: Any) -> None:
