@@ -217,6 +217,18 @@ def test_fastmcp_changes_its_lists_through_its_local_provider(monkeypatch: pytes
     assert [key.partition(":")[0] for key in removed] == ["tool", "prompt", "resource", "template"]
 
 
+@pytest.mark.parametrize("namespace", [None, "child"])
+def test_fastmcp_leads_from_a_server_to_those_mounted_in_it(namespace: str | None) -> None:
+    """`adapters._watch_provider` goes from `providers` through `_inner` (a provider with a namespace) and `server` (that
+    of a mounted server). If a mounted server is found in another way, follow that; else its changes are not told.
+    """
+    mcp, child = fastmcp.FastMCP("pinned"), fastmcp.FastMCP("child")
+    mcp.mount(child, namespace=namespace)
+    local, mounted = mcp.providers
+    assert local is mcp.local_provider
+    assert getattr(mounted, "_inner", mounted).server is child
+
+
 @pytest.mark.parametrize("method", ["enable", "disable", "add_provider", "add_transform", "http_app"])
 def test_fastmcp_has_the_public_methods_that_are_watched(method: str) -> None:
     """`FastMcpAdapter.watch` skips `enable` and the like where they are missing, so that nobody would notice."""
