@@ -8,12 +8,13 @@ through untouched.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import re
 import socket
 import types
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final, Protocol
@@ -32,6 +33,9 @@ SCOPE_KEY: Final = "tidings.stream"
 WRAPPED_KEY: Final = "tidings.wrapped"
 """In the scope of each other request that came through the wrapper."""
 
+_MOST_CALLS: Final = 64
+"""How many functions of middleware are looked through for the web server's own."""
+
 _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
 
@@ -43,7 +47,7 @@ class BorrowedStream:
     def __init__(self, send: Send, receive: Receive | None = None) -> None:
         self._send = send
         self._direct = _is_servers_own(send)
-        self._transport = _transport_under(send) or _transport_under(receive)
+        self._transport = _transport_under(send, receive)
         self._task = asyncio.current_task()
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
@@ -243,22 +247,29 @@ def _is_servers_own(send: Send) -> bool:
     return type(owner).__module__.startswith("uvicorn.protocols.")
 
 
-def _transport_under(call: object, depth: int = 8) -> asyncio.Transport | None:
+def _transport_under(*calls: object) -> asyncio.Transport | None:
     """The connection under `send` or `receive`, where the web server shows it.
 
     Middleware wraps what the web server gave it: in a function of its own, as Starlette's error pages do with `send`
     alone, or in a request that remembers `receive`, as its `BaseHTTPMiddleware` does.
     """
-    owner = getattr(call, "__self__", None)
-    transport = getattr(owner, "transport", None)
-    if callable(getattr(transport, "abort", None)):
-        return transport
-    wrapped = [
-        getattr(owner, "receive", None),
-        *(cell.cell_contents for cell in getattr(call, "__closure__", None) or ()),
-    ]
-    inner = (each for each in wrapped if depth and inspect.isroutine(each))
-    return next(filter(None, (_transport_under(each, depth - 1) for each in inner)), None)
+    found = list(calls)
+    for call in found:  # It grows meanwhile.
+        owner = getattr(call, "__self__", None)
+        transport = getattr(owner, "transport", None)
+        if callable(getattr(transport, "abort", None)):
+            return transport
+        for inner in (getattr(owner, "receive", None), *_enclosed(call)):
+            if inspect.isroutine(inner) and inner not in found and len(found) < _MOST_CALLS:
+                found.append(inner)
+    return None
+
+
+def _enclosed(call: object) -> Iterable[object]:
+    """What a function took along from around it."""
+    for cell in getattr(call, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # It is empty.
+            yield cell.cell_contents
 
 
 async def _finish(sending: Any, waiting_for: Any) -> None:

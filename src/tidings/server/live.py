@@ -198,6 +198,8 @@ class Live:
         if self._coalescer is not None:
             await self._coalescer.flush()
         subscribers = tuple(core.hub)
+        # Noted now: the SDK ends some by itself at a stop, and the rest of those has to be read too.
+        streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 for subscriber in subscribers:
@@ -206,10 +208,9 @@ class Live:
             for subscriber in subscribers:
                 if subscriber.busy:
                     subscriber.cut("the server stops, and it does not read")
-        await self._end(subscribers)
+        await self._end(subscribers, streams)
 
-    async def _end(self, subscribers: Sequence[Subscriber]) -> None:
-        streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
+    async def _end(self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream]) -> None:
         for subscriber in subscribers:
             subscriber.end()
         try:
