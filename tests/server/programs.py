@@ -40,6 +40,8 @@ def live_server() -> LiveServer[Any]:
         """Say that `uri` has changed, again and again."""
         for _ in range(times):
             await mcp.notify.resource_updated(uri)
+            for _ in range(8):
+                await asyncio.sleep(0)  # Written before the next comes, where that takes turns of the event loop.
         return times
 
     @mcp.tool()

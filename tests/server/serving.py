@@ -17,6 +17,7 @@ import anyio
 import psutil
 import uvicorn
 
+from tests.server import wire
 from tidings import LiveServer
 from tidings.server import Coalesce
 
@@ -75,6 +76,7 @@ async def live(mcp: LiveServer[Any], *, send_buffer: int | None = None, **option
         finally:
             # Ends the streams that a test left open, or uvicorn would wait for them.
             await mcp.aclose()
+            await wire.close_all()
 
 
 def free_port() -> int:
@@ -141,7 +143,10 @@ async def serving_apart(kind: str, log: Path, *options: str) -> AsyncGenerator[t
     with child("tests.server.programs", kind, str(port), *options, log=log) as process:
         await eventually(lambda: _answers(port) or not process.running, within=20)
         assert process.running, log.read_text()
-        yield process, port
+        try:
+            yield process, port
+        finally:
+            await wire.close_all()
 
 
 def _answers(port: int) -> bool:

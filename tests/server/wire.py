@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, cast
 
-import anyio
+import anyio.lowlevel
 import pytest
 
 from tidings.changes import Cursor
@@ -37,6 +37,7 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 JSON: Final = {**_ACCEPT, "Content-Type": "application/json"}
 _FLAGS: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _numbers = itertools.count(1)
+_open: set["Connection"] = set()
 
 
 def http(verb: str, headers: dict[str, str], body: bytes = b"", path: str = "/mcp") -> bytes:
@@ -127,6 +128,7 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
         _, connection = await asyncio.get_running_loop().create_connection(cls, sock=sock)
+        _open.add(connection)
         return connection
 
     # asyncio's side
@@ -135,6 +137,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        _open.discard(self)
         self._lost = True
         if self.ended is None:
             self.ended = "broken"
@@ -252,6 +255,14 @@ class Connection(asyncio.Protocol):
         sock = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         self._transport.abort()
+
+
+async def close_all() -> None:
+    """Close every connection that a test has left open."""
+    for connection in tuple(_open):
+        connection.close()
+    while _open:
+        await anyio.lowlevel.checkpoint()
 
 
 async def once(port: int, request: bytes) -> Response:
@@ -444,7 +455,7 @@ async def subscribe(
     session = await Session.start(port, path=path)
     for uri in uris:
         response = await session.subscribe(uri)
-        assert response.json["result"] == {}, response.body
+        assert response.json.get("result") == {}, response.body
     return Subscription(era, await session.stream(receive_buffer=receive_buffer), session, None, {})
 
 
