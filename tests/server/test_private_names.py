@@ -219,8 +219,8 @@ def test_fastmcp_changes_its_lists_through_its_local_provider(monkeypatch: pytes
 
 @pytest.mark.parametrize("namespace", [None, "child"])
 def test_fastmcp_leads_from_a_server_to_those_mounted_in_it(namespace: str | None) -> None:
-    """`adapters._watch_provider` goes from `providers` through `_inner` (of a provider with a namespace) and `server` (of
-    a mounted server). If a mounted server is found in another way, follow that; else its changes are not told.
+    """`adapters._watch_provider` goes from `providers` through `_inner` (where there is a namespace) and `server`. If a
+    mounted server is found in another way, follow that; else its changes are not told.
     """
     mcp, child = fastmcp.FastMCP("pinned"), fastmcp.FastMCP("child")
     mcp.mount(child, namespace=namespace)
