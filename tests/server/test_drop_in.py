@@ -2,12 +2,15 @@
 
 import inspect
 import signal
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from mcp.client.sse import sse_client
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context, MCPServer
@@ -19,7 +22,8 @@ from mcp_types import Icon
 from tests.bus.processes import python
 from tests.server.hearing import LEGACY, MODERN, connected
 from tests.server.sample import FENCE, build
-from tidings import LiveServer, ResourceUpdated
+from tidings import Cursor, LiveServer, ResourceUpdated
+from tidings.bus.sqlite import SqliteBus
 
 pytestmark = [
     pytest.mark.anyio,
@@ -166,14 +170,9 @@ def test_what_cannot_be_taken_off_a_list_is_an_error_that_says_what_can() -> Non
 
 
 PROGRAM = """
-import socket, sys
+import sys
 from tests.server.sample import build
-with socket.socket() as sock:
-    sock.bind(("127.0.0.1", 0))
-    port = sock.getsockname()[1]
-mcp = build()
-print(port, flush=True)
-mcp.run({transport!r}, host="127.0.0.1", port=port, {options})
+build().run({transport!r}, host="127.0.0.1", port=int(sys.argv[1]), {options})
 """
 
 
@@ -185,13 +184,11 @@ mcp.run({transport!r}, host="127.0.0.1", port=port, {options})
     ],
 )
 async def test_run_serves_with_the_sdks_options_until_a_signal(transport: str, options: str, path: str) -> None:
-    async with python("-c", PROGRAM.format(transport=transport, options=options)) as peer:
-        port = int(await peer.line())
+    port = _free_port()
+    async with python("-c", PROGRAM.format(transport=transport, options=options), str(port)) as peer:
         await _until_open(port)
         target: Any = f"http://127.0.0.1:{port}{path}"
         if transport == "sse":
-            from mcp.client.sse import sse_client
-
             target = sse_client(target)
         async with connected(target, LEGACY) as ear:
             await ear.subscribe(FENCE)
@@ -212,3 +209,36 @@ async def _until_open(port: int) -> None:
             else:
                 await stream.aclose()
                 return
+
+
+HELD_BACK = """
+import sys
+from tests.server.sample import build
+from tidings.bus.sqlite import SqliteBus
+from tidings.server import Coalesce
+build(bus=SqliteBus(sys.argv[1]), coalesce=Coalesce(window=30, max_wait=30)).run({transport!r}, port=int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+async def test_what_is_held_back_is_published_before_a_web_server_ends(transport: str, tmp_path: Path) -> None:
+    path, port = tmp_path / "bus", _free_port()
+    async with python("-c", HELD_BACK.format(transport=transport), str(path), str(port)) as peer:
+        await _until_open(port)
+        base = f"http://127.0.0.1:{port}"
+        target: Any = sse_client(f"{base}/sse") if transport == "sse" else f"{base}/mcp"
+        async with connected(target, LEGACY if transport == "sse" else MODERN) as ear:
+            await ear.touch(FENCE, FENCE)
+        peer.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(2):
+            await peer.process.wait()
+    async with SqliteBus(path) as bus:
+        entries = await bus.since(Cursor(bus.head.epoch, 0)) or ()
+    # The three lists are told at each start; then the first change, and in its place the one that was held back.
+    assert [cursor.version for cursor, change in entries if change == ResourceUpdated(FENCE)] == [5]
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]

@@ -15,7 +15,7 @@ import re
 import socket
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -166,8 +166,7 @@ class Borrowing:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            async with self._lender.running():
-                await self.app(scope, receive, send)
+            await self._live(scope, receive, send)
             return
         stream = self._borrow(scope, receive, send)
         if stream is None:
@@ -181,6 +180,19 @@ class Borrowing:
                 raise
         finally:
             self._lender.stream_closed(stream)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold the lender for as long as the application lives."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._lender.running())
+
+            async def say(message: Message) -> None:
+                # Once it is told that all is shut down, the web server ends the process, and whatever still runs.
+                if message["type"].startswith("lifespan.shutdown."):
+                    await stack.aclose()
+                await send(message)
+
+            await self.app(scope, receive, say)
 
     def _borrow(self, scope: Scope, receive: Receive, send: Send) -> BorrowedStream | None:
         """The stream of a request whose answer will carry changes, if it succeeds."""
