@@ -31,7 +31,7 @@ SCOPE_KEY: Final = "tidings.stream"
 """Where the scope of a listen request holds its `BorrowedStream`."""
 
 WRAPPED_KEY: Final = "tidings.wrapped"
-"""In the scope of each other request that came through the wrapper."""
+"""In the scope of each request that came through the wrapper: whose it is."""
 
 _MOST_CALLS: Final = 64
 """How many functions of middleware are looked through for the web server's own."""
@@ -196,10 +196,10 @@ class Borrowing:
 
     def _borrow(self, scope: Scope, receive: Receive, send: Send) -> BorrowedStream | None:
         """The stream of a request whose answer will carry changes, if it succeeds."""
-        if scope["type"] != "http":
-            return None
+        if scope["type"] != "http" or scope.get(WRAPPED_KEY) is self._lender:
+            return None  # An app that came out wrapped was wrapped again.
+        scope[WRAPPED_KEY] = self._lender
         if not _carries_changes(scope):
-            scope[WRAPPED_KEY] = True
             return None
         stream = BorrowedStream(send, receive)
         if scope["method"] == "POST":
