@@ -80,7 +80,7 @@ async def test_ten_thousand_updates_of_a_hundred_uris_reach_a_hundred_streams(er
             uri = uris[number * 7 % 100]
             before[uri] = bus.head
             await mcp.notify.resource_updated(uri)
-            if number % 1_000 == 0:
+            if number % 5_000 == 0:
                 await anyio.lowlevel.checkpoint()
         for heard in [Heard(stream) for stream in streams]:
             await heard.stream.until(lambda heard=heard: heard.is_newer_than(before), within=20)

@@ -1,13 +1,20 @@
 """Both eras over real HTTP: who is told what, in which order, and what is left when somebody goes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio.lowlevel
 import pytest
+from mcp.server.mcpserver import MCPServer
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.server import wire
-from tests.server.serving import eventually, live, notes, sockets, tasks
+from tests.server.serving import AT_ONCE, eventually, live, notes, serving, sockets, tasks
 from tests.server.wire import Connection, Era, Session, both_eras, changed, cursor, subscribe
+from tidings import attach
+from tidings.server import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -324,3 +331,134 @@ async def test_a_second_stream_is_refused_and_does_not_disturb_the_first() -> No
         await mcp.notify.resource_updated("note://a")
         assert changed(await subscription.next()) == "note://a"
         assert subscription.stream.ended is None
+
+
+# Other people's apps
+
+
+def stock() -> MCPServer[Any]:
+    """An SDK server that is not live."""
+    server = MCPServer[Any]("stock")
+
+    @server.resource("note://{name}")
+    def note(name: str) -> str:
+        return name
+
+    return server
+
+
+def closing_over_send(app: ASGIApp) -> ASGIApp:
+    """Middleware as many write it: a `send` of its own around the web server's."""
+
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            await send(message)
+
+        await app(scope, receive, counted)
+
+    return wrapped
+
+
+def based_on_starlette(app: ASGIApp) -> ASGIApp:
+    async def dispatch(request: Request, call_next: Any) -> Any:
+        return await call_next(request)
+
+    return BaseHTTPMiddleware(app, dispatch=dispatch)
+
+
+behind = pytest.mark.parametrize("middleware", [closing_over_send, based_on_starlette])
+
+
+@both_eras
+@behind
+async def test_streams_work_behind_any_middleware(era: Era, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
+    mcp = notes()
+    async with serving(middleware(mcp.asgi())) as port:
+        subscription = await subscribe(era, port, ["note://a"], ["tools"])
+        leaver = await subscribe(era, port, ["note://a"], ["tools"])
+        for _ in range(50):
+            await mcp.notify.resource_updated("note://a")
+            await mcp.notify.tools_changed()
+        last = mcp._live._bus.head
+        await subscription.stream.until(lambda: bool(subscription.news) and cursor(subscription.news[-1]) == last)
+        versions = [cursor(frame).version for frame in subscription.news]
+        assert versions == sorted(set(versions))
+        await leaver.leave()
+        await eventually(lambda: len(mcp.notify.subscribers()) == 1)
+        await mcp.aclose()
+        assert await subscription.over() == ("result" if era == "modern" else "end")
+        await wire.close_all()
+
+
+@both_eras
+@behind
+async def test_a_reader_that_stalls_behind_any_middleware_is_cut_off(
+    era: Era, middleware: Callable[[ASGIApp], ASGIApp], caplog: pytest.LogCaptureFixture
+) -> None:
+    mcp = notes(limits=Limits(write_deadline=0.2))
+    uris = [f"note://{number}-{'x' * 4_000}" for number in range(80)]
+    async with serving(middleware(mcp.asgi()), send_buffer=16_384) as port:
+        stalled = await subscribe(era, port, ["note://*"], receive_buffer=16_384)
+        stalled.stream.stall()
+        for uri in uris:
+            await mcp.notify.resource_updated(uri)
+            await anyio.lowlevel.checkpoint()
+        await eventually(lambda: "cut off" in caplog.text)
+        # Its connection is broken though it reads nothing, so nothing of it stays here.
+        await eventually(lambda: era == "legacy" or mcp.notify.subscribers() == [])
+        stalled.stream.resume()
+        assert await stalled.over() == "broken"
+        await mcp.aclose()
+        await wire.close_all()
+
+
+@both_eras
+async def test_an_app_that_was_made_before_attach_is_live_once_it_is_wrapped(era: Era) -> None:
+    server = stock()
+    app = server.streamable_http_app()
+    attached = attach(server, coalesce=AT_ONCE)
+    async with serving(attached.wrap(app)) as port:
+        subscription = await subscribe(era, port, ["note://a"])
+        await attached.notify.resource_updated("note://a")
+        assert changed(await subscription.next()) == "note://a"
+        [info] = attached.notify.subscribers()
+        assert (info.era, info.transport) == (era, "streamable-http")
+        if subscription.session:
+            subscription.stream.abort()
+            stream = await subscription.session.stream_again()
+            assert "note://a" in [changed(await stream.next()) for _ in range(4)]
+        await attached.aclose()
+        await wire.close_all()
+
+
+@both_eras
+async def test_an_app_that_was_made_before_attach_is_live_without_being_wrapped(
+    era: Era, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More slowly, through the SDK; old-era clients are warned of in the log, as they may miss something."""
+    server = stock()
+    app = server.streamable_http_app()
+    attached = attach(server, coalesce=AT_ONCE)
+    async with serving(app) as port:
+        subscription = await subscribe(era, port, ["note://a"])
+        await attached.notify.resource_updated("note://a")
+        assert changed(await subscription.next()) == "note://a"
+        assert ("not wrapped" in caplog.text) == (era == "legacy")
+        await attached.aclose()
+        if era == "modern":
+            assert await subscription.over() == "result"
+        await subscription.leave()
+        await wire.close_all()
+
+
+@both_eras
+async def test_an_app_that_is_wrapped_twice_writes_once(era: Era) -> None:
+    mcp = notes()
+    async with serving(mcp._live.wrap(mcp.asgi())) as port:
+        subscription = await subscribe(era, port, ["note://a", "note://end"])
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.resource_updated("note://end")
+        assert await subscription.until("note://end") == ["note://a", "note://end"]
+        await mcp.aclose()
+        assert await subscription.over() == ("result" if era == "modern" else "end")
+        await wire.close_all()
