@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,11 +158,10 @@ class _Web(uvicorn.Server):
 
 
 @asynccontextmanager
-async def web(app: Any, port: int = 0) -> AsyncGenerator[str]:
+async def web(app: Any) -> AsyncGenerator[str]:
     """Serve `app` on loopback; its address."""
     with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
+        sock.bind(("127.0.0.1", 0))
         ready = anyio.Event()
         server = _Web(app, ready)
         # Not a child of this one: a test that fails would break it off, and leave its sockets to the next.
@@ -230,12 +229,10 @@ class Listen:
 
 
 @asynccontextmanager
-async def listening(
-    ear: Ear, *uris: str, since: object = None, lists: bool = False, meta: dict[str, Any] | None = None
-) -> AsyncGenerator[Listen]:
+async def listening(ear: Ear, *uris: str, since: object = None, lists: bool = False) -> AsyncGenerator[Listen]:
     """Listen from the cursor `since`; one at a time for each ear."""
     lists_or_none = lists or None
-    meta = dict(meta or {}) if since is None else {SINCE_KEY: str(since) if isinstance(since, Cursor) else since}
+    meta: Any = None if since is None else {SINCE_KEY: str(since) if isinstance(since, Cursor) else since}
     request = types.SubscriptionsListenRequest(
         params=types.SubscriptionsListenRequestParams(
             notifications=types.SubscriptionFilter(
@@ -244,7 +241,7 @@ async def listening(
                 resources_list_changed=lists_or_none,
                 resource_subscriptions=list(uris) or None,
             ),
-            _meta=meta or None,
+            _meta=meta,
         )
     )
     before = len(ear.acks)
@@ -258,7 +255,3 @@ async def listening(
 def in_cursor_order(heard: Sequence[Heard]) -> bool:
     versions = [each.cursor.version for each in heard]
     return versions == sorted(set(versions))
-
-
-def uris(prefix: str, count: int) -> Iterator[str]:
-    return (f"{prefix}{number}" for number in range(count))
