@@ -117,7 +117,10 @@ class Live:
         return register
 
     def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
-        """Call what this decorates when nobody listens any more to a resource that somebody listened to."""
+        """Call what this decorates when nobody listens any more to a resource that somebody listened to.
+
+        It is called also after an `on_first_subscriber` that raised: to tidy up what that had begun.
+        """
 
         def register(hook: HookT) -> HookT:
             self._core.hooks.on_last(pattern, hook)
