@@ -59,3 +59,9 @@ def test_a_code_block_that_is_not_run_says_why(page: Path) -> None:
     for comment in re.findall(r"<!--- ?skip.*?-->|<!-- ?skip.*?-->", page.read_text("utf-8")):
         assert re.fullmatch(r'<!-- skip: (next|start|end)( "[^"]+")? -->', comment), comment
         assert '"' in comment or "end" in comment, f"{comment} has no reason"
+
+
+@each_page
+def test_each_file_of_the_project_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`((?:tests|benchmarks|examples|docs|src)/[\w/.-]+\.\w+)`", page.read_text("utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []

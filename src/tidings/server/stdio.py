@@ -161,10 +161,14 @@ class _Lines:
                 return  # The event loop is closed: nobody wants the rest.
 
     def _split(self) -> Iterator[bytes | None]:
-        rest = b""
+        rest = bytearray()
         while chunk := os.read(self._fd, _CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
+            *lines, end = chunk.split(b"\n")
+            if lines:
+                yield bytes(rest) + lines[0]
+                yield from lines[1:]
+                rest.clear()
+            rest += end
         if rest:
-            yield rest
+            yield bytes(rest)
         yield None
