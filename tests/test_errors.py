@@ -120,4 +120,3 @@ def test_an_error_knows_nothing_that_nobody_told_it() -> None:
 
 def test_mistakes_in_a_uri_or_filter_are_value_errors_too() -> None:
     assert issubclass(errors.InvalidUri, ValueError)
-
