@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -156,6 +157,14 @@ class LiveServer(MCPServer[LifespanResultT]):
         self.notify.soon(changes.get(kind, ResourcesListChanged()))
 
     # Running
+
+    def run(self, *arguments: Any, **options: Any) -> None:  # type: ignore[override]
+        """Serve until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".
+
+        `options` are those of the transport, as in `MCPServer.run`. Ctrl-C is a way to ask, and no error.
+        """
+        with suppress(KeyboardInterrupt):
+            super().run(*arguments, **options)
 
     async def run_stdio_async(self) -> None:
         """Serve over standard input and output until the input ends or the process is asked to stop."""
