@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.server.doubles import Clock, Log, Reader, loop_clock, running, turns
-from tidings.changes import Change, Cursor, PromptsListChanged, ResourceUpdated, ToolsListChanged
+from tidings.changes import CURSOR_KEY, Change, Cursor, PromptsListChanged, ResourceUpdated, ToolsListChanged
 from tidings.server.config import Limits
 from tidings.server.frames import FEATURES
 
@@ -101,13 +101,57 @@ async def test_what_comes_while_a_stream_is_closed_waits_for_the_next_one(log: L
     assert reader.versions == [2]
 
 
-async def test_a_write_that_ends_after_the_stream_was_closed_lets_nothing_follow_it(log: Log) -> None:
+async def test_a_write_under_way_when_the_stream_is_closed_does_not_hold_up_the_next_stream(log: Log) -> None:
     reader = stalled(Reader(A, B), log)
+    under_way = reader.under_way
     reader.deliver(log.frame(B))
     reader.close()
-    await reader.take()
+    await turns()
+    assert under_way is not None and under_way.cancelled()
     assert reader.uris == [A]
     assert reader.info.waiting == 1
+    reader.stalls = False
+    reader.open()
+    assert reader.uris == [A, B]
+
+
+async def test_told_everything_only_the_last_says_where_that_was(log: Log) -> None:
+    reader = Reader(A, B, features=["tools"])
+    reader.open()
+    reader.deliver_everything(Cursor("new", 0))
+    told = [CURSOR_KEY in frame.params()["_meta"] for batch in reader.batches for frame in batch]
+    assert told == [False, False, True]
+
+
+async def test_a_change_that_a_replay_already_knows_later_is_not_put_behind_its_successors(log: Log) -> None:
+    reader = Reader(A, B)
+    old, _, newer, later = log.frame(A), log.frame(B), log.frame(A), log.frame(B)
+    reader.replay([newer, later])
+    reader.deliver(old)
+    reader.open()
+    assert reader.versions == [newer.cursor.version, later.cursor.version]
+
+
+async def test_an_answer_about_a_resource_is_asked_again_after_a_while(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, answers = 1000.0, iter([False, True])
+
+    async def screen(uri: str) -> bool:
+        return next(answers)
+
+    monkeypatch.setattr("tidings.server.subscriber.time.monotonic", lambda: now)
+    reader = Reader("note://*", screen=screen)
+    reader.open()
+    reader.deliver(log.frame(A))
+    await turns()
+    reader.deliver(log.frame(A))
+    await turns()
+    assert reader.uris == []
+    now += 31
+    reader.deliver(log.frame(A))
+    await turns()
+    assert reader.uris == [A]
 
 
 async def test_without_a_stream_to_borrow_frames_go_one_by_one_through_the_session(log: Log) -> None:

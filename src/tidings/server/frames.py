@@ -44,22 +44,24 @@ _quoted = json.JSONEncoder().encode
 
 
 class Frame:
-    """One change at one place in the log, as it goes over the wire."""
+    """One change at one place in the log, as it goes over the wire.
 
-    __slots__ = ("change", "cursor", "legacy", "modern")
+    Of several that stand at the same place, only the last tells the place: whoever knows it has all of them.
+    """
 
-    def __init__(self, cursor: Cursor, change: Change) -> None:
+    __slots__ = ("_meta", "change", "cursor", "legacy", "modern")
+
+    def __init__(self, cursor: Cursor, change: Change, *, more_follow: bool = False) -> None:
         self.cursor = cursor
         self.change = change
+        self._meta: dict[str, str] = {} if more_follow else {CURSOR_KEY: str(cursor)}
+        place = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(str(cursor))}'
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
         # Put together by hand: every published change comes through here, and to build a dict and dump it costs more.
-        common = (
-            f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}",'
-            f'"params":{{{uri}"_meta":{{"{CURSOR_KEY}":{_quoted(str(cursor))}'
-        )
+        common = f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
         self.legacy = common.encode() + FRAME_END
         """The whole event for an old-era stream, the same for all."""
-        self.modern = f'{common},"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+        self.modern = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
         """The event for a modern stream up to its subscription id; the id and `FRAME_END` follow."""
 
     @property
@@ -69,7 +71,7 @@ class Frame:
     def params(self, **meta: Any) -> dict[str, Any]:
         """The notification's parameters, with `meta` beside the cursor."""
         params: dict[str, Any] = {"uri": self.change.uri} if isinstance(self.change, ResourceUpdated) else {}
-        params["_meta"] = {CURSOR_KEY: str(self.cursor), **meta}
+        params["_meta"] = {**self._meta, **meta}
         return params
 
 

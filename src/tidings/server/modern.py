@@ -63,7 +63,7 @@ class ListenStream(Subscriber):
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            meta = {CURSOR_KEY: str(frame.cursor), **self._meta}
+            meta: dict[str, Any] = frame.params(**self._meta)["_meta"]
             await self._ctx.session.send_notification(
                 event_to_notification(frame.change, meta), related_request_id=self._ctx.request_id
             )

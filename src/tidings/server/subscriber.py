@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)
 
+_ANSWER_SECONDS = 30.0
+"""For how long it is remembered whether a resource may be named to a subscriber."""
+
 Screen = Callable[[str], Awaitable[bool]]
 """Whether a resource that only a prefix matched may be named to this subscriber."""
 
@@ -62,10 +65,10 @@ class Subscriber(ABC):
         "_screen",
         "_screened",
         "_writing",
+        "began",
         "client",
         "features",
         "id",
-        "since",
         "stream",
         "subscriptions",
         "telemetry",
@@ -88,11 +91,11 @@ class Subscriber(ABC):
         self.transport = transport
         self.features: frozenset[Feature] = frozenset(features)
         self.subscriptions: set[str] = set(subscriptions)
-        self.since = time.monotonic()
+        self.began = time.monotonic()
         self.telemetry = telemetry
         self._limits = limits
         self._screen = screen
-        self._screened: dict[str, bool] = {}
+        self._screened: dict[str, tuple[bool, float]] = {}
         self._pending: dict[Change, Frame] = {}
         self._open = False
         self._gone = False
@@ -133,7 +136,7 @@ class Subscriber(ABC):
             features=frozenset(self.features),
             subscriptions=frozenset(self.subscriptions),
             waiting=len(self._pending),
-            age=time.monotonic() - self.since,
+            age=time.monotonic() - self.began,
         )
 
     def deliver(self, frame: Frame) -> None:
@@ -158,10 +161,10 @@ class Subscriber(ABC):
         Of a prefix it is not known what it stands for now: a prefix is told as the resource list's change where that
         is asked for, and by itself (`feed://*`) in any case.
         """
-        for feature in self.features:
-            self.deliver(Frame(cursor, FEATURES[feature]))
-        for subscription in tuple(self.subscriptions):
-            self.deliver(Frame(cursor, ResourceUpdated(subscription)))
+        changes: list[Change] = [FEATURES[feature] for feature in self.features]
+        changes += [ResourceUpdated(subscription) for subscription in self.subscriptions]
+        for left, change in zip(range(len(changes) - 1, -1, -1), changes, strict=True):
+            self.deliver(Frame(cursor, change, more_follow=left > 0))
 
     def replay(self, frames: Iterable[Frame]) -> None:
         """Put what was missed before what has come since, while the stream is not open yet."""
@@ -178,6 +181,10 @@ class Subscriber(ABC):
     def close(self) -> None:
         """The stream cannot be written to any more. What comes is kept, for a stream that may be opened later."""
         self._open = False
+        self._stop_clock()
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
 
     @property
     def busy(self) -> bool:
@@ -218,7 +225,10 @@ class Subscriber(ABC):
     def _collect(self, frame: Frame) -> None:
         if self._gone:
             return
-        if self._pending.pop(frame.change, None) is not None:
+        if (waiting := self._pending.get(frame.change)) is not None:
+            if waiting.cursor.epoch == frame.cursor.epoch and waiting.cursor.version > frame.cursor.version:
+                return  # A replay knew of a later one; this one, put last, would be told after its successors.
+            del self._pending[frame.change]
             self.telemetry.merged()
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, which is its own length.
@@ -261,7 +271,8 @@ class Subscriber(ABC):
             return asyncio.ensure_future(self._notify(frames))
         if len(frames) == 1:
             return self.stream.write(self._encode(frames[0]))
-        return self.stream.write(b"".join(map(self._encode, frames)))
+        # The empty write behind waits if the reader does not take what is before it, and so the deadline runs.
+        return self.stream.write(b"".join(map(self._encode, frames))) or self.stream.write(b"")
 
     def _write_screened(self, screen: Screen, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         if any(self._allowed(frame) is None for frame in frames):
@@ -279,7 +290,7 @@ class Subscriber(ABC):
                 answer = await screen(uri)
                 if len(self._screened) >= self._limits.backlog:
                     self._screened.clear()
-                self._screened[uri] = answer
+                self._screened[uri] = (answer, time.monotonic() + _ANSWER_SECONDS)
             if answer:
                 allowed.append(frame)
         if allowed and self._open and (writing := self._write(allowed)) is not None:
@@ -290,9 +301,12 @@ class Subscriber(ABC):
         change = frame.change
         if not isinstance(change, ResourceUpdated) or change.uri in self.subscriptions:
             return True
-        return self._screened.get(change.uri)
+        answer, until = self._screened.get(change.uri, (None, 0.0))
+        return answer if time.monotonic() < until else None
 
     def _written(self, writing: asyncio.Future[Any]) -> None:
+        if writing is not self._writing:
+            return  # Its stream was given up meanwhile.
         self._writing = None
         self._stop_clock()
         if self._gone:
