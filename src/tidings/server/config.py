@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +19,13 @@ class Coalesce:
     max_wait: float = 0.1
 
     def __post_init__(self) -> None:
+        _check_numbers(self)
         if not 0 <= self.window <= self.max_wait < float("inf"):
+            default = fields(self)[1].default
+            hint = f" (max_wait is {default} unless given: pass a longer one too)" if self.max_wait == default else ""
             raise ValueError(
-                f"Coalesce needs 0 <= window <= max_wait (seconds), not window={self.window}, max_wait={self.max_wait}"
+                f"Coalesce needs 0 <= window <= max_wait (seconds), "
+                f"not window={self.window}, max_wait={self.max_wait}{hint}"
             )
 
 
@@ -52,7 +58,17 @@ class Limits:
     peer that acknowledges nothing is given up."""
 
     def __post_init__(self) -> None:
+        _check_numbers(self)
         for field in fields(self):
             value = getattr(self, field.name)
             if not value > 0:
                 raise ValueError(f"Limits needs {field.name} > 0, not {value}")
+
+
+def _check_numbers(settings: Any) -> None:
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise TypeError(
+                f"{type(settings).__name__} needs a number for {field.name}, not {type(value).__name__} {value!r}"
+            )

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from tidings.server.checks import check_hook
 from tidings.server.patterns import Pattern
 
 logger = logging.getLogger(__name__)
@@ -31,10 +32,10 @@ class Hooks:
         self._failures: dict[str, Exception] = {}
 
     def on_first(self, pattern: str, hook: Hook) -> None:
-        self._first.append((Pattern(pattern), hook))
+        self._first.append(_fitting("on_first_subscriber", pattern, hook))
 
     def on_last(self, pattern: str, hook: Hook) -> None:
-        self._last.append((Pattern(pattern), hook))
+        self._last.append(_fitting("on_last_subscriber", pattern, hook))
 
     def first(self, subscription: str) -> None:
         """The first subscriber of `subscription` has come."""
@@ -104,6 +105,12 @@ class Hooks:
     def _matching(hooks: Iterable[tuple[Pattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
         found = [(hook, pattern.match(subscription)) for pattern, hook in hooks]
         return [(hook, variables) for hook, variables in found if variables is not None]
+
+
+def _fitting(name: str, text: str, hook: Hook) -> tuple[Pattern, Hook]:
+    pattern = Pattern(text)
+    check_hook(name, pattern, hook)
+    return pattern, hook
 
 
 async def _call(hook: Hook, variables: dict[str, Any]) -> None:

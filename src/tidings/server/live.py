@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -14,12 +15,13 @@ from pydantic import ValidationError
 
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
-from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.server.adapters import Adapter
 from tidings.server.borrow import ASGIApp, BorrowedStream, Borrowing
+from tidings.server.checks import check_decorated
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.core import Core
+from tidings.server.frames import FEATURES
 from tidings.server.hooks import Hook
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
@@ -35,10 +37,12 @@ logger = logging.getLogger(__name__)
 HookT = TypeVar("HookT", bound=Hook)
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
+_FLUSH_SECONDS = 0.2
 _DRAIN_SECONDS = 0.4
 _END_SECONDS = 0.3
 _LOOK_SECONDS = 0.02
-_HOOK_SECONDS = 5
+_HOOK_SECONDS = 0.1
+_BUS_SECONDS = 0.3
 
 
 class Live:
@@ -57,12 +61,13 @@ class Live:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
         self._coalesce = coalesce
-        policy = Policy(limits=limits, authorize=authorize, subscribable=subscribable, exists=adapter.exists)
+        policy = Policy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
         self._core = Core(self._bus, policy)
-        self._legacy = LegacyEra(self._core)
+        self._legacy = LegacyEra(self._core, self)
         self._modern = ModernEra(self._core)
         self._coalescer: Coalescer | None = None
-        self._signals = StopSignals(self._stop_soon)
+        self._signals = StopSignals(self._begin_close)
+        self._core.on_unwrapped = partial(self._signals.install, only_if_handled=True)
         self._users = 0
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -109,6 +114,7 @@ class Live:
         is told that it is subscribed when the call is over, so nothing is missed that is watched from then on; if it
         raises, the subscription is refused. A prefix arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
         """
+        check_decorated("on_first_subscriber", pattern)
 
         def register(hook: HookT) -> HookT:
             self._core.hooks.on_first(pattern, hook)
@@ -121,6 +127,7 @@ class Live:
 
         It is called also after an `on_first_subscriber` that raised: to tidy up what that had begun.
         """
+        check_decorated("on_last_subscriber", pattern)
 
         def register(hook: HookT) -> HookT:
             self._core.hooks.on_last(pattern, hook)
@@ -142,9 +149,7 @@ class Live:
         Whoever does not read is cut off: this takes less than a second. New subscribers are refused, and told to come
         back, until the server runs again.
         """
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
+        await asyncio.shield(self._begin_close())
 
     # The server's life
 
@@ -175,31 +180,28 @@ class Live:
             clock=asyncio.get_running_loop(),
             merged=self._core.telemetry.merged,
         )
+        # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
+        for change in FEATURES.values():
+            await self._core.publish(change)
         self.notify.start(self._coalescer.submit)
-        if not isinstance(self._bus, MemoryBus):
-            # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
-            for change in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
-                self.notify.soon(change)
 
     async def _stop(self) -> None:
         await self.aclose()
         self._signals.uninstall()
         self._unsubscribe()
-        with anyio.move_on_after(_HOOK_SECONDS):
-            await self._core.hooks.finish()
+        await self._core.hooks.finish(_HOOK_SECONDS)
         await self._core.aclose()
-        await self._bus.__aexit__(None, None, None)
+        await _at_most(_BUS_SECONDS, self._bus.__aexit__(None, None, None), "the bus does not let go")
 
-    def _stop_soon(self) -> None:
+    def _begin_close(self) -> asyncio.Task[None]:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
+        return self._closing
 
     async def _close(self) -> None:
         core = self._core
         core.stopping = True
-        await self.notify.stop()
-        if self._coalescer is not None:
-            await self._coalescer.flush()
+        await _at_most(_FLUSH_SECONDS, self._flush(), "the bus does not take what is held back")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some by itself at a stop, and the rest of those has to be read too.
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
@@ -212,6 +214,11 @@ class Live:
                 if subscriber.busy:
                     subscriber.cut("the server stops, and it does not read")
         await self._end(subscribers, streams)
+
+    async def _flush(self) -> None:
+        await self.notify.stop()
+        if self._coalescer is not None:
+            await self._coalescer.flush()
 
     async def _end(self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream]) -> None:
         for subscriber in subscribers:
@@ -239,3 +246,13 @@ class Live:
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         self._legacy.stream_closed(stream)
+
+
+async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:
+    """Do `work`, and wait for it for `seconds`; what takes longer goes on by itself."""
+    task = asyncio.get_running_loop().create_task(work)
+    _, late = await asyncio.wait([task], timeout=seconds)
+    if late:
+        logger.warning("%s; the stop does not wait for it", otherwise)
+    else:
+        task.result()
