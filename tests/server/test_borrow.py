@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import math
+import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tests.server.doubles import turns
+from tidings.errors import BusMismatch
 from tidings.server.borrow import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrowing, Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +187,34 @@ async def test_the_server_is_live_for_as_long_as_the_application() -> None:
     async with request(Borrowing(app, live), app, {"type": "lifespan", "headers": []}, wire.send):
         assert live.told == ["run"]
     assert live.told == ["run", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BusMismatch("The file is no bus."), r"^The live server cannot start: The file is no bus\.$"),
+        (PermissionError(13, "Permission denied", "/bus"), r"^The live server cannot start: .*denied: '/bus'$"),
+        (ZeroDivisionError("a mistake"), r"(?s)Traceback .*ZeroDivisionError: a mistake"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_server_that_cannot_start_says_why_when_the_web_server_asks(error: Exception, said: str) -> None:
+    app, wire, told = App(), Wire(), list[str]()
+
+    class Broken(Live):
+        def running(self) -> Any:
+            raise error
+
+    async def receive() -> Message:
+        told.append("asked")
+        assert wire.sent == []
+        return {"type": "lifespan.startup"}
+
+    await Borrowing(app, Broken())({"type": "lifespan"}, receive, wire.send)
+    [answer] = wire.sent
+    assert (answer["type"], told) == ("lifespan.startup.failed", ["asked"])
+    assert re.search(said, answer["message"])
+    assert app.send is None
 
 
 async def test_a_listen_request_carries_its_stream_and_what_the_sdk_writes_goes_through_unchanged() -> None:

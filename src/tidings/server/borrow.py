@@ -13,11 +13,14 @@ import inspect
 import logging
 import re
 import socket
+import traceback
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final, Protocol
+
+from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +187,12 @@ class Borrowing:
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hold the lender for as long as the application lives."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._lender.running())
+            try:
+                await stack.enter_async_context(self._lender.running())
+            except Exception as error:  # noqa: BLE001 - the web server says it, and ends
+                await receive()  # `lifespan.startup`: an answer before the question would be no answer.
+                await send({"type": "lifespan.startup.failed", "message": _why_not(error)})
+                return
 
             async def say(message: Message) -> None:
                 # Once it is told that all is shut down, the web server ends the process, and whatever still runs.
@@ -224,6 +232,13 @@ class Borrowing:
     def _named(self, stream: BorrowedStream, session_id: str) -> None:
         stream.session_id = session_id
         self._lender.stream_opened(session_id, stream)
+
+
+def _why_not(error: Exception) -> str:
+    """Why the server does not start, for whoever started it: errors with a name explain themselves."""
+    if isinstance(error, TidingsError | OSError):
+        return f"The live server cannot start: {error}"
+    return "The live server cannot start:\n" + "".join(traceback.format_exception(error))
 
 
 def _carries_changes(scope: Scope) -> bool:
