@@ -13,6 +13,7 @@ May import: `errors`, the SDK's vocabulary.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final, Self
 
 from mcp.shared.subscriptions import (
@@ -158,7 +159,8 @@ def check_uri(uri: object) -> str:
         InvalidUri: It is not a text, has no scheme, is too long, or holds spaces or control characters.
     """
     if not isinstance(uri, str):
-        raise InvalidUri(f"A URI is a text, not {type(uri).__name__}.")
+        cure = "take the path's as_uri()" if isinstance(uri, PurePath) else "a URL object becomes one with str()"
+        raise InvalidUri(f"A URI is a text, not {type(uri).__name__}, as in 'note://today'; {cure}.")
     if len(uri) > MAX_URI_LENGTH:
         raise InvalidUri(f"This URI has {len(uri)} characters; at most {MAX_URI_LENGTH} are allowed: {_short(uri)}")
     if not _SCHEME.match(uri):

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -123,6 +125,38 @@ async def test_what_is_not_a_uri_is_refused_in_words_that_help(
         notifier.soon(ResourceUpdated(uri))
     with pytest.raises(InvalidUri, match=help_in_message):
         await notifier.publish(ResourceUpdated(uri))
+    await turns()
+    assert outlet.changes == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "help_in_message"),
+    [
+        (None, r"A URI is a text, not NoneType, as in 'note://today'"),
+        (Path("/notes/today.md"), r"not .*Path, as in .*; take the path's as_uri\(\)"),
+        (7, r"not int, as in .*; a URL object becomes one with str\(\)"),
+        ("note://*", r"A change is of one resource: name its URI\. 'note://\*' is a prefix"),
+    ],
+)
+async def test_what_does_not_name_one_resource_is_refused_with_its_kind_and_a_cure(
+    notifier: Notifier, uri: Any, help_in_message: str
+) -> None:
+    with pytest.raises(InvalidUri, match=help_in_message):
+        await notifier.resource_updated(uri)
+    with pytest.raises(InvalidUri, match=help_in_message):
+        notifier.soon(ResourceUpdated(uri))
+
+
+@pytest.mark.parametrize("change", ["note://1", None, ResourceUpdated])
+async def test_what_is_no_change_is_refused_before_and_after_the_start(
+    notifier: Notifier, outlet: Outlet, change: Any
+) -> None:
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"Publish a change, e\.g\. ResourceUpdated\(uri\)"):
+            notifier.soon(change)
+        with pytest.raises(TypeError, match=r"Publish a change, e\.g\. ResourceUpdated\(uri\)"):
+            await notifier.publish(change)
+        notifier.start(outlet.submit)
     await turns()
     assert outlet.changes == []
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import AnyUrl
+from pydantic_core import Url
 
 from tidings.changes import (
     Change,
@@ -15,6 +16,7 @@ from tidings.changes import (
     ToolsListChanged,
     check_uri,
 )
+from tidings.errors import InvalidUri
 from tidings.server.background import Background
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
@@ -40,9 +42,9 @@ class Notifier:
         the server is not running, the change is kept and published when it starts.
 
         Raises:
-            InvalidUri: `uri` is not a URI.
+            InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
         """
-        await self.publish(ResourceUpdated(str(uri)))
+        await self.publish(ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri))
 
     async def tools_changed(self) -> None:
         """The list of tools is different now. A `LiveServer` says so by itself when a tool is added or removed."""
@@ -61,6 +63,7 @@ class Notifier:
 
         Raises:
             InvalidUri: The change is of a resource whose URI is not one.
+            TypeError: It is no change.
         """
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
             self.soon(change)
@@ -72,6 +75,7 @@ class Notifier:
 
         Raises:
             InvalidUri: The change is of a resource whose URI is not one.
+            TypeError: It is no change.
         """
         _checked(change)
         with self._lock:
@@ -125,7 +129,13 @@ class Notifier:
             self._background.start(submit(change))
 
 
-def _checked(change: Change) -> Change:
-    if isinstance(change, ResourceUpdated):
-        check_uri(change.uri)
+def _checked(change: object) -> Change:
+    if not isinstance(change, Change):
+        raise TypeError(
+            f"Publish a change, e.g. ResourceUpdated(uri) or ToolsListChanged(), not {type(change).__name__}"
+        )
+    if isinstance(change, ResourceUpdated) and check_uri(change.uri).endswith("*"):
+        raise InvalidUri(
+            f"A change is of one resource: name its URI. {change.uri!r} is a prefix, and prefixes are for subscribing"
+        )
     return change
