@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,23 @@ def test_a_limit_is_more_than_nothing(name: str, value: float) -> None:
         Limits(**{name: value})
 
 
+def test_a_window_that_is_longer_than_a_wait_nobody_gave_is_refused_with_the_wait() -> None:
+    with pytest.raises(ValueError, match=r"max_wait=0\.1 \(max_wait is 0\.1 unless given: pass a longer one too\)"):
+        Coalesce(window=0.5)
+
+
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_limit_is_a_number(name: str) -> None:
-    with pytest.raises(TypeError):
-        Limits(**{name: "many"})
+@pytest.mark.parametrize(("value", "named"), [("4", "str '4'"), (None, "NoneType None"), (True, "bool True")])
+def test_a_limit_is_a_number(name: str, value: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"Limits needs a number for {name}, not {named}"):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["window", "max_wait"])
+@pytest.mark.parametrize(("value", "named"), [("1", "str '1'"), (True, "bool True")])
+def test_a_window_is_a_number(name: str, value: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"Coalesce needs a number for {name}, not {named}"):
+        Coalesce(**{name: value})
 
 
 @pytest.mark.parametrize("value", [Coalesce(), Limits()], ids=repr)

@@ -1,8 +1,11 @@
 """A `LiveServer` is an `MCPServer`: what takes the one takes the other."""
 
 import inspect
+import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +22,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp_types import Icon
 
-from tests.bus.processes import python
+from tests.bus.processes import ROOT, python
 from tests.server.hearing import LEGACY, MODERN, connected
 from tests.server.sample import FENCE, build
 from tidings import Cursor, LiveServer, ResourceUpdated
@@ -115,7 +118,8 @@ def test_it_has_every_public_method_with_the_same_parameters(method: str) -> Non
     plain, live = getattr(MCPServer, method), getattr(LiveServer, method)
     if not callable(plain) or method in ("run_sse_async", "run_streamable_http_async"):
         return  # These two pass on what the app takes; they are run below.
-    assert inspect.signature(live).parameters == inspect.signature(plain).parameters
+    theirs, ours = (inspect.signature(call, eval_str=True).parameters for call in (plain, live))
+    assert ours == theirs
 
 
 @ERAS
@@ -167,6 +171,41 @@ def test_what_cannot_be_taken_off_a_list_is_an_error_that_says_what_can() -> Non
     mcp.enable("prompt", "ask")
     with pytest.raises(ValueError, match="is not disabled"):
         mcp.enable("prompt", "ask")
+
+
+def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    mcp: Any = build()
+    for call in (mcp.disable, mcp.enable):
+        with pytest.raises(ValueError, match=r"no kind 'tols' .*; there are: tool, resource, template, prompt"):
+            call("tols", "touch")
+
+
+def test_a_transport_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    mcp: Any = build()
+    with pytest.raises(ValueError, match=r"no transport 'http'; there are: stdio, sse, streamable-http"):
+        mcp.run("http")
+
+
+NOT_A_BUS = """
+import sys
+from tests.server.sample import build
+from tidings.bus.sqlite import SqliteBus
+build(bus=SqliteBus(sys.argv[2])).run(sys.argv[1], **({"port": int(sys.argv[3])} if sys.argv[1] != "stdio" else {}))
+"""
+
+
+@pytest.mark.parametrize(("transport", "code"), [("streamable-http", 3), ("sse", 3), ("stdio", 1)])
+def test_a_server_whose_bus_does_not_open_says_why_and_ends(transport: str, code: int, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("This is no database, and is much longer than the head of one would be. " * 20)
+    program = [sys.executable, "-c", NOT_A_BUS, transport, path, str(_free_port())]
+    run = subprocess.run(
+        program, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert run.returncode == code
+    assert re.search(rf"The live server cannot s\w+: The bus file {path} is not a database .*another path", run.stderr)
+    assert "Traceback" not in run.stderr
+    assert run.stdout == ""
 
 
 PROGRAM = """

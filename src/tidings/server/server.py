@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal, cast, get_args
 from weakref import WeakSet
 
 import uvicorn
@@ -13,7 +13,9 @@ from starlette.applications import Starlette
 
 from tidings.bus import Bus
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.errors import TidingsError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
+from tidings.server.checks import check_options
 from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.live import HookT, Live
 from tidings.server.notify import Notifier
@@ -21,6 +23,8 @@ from tidings.server.policy import Authorize
 
 logger = logging.getLogger(__name__)
 
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+_TRANSPORTS = ("stdio", "sse", "streamable-http")
 _SHUTDOWN_SECONDS = 1
 _live_servers: WeakSet[Server[Any]] = WeakSet()
 
@@ -40,9 +44,10 @@ def attach(
     borrowed; put one that was made before, or by someone else, through `wrap()`.
 
     Raises:
-        TypeError: `server` is of another kind.
-        ValueError: `server` is live already.
+        TypeError: `server` is of another kind, or an option is.
+        ValueError: `server` is live already, or a pattern among the options is none.
     """
+    check_options(bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer")
@@ -126,7 +131,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         """Take a tool or prompt (by name), a resource (by URI) or a template (by its text) off its list for now.
 
         Raises:
-            ValueError: There is none, or it is disabled already.
+            ValueError: There is none, or it is disabled already, or there is no such kind.
         """
         self._shelf[kind, name] = self._take(kind, name)
 
@@ -134,11 +139,12 @@ class LiveServer(MCPServer[LifespanResultT]):
         """Put back what `disable` took off.
 
         Raises:
-            ValueError: It is not disabled.
+            ValueError: It is not disabled, or there is no such kind.
         """
+        items = self._items(kind)
         if (kind, name) not in self._shelf:
             raise ValueError(f"The {kind} {name!r} is not disabled")
-        self._items(kind)[name] = self._shelf.pop((kind, name))
+        items[name] = self._shelf.pop((kind, name))
         self._say_changed(kind)
 
     def _take(self, kind: Kind, name: str) -> Any:
@@ -150,6 +156,8 @@ class LiveServer(MCPServer[LifespanResultT]):
         return item
 
     def _items(self, kind: Kind) -> dict[str, Any]:
+        if kind not in _KINDS:
+            raise ValueError(f"There is no kind {kind!r} of what a server has; there are: {', '.join(_KINDS)}")
         return McpServerAdapter(self).items(kind)
 
     def _say_changed(self, kind: Kind) -> None:
@@ -158,13 +166,26 @@ class LiveServer(MCPServer[LifespanResultT]):
 
     # Running
 
-    def run(self, *arguments: Any, **options: Any) -> None:  # type: ignore[override]
+    def run(self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", **kwargs: Any) -> None:
         """Serve until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".
 
-        `options` are those of the transport, as in `MCPServer.run`. Ctrl-C is a way to ask, and no error.
+        The further arguments are those of the transport, as in `MCPServer.run`. Ctrl-C is a way to ask, and no error.
+
+        Raises:
+            ValueError: There is no such transport.
+            SystemExit: It cannot serve, for a reason that has a name.
         """
-        with suppress(KeyboardInterrupt):
-            super().run(*arguments, **options)
+        if transport not in _TRANSPORTS:
+            raise ValueError(f"There is no transport {transport!r}; there are: {', '.join(_TRANSPORTS)}")
+        try:
+            with suppress(KeyboardInterrupt):
+                super().run(transport, **kwargs)
+        except BaseExceptionGroup as failures:
+            # What the tasks of a stdio server ended with. An error that explains itself is all that a user needs.
+            named, others = failures.split(TidingsError)
+            if named is None or others is not None:
+                raise
+            raise SystemExit(f"The live server cannot serve: {_innermost(named)}") from None
 
     async def run_stdio_async(self) -> None:
         """Serve over standard input and output until the input ends or the process is asked to stop."""
@@ -192,3 +213,9 @@ class LiveServer(MCPServer[LifespanResultT]):
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         await uvicorn.Server(config).serve()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
