@@ -27,6 +27,7 @@
     │   ├── RequestFailed                      an error answer that has no name of its own
     │   ├── ResourceNotFound                   there is no such resource, or not for you
     │   ├── NotSubscribable                    the resource is there, but not to subscribe to
+    │   ├── SourceUnavailable     retryable    the resource is there, but cannot be watched at present
     │   ├── LimitReached          retryable    the server has as many as it will take
     │   └── EffectUnknown                      the call may or may not have taken effect
     └── Cancelled                 cancelled    somebody on this side ended it
@@ -248,6 +249,13 @@ class NotSubscribable(ServerError):
     """The resource may be read, but not subscribed to."""
 
     code = "not-subscribable"
+
+
+class SourceUnavailable(ServerError):
+    """The resource is there, but what it comes from cannot be watched at present; later it may be."""
+
+    code = "source-unavailable"
+    retryable = True
 
 
 class LimitReached(ServerError):

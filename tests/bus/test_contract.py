@@ -235,6 +235,15 @@ async def test_a_bus_that_was_left_refuses_to_publish_and_may_be_left_twice(bus_
     assert caught.value.retryable
 
 
+async def test_a_bus_that_several_share_is_left_when_all_have_left(bus_factory: BusFactory) -> None:
+    async with bus_factory.open() as bus:
+        ear = Ear()
+        async with bus:
+            bus.subscribe(ear)
+        await ear.until_after(await bus.publish(A))
+        assert ear.changes == [A]
+
+
 async def test_a_bus_can_be_entered_again_and_its_log_goes_on(bus_factory: BusFactory) -> None:
     bus, ear = bus_factory.open(), Ear()
     async with bus:

@@ -53,13 +53,6 @@ async def test_a_bus_that_cannot_be_opened_leaves_no_thread_and_can_be_tried_aga
         assert len(threads()) == 1
 
 
-async def test_a_bus_is_entered_once_at_a_time(path: Path) -> None:
-    async with SqliteBus(path) as bus:
-        with pytest.raises(RuntimeError, match="entered already"):
-            await bus.__aenter__()
-        await bus.publish(A)
-
-
 async def test_before_it_is_entered_the_head_is_nowhere_and_listeners_may_come(path: Path) -> None:
     bus, ear = SqliteBus(path), Ear()
     bus.subscribe(ear)

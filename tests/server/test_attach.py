@@ -216,7 +216,7 @@ async def test_an_app_that_was_made_before_and_is_not_wrapped_still_tells(
             while ResourceUpdated(NOTE) not in ear.changes:
                 await live.notify.resource_updated(NOTE)
                 await ear.client.list_tools()
-    assert ("Serve attach(server).wrap(app)" in caplog.text) == (mode == LEGACY)
+        assert "Serve attach(server).wrap(app)" in caplog.text
 
 
 @ERAS

@@ -13,7 +13,7 @@ from mcp.server.auth.provider import AccessToken
 from tests.server.doubles import Reader, running, turns
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor, ResourceUpdated, ToolsListChanged
-from tidings.errors import BusMismatch, BusUnavailable, LimitReached, RequestFailed
+from tidings.errors import BusMismatch, BusUnavailable, LimitReached, SourceUnavailable
 from tidings.server import core as core_module
 from tidings.server.config import Limits
 from tidings.server.core import Core, client_key, client_name
@@ -286,12 +286,12 @@ async def test_a_source_that_cannot_be_watched_is_refused_without_saying_why_and
 
     reader = joined(core, Reader())
     core.hooks.on_first("note://*", fail)
-    with pytest.raises(RequestFailed, match="cannot be watched at present") as refusal:
+    with pytest.raises(SourceUnavailable, match="cannot be watched at present") as refusal:
         await core.subscribe(reader, "note://a")
     assert "secret" not in str(refusal.value)
     assert core.hub.subscriptions() == {}
     assert reader.subscriptions == set()
-    await core.hooks.finish()
+    await core.hooks.finish(5)
 
 
 async def test_to_unsubscribe_from_what_was_not_subscribed_to_changes_nothing(core: Core) -> None:

@@ -29,7 +29,11 @@ class CountedText(str):
 
 
 async def test_a_long_list_of_what_is_not_there_is_refused_without_comparing_each_with_each() -> None:
-    policy = Policy(limits=Limits(), authorize=lambda ctx, uri: True, exists=lambda uri: uri.endswith("there"))
+    policy = Policy(
+        limits=Limits(),
+        authorize=lambda ctx, uri: True,
+        missing=lambda asked: [uri for uri in asked if not uri.endswith("there")],
+    )
     names = [CountedText(f"note://{number}") for number in range(2_000)]
     asked: Any = SimpleNamespace(
         resource_subscriptions=[*names, "note://there"],

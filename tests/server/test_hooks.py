@@ -43,7 +43,7 @@ class Source:
 
 
 def nothing_is_left(hooks: Hooks) -> bool:
-    return not (hooks._wanted or hooks._told or hooks._tasks or hooks._failures)
+    return not (hooks._wanted or hooks._told or hooks._tasks or hooks._failures or hooks._refused)
 
 
 async def settled(hooks: Hooks, *subscriptions: str) -> None:
@@ -179,7 +179,9 @@ async def test_sources_do_not_wait_for_each_other() -> None:
     await settled(hooks, "slow://1")
 
 
-async def test_a_hook_that_fails_refuses_everyone_until_all_have_gone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hook_that_fails_refuses_those_who_wait_and_is_tried_again_for_who_comes_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     hooks, tries = Hooks(), list[str]()
 
     def fail_once() -> None:
@@ -189,18 +191,16 @@ async def test_a_hook_that_fails_refuses_everyone_until_all_have_gone(caplog: py
 
     hooks.on_first(FEED, fail_once)
     hooks.first(FEED)
-    for _ in range(2):
-        with pytest.raises(ConnectionError, match="no source"):
-            await settled(hooks)
+    with pytest.raises(ConnectionError, match="no source"):
+        await settled(hooks)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert FEED in caplog.text
 
+    await settled(hooks)
+    assert tries == ["first", "first"]
     hooks.last(FEED)
     await settled(hooks)
     assert nothing_is_left(hooks)
-    hooks.first(FEED)
-    await settled(hooks)
-    assert tries == ["first", "first"]
 
 
 async def test_one_hook_that_fails_does_not_keep_another_from_its_turn(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,13 +228,24 @@ async def test_to_finish_is_to_wait_for_all_that_was_begun() -> None:
     source.quick.clear()
     hooks.first("feed://1")
     hooks.first("feed://2")
-    async with running(hooks.finish) as done:
+    async with running(lambda: hooks.finish(10)) as done:
         hooks.last("feed://1")
         await turns()
         assert not done.is_set()
         source.quick.set()
         await done.wait()
     assert source.calls == ["watch 1", "watch 2", "let go 1"]
+
+
+async def test_what_does_not_end_in_time_is_cancelled() -> None:
+    hooks = Hooks()
+    source = Source(hooks)
+    source.quick.clear()
+    hooks.first("feed://1")
+    await turns()
+    await hooks.finish(0.01)
+    await turns()
+    assert not hooks._tasks
 
 
 @given(st.lists(st.sampled_from(["flip", "turn", "slow", "quick"]), max_size=40))

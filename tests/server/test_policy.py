@@ -77,7 +77,7 @@ def test_what_may_be_subscribed_to_is_checked_when_the_server_is_made() -> None:
 
 
 def test_what_the_server_does_not_have_is_missing() -> None:
-    assert policy(exists=lambda uri: uri == A).missing([B, A]) == [B]
+    assert policy(missing=lambda asked: [uri for uri in asked if uri != A]).missing([B, A]) == [B]
 
 
 def test_nothing_is_missing_where_the_server_cannot_tell() -> None:
@@ -127,7 +127,9 @@ async def test_a_failure_to_decide_is_a_no_and_is_logged(is_async: bool, caplog:
 
 
 async def test_what_is_missing_and_what_is_refused_look_the_same() -> None:
-    strict = policy(authorize=lambda ctx, uri: uri == A, exists=lambda uri: uri in {A, "note://refused"})
+    strict = policy(
+        authorize=lambda ctx, uri: uri == A, missing=lambda asked: [uri for uri in asked if uri == "note://missing"]
+    )
     await strict.require(ALICE, A)
     answers = []
     for name in ("note://refused", "note://missing"):

@@ -107,7 +107,8 @@ async def test_a_write_under_way_when_the_stream_is_closed_does_not_hold_up_the_
     reader.deliver(log.frame(B))
     reader.close()
     await turns()
-    assert under_way is not None and under_way.cancelled()
+    assert under_way is not None
+    assert under_way.cancelled()
     assert reader.uris == [A]
     assert reader.info.waiting == 1
     reader.stalls = False
@@ -115,7 +116,7 @@ async def test_a_write_under_way_when_the_stream_is_closed_does_not_hold_up_the_
     assert reader.uris == [A, B]
 
 
-async def test_told_everything_only_the_last_says_where_that_was(log: Log) -> None:
+async def test_told_everything_only_the_last_says_where_that_was() -> None:
     reader = Reader(A, B, features=["tools"])
     reader.open()
     reader.deliver_everything(Cursor("new", 0))
@@ -137,7 +138,7 @@ async def test_an_answer_about_a_resource_is_asked_again_after_a_while(
 ) -> None:
     now, answers = 1000.0, iter([False, True])
 
-    async def screen(uri: str) -> bool:
+    async def screen(_: str) -> bool:
         return next(answers)
 
     monkeypatch.setattr("tidings.server.subscriber.time.monotonic", lambda: now)

@@ -50,7 +50,7 @@ class History:
 class Bus(Protocol):
     """A compacted log of changes, shared by everyone who uses the same one.
 
-    Enter it before use. To leave it finishes what was accepted and ends all listeners; it may be entered again.
+    Enter it before use. Several may enter the same object: it is left when all of them have left.
     """
 
     @property

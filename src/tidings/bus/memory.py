@@ -24,6 +24,7 @@ class MemoryBus:
         # In order of version: a change that comes again is taken out and put back at the end.
         self._log: dict[Change, tuple[int, float]] = {}
         self._listeners = Listeners()
+        self._users = 0
         self._left = False
 
     @property
@@ -65,11 +66,15 @@ class MemoryBus:
             self._covered_from = version
 
     async def __aenter__(self) -> Self:
+        self._users += 1
         self._left = False
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._left = True
-        self._listeners.clear()
+        """Leave it. When the last of those who share it has left, nobody listens any more."""
+        self._users = max(self._users - 1, 0)
+        if not self._users:
+            self._left = True
+            self._listeners.clear()

@@ -69,6 +69,8 @@ class SqliteBus:
         self._poll = poll
         self._listeners = Listeners()
         self._head = NOWHERE
+        self._users = 0
+        self._turn = anyio.Lock()
         self._worker: Worker | None = None
 
     @property
@@ -107,14 +109,19 @@ class SqliteBus:
         return await answer
 
     async def __aenter__(self) -> Self:
-        """Open the file, or create it.
+        """Open the file, or create it. Several may enter, and share it; the last to leave closes it.
 
         Raises:
             BusUnavailable: It cannot be opened, created or written.
             BusMismatch: It is not a log, or not one of this version.
         """
-        if self._worker is not None:
-            raise RuntimeError("This bus was entered already. Enter it once, and share it.")
+        async with self._turn:
+            if not self._users:
+                await self._open()
+            self._users += 1
+        return self
+
+    async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         worker = Worker(
             self._new_log(), poll=self._poll, listening=self._listeners.__bool__, loop=loop, settle=self._settle
@@ -126,20 +133,25 @@ class SqliteBus:
             self._worker = None
             worker.ask(Stop(loop.create_future()))
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Finish what was asked for, and let go of the file. Twice is once."""
+        """Leave it. The last to leave waits until what was asked for is done, and lets go of the file."""
+        # Even when cancelled: whoever leaves the bus may delete its file next.
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                self._users = max(self._users - 1, 0)
+                if not self._users:
+                    await self._close()
+
+    async def _close(self) -> None:
         worker, self._worker = self._worker, None
         if worker is None:
             return
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         worker.ask(Stop(stopped))
-        # Even when cancelled: whoever leaves the bus may delete its file next.
-        with anyio.CancelScope(shield=True):
-            await stopped
+        await stopped
         worker.join()
         self._listeners.clear()
 

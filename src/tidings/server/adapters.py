@@ -8,7 +8,8 @@ heart. The two with lists of their own are watched for additions and removals, a
 # pyright: reportPrivateUsage=false
 
 import functools
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, cast
 
 from mcp.server.lowlevel.server import Server
@@ -30,9 +31,8 @@ class Adapter(Protocol):
 
     lowlevel: Server[Any]
 
-    @property
-    def exists(self) -> Callable[[str], bool] | None:
-        """Says whether a URI is served, or a prefix could match one that is; None if only serving it could tell."""
+    def missing(self, subscriptions: Sequence[str]) -> list[str]:
+        """Those of `subscriptions` that name nothing which is served; none if only serving them could tell."""
         ...
 
     def watch(self, soon: Soon) -> None:
@@ -65,10 +65,11 @@ def adapter_for(server: object) -> Adapter:
 class LowlevelAdapter:
     """A lowlevel `Server`: its lists are whatever its handlers answer, so it says itself when they change."""
 
-    exists = None
-
     def __init__(self, server: Server[Any]) -> None:
         self.lowlevel = server
+
+    def missing(self, subscriptions: Sequence[str]) -> list[str]:
+        return []
 
     def watch(self, soon: Soon) -> None:
         pass
@@ -84,14 +85,18 @@ class McpServerAdapter:
         self._server = server
         self.lowlevel = server._lowlevel_server
 
-    def exists(self, uri: str) -> bool:
+    def missing(self, subscriptions: Sequence[str]) -> list[str]:
         resources = self._server._resource_manager
-        if uri.endswith("*"):
-            heads = [template.uri_template.split("{", 1)[0] for template in resources.list_templates()]
-            return _could_match(uri[:-1], (str(resource.uri) for resource in resources.list_resources()), heads)
-        if uri in resources._resources:
-            return True
-        return any(_matches(template, uri) for template in resources.list_templates())
+        templates = resources.list_templates()
+        uris = sorted(resources._resources) if any(text.endswith("*") for text in subscriptions) else []
+        heads = {template.uri_template.split("{", 1)[0] for template in templates}
+
+        def exists(text: str) -> bool:
+            if text.endswith("*"):
+                return _could_match(text[:-1], uris, heads)
+            return text in resources._resources or any(_matches(template, text) for template in templates)
+
+        return [text for text in subscriptions if not exists(text)]
 
     def items(self, kind: Kind) -> dict[str, Any]:
         """The server's tools, resources, templates or prompts. The SDK can add them, and remove some; it has no way to
@@ -123,11 +128,12 @@ class McpServerAdapter:
 class FastMcpAdapter:
     """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network: nothing is asked of them here."""
 
-    exists = None
-
     def __init__(self, server: Any) -> None:
         self._server = server
         self.lowlevel: Server[Any] = server._mcp_server
+
+    def missing(self, subscriptions: Sequence[str]) -> list[str]:
+        return []
 
     def watch(self, soon: Soon) -> None:
         _watch_provider(self._server, soon)
@@ -208,8 +214,9 @@ def _matches(template: Any, uri: str) -> bool:
         return False  # The SDK found it unsafe, and would not serve it.
 
 
-def _could_match(prefix: str, uris: Iterable[str], heads: Iterable[str]) -> bool:
-    """Whether a URI, or what a template with one of these fixed beginnings expands to, may begin with `prefix`."""
-    return any(uri.startswith(prefix) for uri in uris) or any(
+def _could_match(prefix: str, uris: Sequence[str], heads: Iterable[str]) -> bool:
+    """Whether one of the sorted `uris`, or what a template with one of these beginnings expands to, may begin so."""
+    place = bisect_left(uris, prefix)
+    return (place < len(uris) and uris[place].startswith(prefix)) or any(
         head.startswith(prefix) or prefix.startswith(head) for head in heads
     )

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 
 from tidings.bus import Bus
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.errors import LimitReached, RequestFailed, TransportError
+from tidings.errors import LimitReached, SourceUnavailable, TransportError
 from tidings.server.frames import FEATURES, Frame
 from tidings.server.hooks import Hooks
 from tidings.server.hub import Hub
@@ -39,6 +39,9 @@ class Core:
         """Set while no listen stream is open."""
         self._streams_of: Counter[str] = Counter()
         # Each failure has an object of its own: it tells whether an equal change has failed since.
+        self.on_unwrapped: Callable[[], None] = lambda: None
+        """Called for each stream that came without the wrapper."""
+        self._warned = False
         self._unsent: dict[Change, object] = {}
         self._sender: asyncio.Task[None] | None = None
 
@@ -76,8 +79,14 @@ class Core:
         except TransportError as error:
             if not self._unsent:
                 logger.warning("changes wait, and are published when the bus is back: %s", error)
-            self._unsent[change] = object()
-            self._start_sender()
+            self._keep(change)
+        except asyncio.CancelledError:
+            self._keep(change)  # It may be in the log or not; to publish it twice does no harm.
+            raise
+
+    def _keep(self, change: Change) -> None:
+        self._unsent[change] = object()
+        self._start_sender()
 
     def _start_sender(self) -> None:
         if self._sender is None or self._sender.done():
@@ -111,6 +120,16 @@ class Core:
         if self._unsent:
             logger.error("%d changes could not be published before the stop", len(self._unsent))
 
+    def unwrapped(self) -> None:
+        """An HTTP app serves this server without the wrapper that lends its streams."""
+        self.on_unwrapped()
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "this app is not wrapped: changes cost more, and old-era clients miss what changes while their event "
+                "stream is not open. Serve attach(server).wrap(app), or the app as asgi() made it."
+            )
+
     # Subscribers
 
     def check_room(self, client_key: str | None = None) -> None:
@@ -122,6 +141,14 @@ class Core:
         if self.stopping:
             raise LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
+
+    def has_room(self) -> bool:
+        """Whether one more subscriber would be taken on now."""
+        try:
+            self.check_room()
+        except LimitReached:
+            return False
+        return True
 
     def join(self, subscriber: Subscriber) -> None:
         """Register `subscriber`; from now on it hears of what it asked for."""
@@ -141,13 +168,13 @@ class Core:
         """Let a registered `subscriber` hear of one more thing.
 
         Raises:
-            RequestFailed: What it would hear of cannot be watched.
+            SourceUnavailable: What it would hear of cannot be watched.
         """
         self.hub.subscribe(subscriber, subscription)
         self._tell("subscribe", subscriber, [subscription])
         try:
             await self.watched([subscription])
-        except RequestFailed:
+        except BaseException:  # Refused, or cancelled while it waited.
             self.unsubscribe(subscriber, subscription)
             raise
 
@@ -163,16 +190,21 @@ class Core:
         """Wait until the sources of `subscriptions` are watched, where a hook does that.
 
         Raises:
-            RequestFailed: A hook failed. It was logged; the client learns only that it may try again.
+            SourceUnavailable: A hook failed. It was logged; the client learns only that it may try again.
         """
         try:
             await self.hooks.settled(subscriptions)
         except Exception as error:
-            raise RequestFailed("This resource cannot be watched at present. Try again later.") from error
+            raise SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
-        """`subscriber` is registered in here, and counts for the client named by `client_key`."""
+        """`subscriber` is registered in here, and counts for the client named by `client_key`.
+
+        Raises:
+            LimitReached: There is no room for it.
+        """
+        self.check_room(client_key)
         self._streams_of[client_key] += 1
         self.streams_ended.clear()
         self.join(subscriber)
@@ -197,9 +229,9 @@ def client_name(ctx: RequestContext) -> str:
 
 
 def client_key(ctx: RequestContext) -> str:
-    """What tells clients apart for limits: who is signed in, else the network address, else the connection."""
+    """What tells clients apart for limits: who is signed in, else the network address. Pipes are one client."""
     if ctx.request is None:
-        return "this connection"
+        return "a pipe"
     user = ctx.request.scope.get("user")
     if isinstance(user, AuthenticatedUser):
         return repr(authorization_context(user))

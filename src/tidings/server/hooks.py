@@ -30,6 +30,7 @@ class Hooks:
         self._told: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, Exception] = {}
+        self._refused: set[str] = set()
 
     def on_first(self, pattern: str, hook: Hook) -> None:
         self._first.append(_fitting("on_first_subscriber", pattern, hook))
@@ -52,15 +53,23 @@ class Hooks:
             Exception: What the hook of one of them raised: nobody watches that source.
         """
         for subscription in subscriptions:
+            if subscription in self._refused and subscription not in self._tasks:
+                # Somebody holds it still, though it failed for them: for the newcomer it is tried again.
+                self._told.discard(subscription)
+                self._want(subscription, True)
             while task := self._tasks.get(subscription):
                 await asyncio.wait([task])
             if failure := self._failures.get(subscription):
+                self._refused.add(subscription)
                 raise failure
 
-    async def finish(self) -> None:
-        """Wait until all that was begun is done."""
-        while self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
+    async def finish(self, seconds: float) -> None:
+        """Wait until all that was begun is done; what is not within `seconds` is cancelled."""
+        tasks = list(self._tasks.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
 
     def _want(self, subscription: str, wanted: bool) -> None:
         if not self._matching(self._first + self._last, subscription):
@@ -68,7 +77,8 @@ class Hooks:
         self._wanted[subscription] = wanted
         if subscription not in self._tasks:
             task = asyncio.get_running_loop().create_task(self._reconcile(subscription))
-            self._tasks[subscription] = task
+            if not task.done():  # As it may be already, where tasks begin at once.
+                self._tasks[subscription] = task
 
     async def _reconcile(self, subscription: str) -> None:
         try:
@@ -81,18 +91,22 @@ class Hooks:
                     await self._call_last(subscription)
             if not self._wanted[subscription]:
                 del self._wanted[subscription]
-                self._failures.pop(subscription, None)
+                self._forget_failure(subscription)
         finally:
-            del self._tasks[subscription]
+            self._tasks.pop(subscription, None)
 
     async def _call_first(self, subscription: str) -> None:
-        self._failures.pop(subscription, None)
+        self._forget_failure(subscription)
         for hook, variables in self._matching(self._first, subscription):
             try:
                 await _call(hook, variables)
             except Exception as error:
                 logger.exception("on_first_subscriber failed for %s; the subscription is refused", subscription)
                 self._failures[subscription] = error
+
+    def _forget_failure(self, subscription: str) -> None:
+        self._failures.pop(subscription, None)
+        self._refused.discard(subscription)
 
     async def _call_last(self, subscription: str) -> None:
         for hook, variables in self._matching(self._last, subscription):

@@ -2,9 +2,10 @@
 
 It keeps, for each URI, for each prefix and for each list, the subscribers who asked for it. To subscribe, to
 unsubscribe and to clean up cost what is named; to find who is interested in a change costs those who are (and one
-look-up for each distinct length of the prefixes in use). Nobody else is looked at.
+look-up for each distinct length of the prefixes in use, up to the length of the URI). Nobody else is looked at.
 """
 
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -32,7 +33,8 @@ class Hub:
         self._all: _Group = {}
         self._features: dict[Change, _Group] = {change: {} for change in FEATURES.values()}
         self._groups: dict[str, _Group] = {}
-        self._prefix_lengths: Counter[int] = Counter()
+        self._prefix_lengths: list[int] = []
+        self._prefixes_of_length: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -81,7 +83,7 @@ class Hub:
         if group is None:
             group = self._groups[subscription] = {}
             if subscription.endswith("*"):
-                self._prefix_lengths[len(subscription) - 1] += 1
+                self._count_prefix(len(subscription) - 1, 1)
             self._on_first(subscription)
         group[subscriber] = None
 
@@ -91,8 +93,17 @@ class Hub:
         if not group:
             del self._groups[subscription]
             if subscription.endswith("*"):
-                self._prefix_lengths -= Counter([len(subscription) - 1])
+                self._count_prefix(len(subscription) - 1, -1)
             self._on_last(subscription)
+
+    def _count_prefix(self, length: int, change: int) -> None:
+        counts = self._prefixes_of_length
+        if not counts[length]:
+            insort(self._prefix_lengths, length)
+        counts[length] += change
+        if not counts[length]:
+            del counts[length]
+            self._prefix_lengths.remove(length)
 
     def interested(self, change: Change) -> Collection[Subscriber]:
         """Everyone who asked for `change`, each once."""
@@ -102,7 +113,7 @@ class Hub:
         if not self._prefix_lengths:
             return group
         everyone = dict(group)
-        for length in self._prefix_lengths:
+        for length in self._prefix_lengths[: bisect_right(self._prefix_lengths, len(change.uri))]:
             everyone.update(self._groups.get(change.uri[:length] + "*", {}))
         return everyone
 

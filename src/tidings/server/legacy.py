@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from tidings.errors import RequestFailed, TidingsError
+from tidings.errors import SourceUnavailable, TidingsError
 from tidings.server.background import Background
 from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name
@@ -71,6 +71,10 @@ class Session(Subscriber):
             self.close()
             self.stream.finish()
 
+    def held_beside(self, subscription: str) -> int:
+        """How many other subscriptions there are."""
+        return len(self.subscriptions) - (subscription in self.subscriptions)
+
     def begin(self, stream: BorrowedStream) -> bool:
         """Take over a stream. True if something may have been lost before: on an earlier stream, or while parked."""
         self._stop_waiting()
@@ -105,18 +109,20 @@ class Session(Subscriber):
 class LegacyEra:
     """Serves the old way of subscribing, and keeps the register of its sessions."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, lender: object) -> None:
         self._core = core
+        self._lender = lender
         self._sessions: dict[str, Session] = {}
-        self._streams: dict[str, BorrowedStream] = {}
+        self._streams: dict[str, list[BorrowedStream]] = {}
         self._background = Background()
-        self._warned = False
 
     # The handshake
 
     def advertise(self, ctx: RequestContext, result: dict[str, Any]) -> None:
-        """Say in the answer to `initialize` what is served. A connection that cannot be written to is told so."""
-        served = _connection(ctx).has_standalone_channel
+        """Say in the answer to `initialize` what is served: nothing, where a connection cannot be written to, or there
+        is no room for another.
+        """
+        served = _connection(ctx).has_standalone_channel and self._core.has_room()
         capabilities: dict[str, dict[str, Any]] = result["capabilities"]
         for feature in FEATURES:
             if feature in capabilities:
@@ -155,8 +161,8 @@ class LegacyEra:
         core.join(session)
         if not self._has_stream_of_its_own(ctx):
             session.open()
-        elif (stream := self._streams.get(key)) is not None:
-            self.stream_opened(key, stream)
+        elif streams := self._streams.get(key):
+            self._begin(session, streams[-1])
         else:
             session.wait(core.policy.limits.liveness, self._park)
         return session
@@ -164,14 +170,9 @@ class LegacyEra:
     def _has_stream_of_its_own(self, ctx: RequestContext) -> bool:
         if ctx.request is None:
             return False
-        if WRAPPED_KEY in ctx.request.scope:
+        if ctx.request.scope.get(WRAPPED_KEY) is self._lender:
             return True
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "this app is not wrapped: old-era clients miss what changes while their event stream is not open. "
-                "Serve attach(server).wrap(app) instead of app."
-            )
+        self._core.unwrapped()
         return False
 
     def remove(self, session: Session) -> None:
@@ -186,10 +187,10 @@ class LegacyEra:
         """Serve `resources/subscribe`. Twice is once."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
-            held = len(session.subscriptions) - (params.uri in session.subscriptions)
-            [subscription] = self._core.policy.check([params.uri], held=held)
+            [subscription] = self._core.policy.check([params.uri], held=session.held_beside(params.uri))
             await self._core.policy.require(ctx, subscription)
             if session.key in self._sessions:  # The connection may have ended while somebody was asked.
+                self._core.policy.check([subscription], held=session.held_beside(subscription))
                 self._unpark(session)
                 await self._core.subscribe(session, subscription)
         return EmptyResult()
@@ -218,10 +219,15 @@ class LegacyEra:
     # Streams
 
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
-        """The SDK has opened the event stream of a session."""
-        self._streams[session_id] = stream
-        if (session := self._sessions.get(session_id)) is None:
-            return
+        """The SDK has opened an event stream of a session. There can be several: a client may resume, on a stream of
+        its own, the answer to a call that was broken off. The first that is open is written to.
+        """
+        self._streams.setdefault(session_id, []).append(stream)
+        session = self._sessions.get(session_id)
+        if session is not None and session.stream is None:
+            self._begin(session, stream)
+
+    def _begin(self, session: Session, stream: BorrowedStream) -> None:
         self._unpark(session)
         if session.begin(stream):
             self._background.start(self._return(session, stream))
@@ -232,7 +238,7 @@ class LegacyEra:
         """Open the stream of a session that may have missed something, once its sources are watched again."""
         try:
             await self._core.watched(tuple(session.subscriptions))
-        except RequestFailed as error:
+        except SourceUnavailable as error:
             logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
         if session.stream is stream:
             session.deliver_everything(self._core.position)
@@ -242,12 +248,16 @@ class LegacyEra:
         """A stream is over; if it was that of a session, another may follow."""
         if stream.session_id is None:
             return
-        if self._streams.get(stream.session_id) is stream:
-            del self._streams[stream.session_id]
+        others = self._streams.pop(stream.session_id, [])
+        others.remove(stream)
+        if others:
+            self._streams[stream.session_id] = others
         session = self._sessions.get(stream.session_id)
         if session is not None and session.stream is stream:
             session.stream = None
             session.wait(self._core.policy.limits.liveness, self._park)
+            if others:
+                self._begin(session, others[-1])
 
     def _park(self, session: Session) -> None:
         logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)

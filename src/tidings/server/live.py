@@ -180,9 +180,10 @@ class Live:
             clock=asyncio.get_running_loop(),
             merged=self._core.telemetry.merged,
         )
-        # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
-        for change in FEATURES.values():
-            await self._core.publish(change)
+        if self._bus.head.version:
+            # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
+            for change in FEATURES.values():
+                await self._core.publish(change)
         self.notify.start(self._coalescer.submit)
 
     async def _stop(self) -> None:

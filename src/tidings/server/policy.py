@@ -20,12 +20,12 @@ RequestContext = ServerRequestContext[Any, Any]
 Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
 """Says whether whoever sent this request may hear of this URI (or prefix, ending in `*`)."""
 
-Exists = Callable[[str], bool]
-"""Says whether a URI is served, or whether a prefix could match one that is."""
+Missing = Callable[[Sequence[str]], list[str]]
+"""Says which of several subscriptions name nothing that is served."""
 
 
 class Policy:
-    """Decides on subscriptions. `exists` is None where a server cannot tell what it serves without serving it."""
+    """Decides on subscriptions."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class Policy:
         limits: Limits,
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
-        exists: Exists | None = None,
+        missing: Missing = lambda subscriptions: [],
     ) -> None:
         self.limits = limits
         self._authorize = authorize
-        self._exists = exists
+        self.missing = missing
         self._subscribable = None if subscribable is None else [Pattern(text) for text in subscribable]
 
     @property
@@ -76,10 +76,6 @@ class Policy:
                 f"Cannot subscribe to {refused[0]}. This server allows subscriptions to: {', '.join(allowed)}",
                 data={"uri": refused[0], "refused": refused, "allowed": allowed},
             )
-
-    def missing(self, subscriptions: Iterable[str]) -> list[str]:
-        """Those that name nothing this server has."""
-        return [] if self._exists is None else [text for text in subscriptions if not self._exists(text)]
 
     async def allows(self, ctx: RequestContext, subscription: str) -> bool:
         """Whether the sender of this request may hear of `subscription`. A failure to decide is a no."""

@@ -17,11 +17,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopSignals:
     """Calls `on_stop` on its event loop when the process is asked to stop, and then whoever handled that before."""
 
-    def __init__(self, on_stop: Callable[[], None]) -> None:
+    def __init__(self, on_stop: Callable[[], object]) -> None:
         self._on_stop = on_stop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._previous: dict[int, Any] = {}
         self._alone = False
+        self._active = False
 
     def install(self, *, only_if_handled: bool) -> None:
         """Listen from now on. Only the main thread can; elsewhere this does nothing.
@@ -29,9 +30,12 @@ class StopSignals:
         `only_if_handled` leaves alone a signal that would end the process at once: somebody else has to keep it alive
         until its streams have ended, and nobody does.
         """
-        if self._previous or threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
             return
+        self._active = True
         self._loop = asyncio.get_running_loop()
+        if self._previous:
+            return  # Still in the chain, from the last time.
         self._alone = not only_if_handled
         for number in _SIGNALS:
             previous = signal.getsignal(number)
@@ -40,19 +44,22 @@ class StopSignals:
                 signal.signal(number, self._handle)
 
     def uninstall(self) -> None:
-        """Put back what was there before, where nobody else has changed it since."""
-        previous, self._previous = self._previous, {}
+        """Listen no more. Where nobody has put a handler on top since, what was there before is put back; elsewhere
+        this goes on passing signals to it.
+        """
+        self._active = False
         if threading.current_thread() is threading.main_thread():
-            for number, handler in previous.items():
+            for number, handler in tuple(self._previous.items()):
                 if signal.getsignal(number) == self._handle:
                     signal.signal(number, handler)
+                    del self._previous[number]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._loop is not None and not self._loop.is_closed():
+        if self._active and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_stop)
         previous = self._previous.get(number)
         # The stop that was just begun ends the process where nobody else does: an interrupt would break it off.
-        if callable(previous) and not (self._alone and _interrupts(previous)):
+        if callable(previous) and not (self._active and self._alone and _interrupts(previous)):
             previous(number, frame)
 
 
