@@ -3,12 +3,13 @@
 python examples/both_eras.py [how many changes]     (Ctrl-C ends it)
 """
 
+import asyncio
 import socket
 import sys
 import time
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import anyio
 import uvicorn
@@ -21,16 +22,20 @@ from tidings import LiveServer
 warnings.simplefilter("ignore")  # The SDK says at each call that the old era is old.
 
 URI = "clock://now"
-mcp = LiveServer("clock", log_level="ERROR")
-
-
-@mcp.resource(URI)
-def now() -> str:
-    return time.strftime("%H:%M:%S")
-
 
 Heard = tuple[str, float, str]
 """Which client, when, and what it then read."""
+
+
+def clock() -> LiveServer:
+    # To the SDK's log, a client that Ctrl-C takes away in the middle of a request is an error.
+    mcp = LiveServer("clock", log_level="CRITICAL")
+
+    @mcp.resource(URI)
+    def now() -> str:
+        return time.strftime("%H:%M:%S")
+
+    return mcp
 
 
 async def modern_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyio.Event) -> None:
@@ -59,21 +64,29 @@ async def text(client: Client) -> str:
     return result.contents[0].text
 
 
+class WebServer(uvicorn.Server):
+    """A web server that leaves Ctrl-C to asyncio, which then ends the clients first and the server after them."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
 @asynccontextmanager
-async def serving() -> AsyncIterator[str]:
+async def serving(mcp: LiveServer) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(mcp.asgi(), log_level="error"))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve, [listener])
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        finally:
-            await mcp.aclose()
-            server.should_exit = True
+    server = WebServer(uvicorn.Config(mcp.asgi(), log_level="critical"))
+    serve = asyncio.create_task(server.serve([listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        await mcp.aclose()
+        server.should_exit = True
+        await serve
 
 
 async def main(changes: int) -> None:
-    async with serving() as url, anyio.create_task_group() as tasks:
+    mcp = clock()
+    async with serving(mcp) as url, anyio.create_task_group() as tasks:
         print(f"A live server on {url}\nTwo stock clients listen to {URI}:\n")
         send, heard = anyio.create_memory_object_stream[Heard](64)
         for client in (modern_client, old_client):

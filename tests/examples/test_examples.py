@@ -36,7 +36,24 @@ def test_both_eras_ends_quietly_on_ctrl_c() -> None:
             _, errors = run.communicate(timeout=10)
         finally:
             run.kill()
-    assert "Traceback" not in errors
+    assert errors == ""
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys, threading
+path, seconds = sys.argv.pop(1), float(sys.argv.pop(1))
+runpy.run_path(path)  # Imports all that it needs.
+threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT]).start()
+runpy.run_path(path, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5])
+def test_both_eras_ends_quietly_on_ctrl_c_while_it_starts(seconds: float) -> None:
+    program = [sys.executable, "-c", INTERRUPTED, EXAMPLES / "both_eras.py", str(seconds)]
+    run = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
+    assert run.stderr == ""
+    assert len(run.stdout.splitlines()) < 10  # It did not go on.
 
 
 @pytest.mark.anyio
