@@ -59,7 +59,14 @@ def test_without_a_checkout_it_says_where_the_benchmarks_are(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     result = tidings_bench("fanout")
     assert result.exit_code == 1
-    assert "the benchmarks come with the source of Tidings" in result.stderr
+    assert "the benchmarks come with a checkout of the project" in result.stderr
+    assert "Run `make bench` in a checkout" in result.stderr
+
+
+def test_its_help_says_what_it_needs_wherever_it_is_read() -> None:
+    said = " ".join(tidings_bench("--help").output.split())
+    assert "The benchmarks come with a checkout of the project, not with the installed package" in said
+    assert "`make bench`" in said
 
 
 def test_a_folder_of_benchmarks_that_is_not_ours_is_left_alone(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,13 @@ HERE = Path(tidings.__file__).parents[2]
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, name: str | None, args: tuple[str, ...]) -> None:
-    """Run a benchmark: Tidings, its peer and the limit, as ratios.
+    """Run a benchmark of a checkout: Tidings, its peer and the limit, as ratios.
 
-    Without a NAME, say which there are. ARGS go to the benchmark: `tidings bench NAME --help` explains them.
+    The benchmarks come with a checkout of the project, not with the installed package, and need what `make bench`
+    sets up there.
+
+    Without a NAME, say which there are. In a checkout, ARGS go to the benchmark, and `tidings bench NAME --help`
+    explains them.
     """
     if name is None:
         click.echo("\n".join(f"{name}  {purpose}" for name, purpose in BENCHMARKS.items()))
@@ -37,9 +41,8 @@ def command(ctx: click.Context, name: str | None, args: tuple[str, ...]) -> None
     checkout = find_checkout(name, (Path.cwd(), HERE))
     if checkout is None:
         raise click.ClickException(
-            f"There is no benchmarks/{name}.py here: the benchmarks come with the source of Tidings, not with the "
-            "installed package. Run this in a clone of its repository, or in what "
-            "`pip download --no-deps --no-binary tidings tidings` unpacks to."
+            f"There is no benchmarks/{name}.py here: the benchmarks come with a checkout of the project, not with the "
+            "installed package. Run `make bench` in a checkout: it sets up what they need, and runs them."
         )
     ctx.exit(run(checkout, name, args))
 
