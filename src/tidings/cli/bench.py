@@ -25,7 +25,7 @@ HERE = Path(tidings.__file__).parents[2]
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, name: str | None, args: tuple[str, ...]) -> None:
-    """Run a benchmark of a checkout: Tidings, its peer and the limit, as ratios.
+    """Run a benchmark of a checkout: Tidings beside its peer and the limit.
 
     The benchmarks come with a checkout of the project, not with the installed package, and need what `make bench`
     sets up there.

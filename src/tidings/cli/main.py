@@ -13,7 +13,7 @@ import click
 from tidings import __version__
 
 COMMANDS = {
-    "bench": "Run a benchmark of a checkout: Tidings, its peer and the limit, as ratios.",
+    "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",
 }
 """Each subcommand and its line in `--help`, the same as the first of its own help."""
 
