@@ -11,8 +11,9 @@ May import: `errors`, the SDK's vocabulary.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Self
 
@@ -102,6 +103,15 @@ class Filter:
     uris: frozenset[str] = frozenset()
     prefixes: frozenset[str] = frozenset()
     """Each without its `*`."""
+    _shortest: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The prefixes that no other of them covers, sorted: at most one matches a URI, the last that is not after it."""
+
+    def __post_init__(self) -> None:
+        shortest: list[str] = []
+        for prefix in sorted(self.prefixes):
+            if not (shortest and prefix.startswith(shortest[-1])):
+                shortest.append(prefix)
+        object.__setattr__(self, "_shortest", tuple(shortest))
 
     @classmethod
     def of(
@@ -140,7 +150,8 @@ class Filter:
         """Whether `change` is for this subscriber."""
         match change:
             case ResourceUpdated(uri):
-                return uri in self.uris or any(uri.startswith(prefix) for prefix in self.prefixes)
+                place = bisect_right(self._shortest, uri)
+                return uri in self.uris or (place > 0 and uri.startswith(self._shortest[place - 1]))
             case ToolsListChanged():
                 return self.tools
             case PromptsListChanged():
