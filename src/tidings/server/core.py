@@ -35,6 +35,7 @@ class Core:
         self.hub = Hub(on_first=self.hooks.first, on_last=self.hooks.last)
         self.position = bus.head
         self.stopping = False
+        self._stop: asyncio.Future[None] | None = None
         self.streams_ended = asyncio.Event()
         """Set while no listen stream is open."""
         self._streams_of: Counter[str] = Counter()
@@ -51,11 +52,18 @@ class Core:
         """The bus is entered: hear of what it carries from now on. What this returns ends that."""
         self.position = self.bus.head
         self.stopping = False
+        self._stop = asyncio.get_running_loop().create_future()
         self.streams_ended = asyncio.Event()
         self.streams_ended.set()
         if self._unsent:
             self._start_sender()
         return self.bus.subscribe(self.heard)
+
+    def begin_stop(self) -> None:
+        """Take on nobody from now on; whoever waits to be taken on is told to come back."""
+        self.stopping = True
+        if self._stop is not None and not self._stop.done():
+            self._stop.set_result(None)
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
         """The bus has `change`: hand it to those who asked for it."""
@@ -104,14 +112,14 @@ class Core:
                     del self._unsent[change]
         logger.warning("the bus is back, and has all the changes that waited")
 
-    async def since(self, cursor: Cursor) -> list[Frame] | None:
-        """What changed after `cursor`, or None if that cannot be known."""
+    async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Frame] | None:
+        """What changed after `cursor` and is `wanted`, or None if that cannot be known."""
         try:
             entries = await self.bus.since(cursor)
         except TransportError as error:
             logger.warning("cannot say what changed since %s: %s", cursor, error)
             return None
-        return None if entries is None else [Frame(place, change) for place, change in entries]
+        return None if entries is None else [Frame(place, change) for place, change in entries if wanted(change)]
 
     async def aclose(self) -> None:
         if self._sender is not None:
@@ -139,7 +147,7 @@ class Core:
             LimitReached: Not now.
         """
         if self.stopping:
-            raise LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
+            raise _stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
     def has_room(self) -> bool:
@@ -169,17 +177,22 @@ class Core:
 
         Raises:
             SourceUnavailable: What it would hear of cannot be watched.
+            LimitReached: The server stops.
         """
-        self.hub.subscribe(subscriber, subscription)
+        is_new = self.hub.subscribe(subscriber, subscription)
         self._tell("subscribe", subscriber, [subscription])
         try:
             await self.watched([subscription])
         except BaseException:  # Refused, or cancelled while it waited.
-            self.unsubscribe(subscriber, subscription)
+            if is_new:
+                self.unsubscribe(subscriber, subscription)
             raise
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        if self.hub.unsubscribe(subscriber, subscription):
+        """Let `subscriber`, which may have left meanwhile, hear of one thing less."""
+        if subscriber not in self.hub:
+            subscriber.subscriptions.discard(subscription)
+        elif self.hub.unsubscribe(subscriber, subscription):
             self._tell("unsubscribe", subscriber, [subscription])
 
     def _tell(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
@@ -191,11 +204,14 @@ class Core:
 
         Raises:
             SourceUnavailable: A hook failed. It was logged; the client learns only that it may try again.
+            LimitReached: The server stops, and does not wait for hooks.
         """
         try:
-            await self.hooks.settled(subscriptions)
+            settled = await self.hooks.settled(subscriptions, unless=self._stop)
         except Exception as error:
             raise SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
+        if not settled:
+            raise _stopping()
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
@@ -218,6 +234,10 @@ class Core:
                 del self._streams_of[client_key]
             if not self._streams_of:
                 self.streams_ended.set()
+
+
+def _stopping() -> LimitReached:
+    return LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
 
 
 def client_name(ctx: RequestContext) -> str:

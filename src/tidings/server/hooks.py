@@ -46,8 +46,8 @@ class Hooks:
         """The last subscriber of `subscription` has gone."""
         self._want(subscription, False)
 
-    async def settled(self, subscriptions: Iterable[str]) -> None:
-        """Wait until the hooks for `subscriptions` have run.
+    async def settled(self, subscriptions: Iterable[str], *, unless: asyncio.Future[None] | None = None) -> bool:
+        """Wait until the hooks for `subscriptions` have run; False if `unless` was done before.
 
         Raises:
             Exception: What the hook of one of them raised: nobody watches that source.
@@ -58,10 +58,13 @@ class Hooks:
                 self._told.discard(subscription)
                 self._want(subscription, True)
             while task := self._tasks.get(subscription):
-                await asyncio.wait([task])
+                await asyncio.wait([task] if unless is None else [task, unless], return_when=asyncio.FIRST_COMPLETED)
+                if unless is not None and unless.done():
+                    return False
             if failure := self._failures.get(subscription):
                 self._refused.add(subscription)
                 raise failure
+        return True
 
     async def finish(self, seconds: float) -> None:
         """Wait until all that was begun is done; what is not within `seconds` is cancelled."""

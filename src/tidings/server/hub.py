@@ -64,11 +64,13 @@ class Hub:
             self._leave(subscriber, subscription)
         return True
 
-    def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Let a registered `subscriber` hear of one more URI or prefix. Twice is once."""
-        if subscription not in subscriber.subscriptions:
-            subscriber.subscriptions.add(subscription)
-            self._join(subscriber, subscription)
+    def subscribe(self, subscriber: Subscriber, subscription: str) -> bool:
+        """Let a registered `subscriber` hear of one more URI or prefix. False if it did so anyway: twice is once."""
+        if subscription in subscriber.subscriptions:
+            return False
+        subscriber.subscriptions.add(subscription)
+        self._join(subscriber, subscription)
+        return True
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> bool:
         """Let a registered `subscriber` hear of one URI or prefix less. False if it did not hear of it anyway."""

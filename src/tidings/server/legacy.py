@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from tidings.errors import SourceUnavailable, TidingsError
+from tidings.errors import LimitReached, SourceUnavailable, TidingsError
 from tidings.server.background import Background
 from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name
@@ -200,10 +200,7 @@ class LegacyEra:
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
-            if session in self._core.hub:
-                self._core.unsubscribe(session, subscription)
-            else:
-                session.subscriptions.discard(subscription)
+            self._core.unsubscribe(session, subscription)
         return EmptyResult()
 
     def _session(self, ctx: RequestContext) -> Session:
@@ -238,6 +235,8 @@ class LegacyEra:
         """Open the stream of a session that may have missed something, once its sources are watched again."""
         try:
             await self._core.watched(tuple(session.subscriptions))
+        except LimitReached:
+            return  # The server stops.
         except SourceUnavailable as error:
             logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
         if session.stream is stream:

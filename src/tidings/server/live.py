@@ -201,17 +201,20 @@ class Live:
 
     async def _close(self) -> None:
         core = self._core
-        core.stopping = True
+        core.begin_stop()
         await _at_most(_FLUSH_SECONDS, self._flush(), "the bus does not take what is held back")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some by itself at a stop, and the rest of those has to be read too.
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
+        busy = [subscriber for subscriber in subscribers if subscriber.busy]
+        # Whoever has everything is let go at once: a web server that stops may not wait for the others.
+        for subscriber in set(subscribers).difference(busy):
+            subscriber.end()
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
-                for subscriber in subscribers:
-                    await subscriber.drain()
+                await asyncio.gather(*map(_end_drained, busy))
         except TimeoutError:
-            for subscriber in subscribers:
+            for subscriber in busy:
                 if subscriber.busy:
                     subscriber.cut("the server stops, and it does not read")
         await self._end(subscribers, streams)
@@ -247,6 +250,11 @@ class Live:
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         self._legacy.stream_closed(stream)
+
+
+async def _end_drained(subscriber: Subscriber) -> None:
+    await subscriber.drain()
+    subscriber.end()
 
 
 async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
-from tidings.errors import LimitReached, ResourceNotFound
+from tidings.errors import ResourceNotFound
 from tidings.server.borrow import SCOPE_KEY
 from tidings.server.core import Core, client_key, client_name
 from tidings.server.frames import FRAME_END, Feature, Frame
@@ -68,21 +68,6 @@ class ListenStream(Subscriber):
                 event_to_notification(frame.change, meta), related_request_id=self._ctx.request_id
             )
 
-    async def unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work`, which others may keep waiting, unless the stream is ended meanwhile.
-
-        Raises:
-            LimitReached: It was: the server stops.
-        """
-        task = asyncio.ensure_future(work)
-        try:
-            await asyncio.wait({task, self.ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
-            task.result()
-        finally:
-            task.cancel()
-
     def _cut(self) -> None:
         if self.stream is not None:
             self.stream.abort()
@@ -126,7 +111,7 @@ class ModernEra:
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
         async with core.joined(stream, key):
             position = core.position
-            await stream.unless_ended(core.watched(wanted.subscriptions))
+            await core.watched(wanted.subscriptions)
             cursor, recovered = await self._catch_up(stream, wanted, _since(ctx), position)
             await stream.acknowledge(_as_filter(wanted), cursor, recovered=recovered)
             await stream.ended
@@ -156,10 +141,9 @@ class ModernEra:
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
     ) -> tuple[Cursor, bool]:
         """Put what the listener missed at the front of its stream; say where it stands, and whether that is all."""
-        frames = None if since is None else await self._core.since(since)
-        if since is None or frames is None:
+        missed = None if since is None else await self._core.since(since, wanted.wants)
+        if since is None or missed is None:
             return position, False
-        missed = [frame for frame in frames if wanted.wants(frame.change)]
         if len(missed) > max(self._core.policy.limits.backlog, len(wanted.subscriptions)):
             return position, False  # To read everything again costs the listener no more, and the server far less.
         stream.replay(missed)
