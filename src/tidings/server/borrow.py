@@ -45,7 +45,17 @@ _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 class BorrowedStream:
     """The response stream of one request, which the SDK opens and Tidings writes to."""
 
-    __slots__ = ("_direct", "_on_event", "_on_start", "_send", "_task", "_transport", "ended", "session_id")
+    __slots__ = (
+        "_direct",
+        "_incomplete",
+        "_on_event",
+        "_on_start",
+        "_send",
+        "_task",
+        "_transport",
+        "ended",
+        "session_id",
+    )
 
     def __init__(self, send: Send, receive: Receive | None = None) -> None:
         self._send = send
@@ -54,6 +64,7 @@ class BorrowedStream:
         self._task = asyncio.current_task()
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
+        self._incomplete = False
         self.ended = False
         """Whether this side has ended the stream."""
         self.session_id: str | None = None
@@ -72,6 +83,7 @@ class BorrowedStream:
         if self.ended:
             return
         await self._send(message)
+        self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if self._on_start is not None and _starts_events(message):
             call, self._on_start = self._on_start, None
             call()
@@ -98,6 +110,12 @@ class BorrowedStream:
             self.ended = True
             last = asyncio.ensure_future(self._send({"type": "http.response.body", "body": b"", "more_body": False}))
             last.add_done_callback(self._let_go)
+
+    async def complete(self) -> None:
+        """End the response in good order if the SDK went away without: so its event streams do when a process stops."""
+        if self._incomplete and not self.ended:
+            self.ended = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def abort(self) -> None:
         """End the response abruptly: the connection breaks, and the reader sees an incomplete response."""
@@ -177,6 +195,8 @@ class Borrowing:
             return
         try:
             await self.app(scope, receive, stream.send)
+            if stream.session_id is not None:
+                await stream.complete()
         except asyncio.CancelledError:
             # Our own doing, to let the SDK's side go: the response is over, and the web server goes on.
             if not stream.ended:
