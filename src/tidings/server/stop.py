@@ -15,14 +15,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """Calls `on_stop` on its event loop when the process is asked to stop, and then whoever handled that before."""
+    """Calls `on_stop` on its event loop when the process is asked to stop, and then whoever handled that before.
+
+    Several servers of one process each put a link on top of the others', and take it off in any order.
+    """
 
     def __init__(self, on_stop: Callable[[], object]) -> None:
         self._on_stop = on_stop
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._previous: dict[int, Any] = {}
-        self._alone = False
-        self._active = False
+        self._links: list[_Link] = []
 
     def install(self, *, only_if_handled: bool) -> None:
         """Listen from now on. Only the main thread can; elsewhere this does nothing.
@@ -32,35 +33,53 @@ class StopSignals:
         """
         if threading.current_thread() is not threading.main_thread():
             return
-        self._active = True
         self._loop = asyncio.get_running_loop()
-        if self._previous:
-            return  # Still in the chain, from the last time.
-        self._alone = not only_if_handled
+        if self._links:
+            return
         for number in _SIGNALS:
-            previous = signal.getsignal(number)
-            if self._alone or (callable(previous) and previous is not signal.default_int_handler):
-                self._previous[number] = previous
-                signal.signal(number, self._handle)
+            previous = _in_use(signal.getsignal(number))
+            if not only_if_handled or (callable(previous) and previous is not signal.default_int_handler):
+                link = _Link(self._call, previous, alone=not only_if_handled)
+                self._links.append(link)
+                signal.signal(number, link)
 
     def uninstall(self) -> None:
-        """Listen no more. Where nobody has put a handler on top since, what was there before is put back; elsewhere
-        this goes on passing signals to it.
-        """
-        self._active = False
+        """Listen no more. Where somebody has put a handler on top since, the link stays, and passes signals on."""
+        for link in self._links:
+            link.call = None
+        self._links.clear()
         if threading.current_thread() is threading.main_thread():
-            for number, handler in tuple(self._previous.items()):
-                if signal.getsignal(number) == self._handle:
-                    signal.signal(number, handler)
-                    del self._previous[number]
+            for number in _SIGNALS:
+                handler = signal.getsignal(number)
+                if (used := _in_use(handler)) is not handler:
+                    signal.signal(number, used)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._active and self._loop is not None and not self._loop.is_closed():
+    def _call(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_stop)
-        previous = self._previous.get(number)
+
+
+class _Link:
+    """A signal handler that calls `call`, and then the handler that was there before."""
+
+    def __init__(self, call: Callable[[], None], previous: Any, *, alone: bool) -> None:
+        self.call: Callable[[], None] | None = call
+        self.previous = previous
+        self._alone = alone
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.call is not None:
+            self.call()
         # The stop that was just begun ends the process where nobody else does: an interrupt would break it off.
-        if callable(previous) and not (self._active and self._alone and _interrupts(previous)):
-            previous(number, frame)
+        if callable(self.previous) and not (self.call is not None and self._alone and _interrupts(self.previous)):
+            self.previous(number, frame)
+
+
+def _in_use(handler: Any) -> Any:
+    """`handler`, or what is below it, if it is a link of a server that has stopped."""
+    while isinstance(handler, _Link) and handler.call is None:
+        handler = handler.previous
+    return handler
 
 
 def _interrupts(handler: Any) -> bool:
