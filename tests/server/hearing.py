@@ -1,6 +1,7 @@
 """Stock SDK clients that write down what they hear, over each transport and in each era."""
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -177,7 +178,10 @@ async def web(app: Any) -> AsyncGenerator[str]:
 
 
 def stdio(*arguments: str) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=["-m", "tests.server.sample", *arguments], cwd=ROOT)
+    # With this process's environment, so that the coverage of the server counts too.
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "tests.server.sample", *arguments], cwd=ROOT, env=dict(os.environ)
+    )
 
 
 @asynccontextmanager
