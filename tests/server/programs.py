@@ -3,6 +3,8 @@
 python -m tests.server.programs run PORT          LiveServer.run()
 python -m tests.server.programs uvicorn PORT      uvicorn.run(mcp.asgi())
 python -m tests.server.programs mounted PORT      the same, within somebody else's app, lifespan and middleware
+python -m tests.server.programs routes PORT       the same, of which only the routes were taken
+python -m tests.server.programs hindered PORT BUS uvicorn.run(mcp.asgi()), with slow sources, and changes held back
 python -m tests.server.programs listen PORT ERA URI...   a client that subscribes, says so, and waits
 """
 
@@ -23,13 +25,14 @@ from starlette.routing import Mount
 
 from tests.server import wire
 from tidings import LiveServer
+from tidings.bus.sqlite import SqliteBus
 from tidings.server import Coalesce
 
 SEND_BUFFER = 16_384
 
 
-def live_server() -> LiveServer[Any]:
-    mcp = LiveServer("apart", coalesce=Coalesce(0, 0))
+def live_server(**options: Any) -> LiveServer[Any]:
+    mcp = LiveServer("apart", **{"coalesce": Coalesce(0, 0), **options})
 
     @mcp.resource("note://{name}")
     def note(name: str) -> str:
@@ -50,6 +53,28 @@ def live_server() -> LiveServer[Any]:
         return [subscriber.waiting for subscriber in mcp.notify.subscribers()]
 
     return mcp
+
+
+def hindered(bus: str) -> LiveServer[Any]:
+    """Each change but the first is held back. The sources at `slow://` and `leaving://` take their time."""
+    mcp = live_server(bus=SqliteBus(bus), coalesce=Coalesce(30, 30))
+    for scheme in ("slow", "leaving"):
+        mcp.resource(f"{scheme}://{{name}}", name=scheme)(lambda name: name)
+
+    @mcp.on_first_subscriber("slow://{name}")
+    async def watch(name: str) -> None:
+        print(f"{name} is asked for", flush=True)  # noqa: T201 - to the parent
+        await asyncio.sleep(8)
+
+    @mcp.on_last_subscriber("leaving://{name}")
+    async def let_go(name: str) -> None:  # noqa: ARG001 - the variable of the template
+        await asyncio.sleep(3)
+
+    return mcp
+
+
+def routes(mcp: LiveServer[Any]) -> Starlette:
+    return Starlette(routes=list(mcp.asgi().routes), lifespan=lambda _: mcp.session_manager.run())
 
 
 def mounted(mcp: LiveServer[Any]) -> Starlette:
@@ -78,11 +103,11 @@ def main(kind: str, port: int, *options: str) -> None:
         era, *uris = options
         asyncio.run(hear(port, cast("wire.Era", era), uris))
         return
-    mcp = live_server()
+    mcp = hindered(*options) if kind == "hindered" else live_server()
     if kind == "run":
         mcp.run("streamable-http", port=port)
         return
-    app = mcp.asgi() if kind == "uvicorn" else mounted(mcp)
+    app = {"mounted": mounted, "routes": routes}.get(kind, LiveServer.asgi)(mcp)
     # A small buffer of the system's, so that a stalled reader is soon felt.
     listening = socket.create_server(("127.0.0.1", port))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
