@@ -189,6 +189,36 @@ async def test_a_stalled_reader_is_cut_off_at_the_deadline_and_delays_nobody(
             assert await other.until(uris[0]) == [uris[0]]
 
 
+@both_eras
+async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_more_changes(
+    era: Era, caplog: pytest.LogCaptureFixture
+) -> None:
+    deadline = 0.3
+    mcp = notes(limits=Limits(write_deadline=deadline))
+    uris = [long_uri(number) for number in range(80)]
+    async with live(mcp, send_buffer=SMALL) as port:
+        first = await subscribe(era, port, uris)
+        first.stream.abort()
+        await eventually(lambda: first.session or mcp.notify.subscribers() == [])
+        for uri in uris:
+            await mcp.notify.resource_updated(uri)
+        stalled = await wire.Connection.open(port, receive_buffer=SMALL)
+        if first.session is None:
+            since = first.acknowledged["params"]["_meta"][wire.CURSOR]
+            await stalled.stream(wire.listen_request(wire.wanted(uris, []), **{"dev.tidings/since": since}))
+        else:
+            stalled.close()
+            stalled = await first.session.stream_again(receive_buffer=SMALL)
+        stalled.stall()
+        began = time.monotonic()
+        await eventually(lambda: "cut off" in caplog.text)
+        assert time.monotonic() - began < deadline + 1
+        assert f"read nothing for {deadline} s" in caplog.text
+        stalled.resume()
+        assert await stalled.over() == "broken"
+        assert len(stalled.frames) < len(uris)
+
+
 # Clients that die
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.server import wire
 from tests.server.hearing import MODERN, Ear, Way, connected, hearing, in_cursor_order, listening, stdio
 from tests.server.sample import FENCE, LATER, TODAY, build
+from tests.server.serving import live, notes
 from tidings import Cursor, PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from tidings.bus import History
 from tidings.bus.memory import MemoryBus
@@ -223,6 +225,26 @@ async def test_two_servers_on_one_bus_file_reach_each_others_subscribers(tmp_pat
         # A cursor of the one is good at the other: they share one log.
         async with listening(here, TODAY, since=theirs.last) as moved:
             assert moved.recovered is True
+
+
+async def test_whoever_loses_its_stream_while_it_is_told_of_a_lost_log_is_not_taken_for_told(tmp_path: Path) -> None:
+    path, uris = tmp_path / "bus", ["note://a", "note://b", "note://c"]
+    mcp = notes(bus=SqliteBus(path, poll=0.01))
+    async with live(mcp) as port:
+        stream = await wire.listen(port, wire.wanted(uris, []))
+        cursors = [(await stream.next())["params"]["_meta"].get(wire.CURSOR)]
+        await mcp.notify.resource_updated(uris[0])
+        cursors.append((await stream.next())["params"]["_meta"].get(wire.CURSOR))
+        for file in tmp_path.glob("bus*"):
+            file.unlink()
+        told = [(await stream.next())["params"] for _ in uris]
+        assert {params["uri"] for params in told} == set(uris)
+        places = [params["_meta"].get(wire.CURSOR) for params in told]
+        stream.abort()
+        for read, recovered in ((1, False), (2, False), (3, True)):
+            since = [cursor for cursor in cursors + places[:read] if cursor][-1]
+            again = await wire.listen(port, wire.wanted(uris, []), **{"dev.tidings/since": since})
+            assert (await again.next())["params"]["_meta"]["dev.tidings/recovered"] is recovered
 
 
 def _remember(newest: dict[str, int], listen: Any) -> None:

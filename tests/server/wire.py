@@ -380,12 +380,12 @@ class Session:
             raise
         return connection
 
-    async def stream_again(self) -> Connection:
+    async def stream_again(self, *, receive_buffer: int | None = None) -> Connection:
         """Open the event stream once the server has seen that the last one is gone."""
         with anyio.fail_after(PATIENCE):
             while True:
                 try:
-                    return await self.stream()
+                    return await self.stream(receive_buffer=receive_buffer)
                 except Refused as refused:
                     if refused.response.status != 409:
                         raise
