@@ -276,6 +276,35 @@ async def test_an_answer_that_is_no_success_opens_nothing(status: int) -> None:
     assert wire.data == b"noresult"
 
 
+@pytest.mark.parametrize(
+    ("scope", "completed"), [(SESSION, True), (LISTEN, False), ({**SESSION, "headers": []}, False)]
+)
+async def test_an_old_era_stream_that_the_sdk_leaves_incomplete_is_ended_in_good_order(
+    scope: Scope, completed: bool
+) -> None:
+    """As it does when the process stops. Of other answers it is not known whether all of them went out."""
+    live, wire = Live(), Cycle()
+
+    async def leave(_: Scope, __: Receive, send: Send) -> None:
+        await send(START)
+        await send(body(b"event"))
+
+    await Borrowing(leave, live)({**scope}, nothing, wire.send)
+    assert wire.sent == [START, body(b"event"), *([body(b"", more=False)] if completed else [])]
+    assert live.told[-1] == "closed"
+
+
+async def test_a_stream_that_was_cut_off_is_not_ended_in_good_order() -> None:
+    live, wire = Live(), Cycle()
+
+    async def leave(_: Scope, __: Receive, send: Send) -> None:
+        await send(START)
+        live.streams[0].abort()
+
+    await Borrowing(leave, live)({**SESSION}, nothing, wire.send)
+    assert wire.sent == [START]
+
+
 async def test_a_failure_of_the_app_reaches_the_web_server_and_the_stream_is_closed() -> None:
     live = Live()
 

@@ -197,6 +197,7 @@ async def test_what_changed_since_a_cursor_comes_as_frames(core: Core, bus: Shak
     frames = await core.since(start)
     assert frames is not None
     assert [(frame.change, frame.cursor.version) for frame in frames] == [(B, 2), (A, 3)]
+    assert [frame.change for frame in await core.since(start, {A}.__contains__) or ()] == [A]
 
 
 async def test_what_changed_since_is_unknown_after_another_life_of_the_log_or_without_the_bus(
@@ -260,7 +261,8 @@ async def test_whoever_asks_about_room_leaves_no_trace(core: Core) -> None:
 
 
 async def test_a_server_that_stops_takes_on_nobody_until_it_runs_again(core: Core) -> None:
-    core.stopping = True
+    core.begin_stop()
+    core.begin_stop()
     with pytest.raises(LimitReached, match="stopping") as refusal:
         core.check_room()
     assert refusal.value.retryable
@@ -291,6 +293,70 @@ async def test_a_source_that_cannot_be_watched_is_refused_without_saying_why_and
     assert "secret" not in str(refusal.value)
     assert core.hub.subscriptions() == {}
     assert reader.subscriptions == set()
+    await core.hooks.finish(5)
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another"])
+async def test_a_subscriber_that_leaves_while_its_source_fails_is_refused_and_leaves_nothing(
+    core: Core, others: int
+) -> None:
+    reader, gate = joined(core, Reader()), asyncio.Event()
+
+    async def fail() -> None:
+        await gate.wait()
+        raise ConnectionError("no source")
+
+    core.hooks.on_first("note://*", fail)
+    for _ in range(others):
+        joined(core, Reader("note://a"))
+    asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
+    await turns()
+    core.leave(reader)
+    gate.set()
+    await asyncio.wait([asking], timeout=5)
+    # With nobody left to watch it for, the source is let go, and its failure forgotten.
+    assert isinstance(asking.exception(), SourceUnavailable if others else type(None))
+    assert core.hub.subscriptions() == ({"note://a": 1} if others else {})
+    await core.hooks.finish(5)
+
+
+async def test_a_subscriber_that_leaves_and_gives_up_is_not_looked_for(core: Core) -> None:
+    reader, gate = joined(core, Reader()), asyncio.Event()
+    core.hooks.on_first("note://*", gate.wait)
+    asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
+    await turns()
+    core.leave(reader)
+    asking.cancel()
+    await asyncio.wait([asking], timeout=5)
+    assert asking.cancelled()
+    assert reader.subscriptions == set()
+    gate.set()
+    await core.hooks.finish(5)
+
+
+async def test_to_give_up_asking_twice_is_still_to_have_asked_once(core: Core) -> None:
+    reader, gate = joined(core, Reader()), asyncio.Event()
+    core.hooks.on_first("note://*", gate.wait)
+    first, second = (asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2))
+    await turns()
+    second.cancel()
+    gate.set()
+    await asyncio.wait([first, second], timeout=5)
+    assert second.cancelled()
+    assert first.exception() is None
+    assert core.hub.subscriptions() == {"note://a": 1}
+
+
+async def test_whoever_waits_for_a_source_is_told_to_come_back_when_the_server_stops(core: Core) -> None:
+    reader, gate = joined(core, Reader()), asyncio.Event()
+    core.hooks.on_first("note://*", gate.wait)
+    asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
+    await turns()
+    core.begin_stop()
+    await asyncio.wait([asking], timeout=5)
+    assert isinstance(asking.exception(), LimitReached)
+    assert core.hub.subscriptions() == {}
+    gate.set()
     await core.hooks.finish(5)
 
 

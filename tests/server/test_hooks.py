@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 
 import anyio
 import pytest
@@ -220,6 +221,60 @@ async def test_one_hook_that_fails_does_not_keep_another_from_its_turn(caplog: p
     assert calls == ["the other", "the other"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
     assert nothing_is_left(hooks)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks that begin at once came with Python 3.12")
+@pytest.mark.parametrize("quick", [True, False])
+async def test_hooks_settle_where_tasks_begin_at_once(quick: bool) -> None:
+    hooks, calls, gate = Hooks(), list[str](), asyncio.Event()
+
+    async def watch() -> None:
+        if not quick:
+            await gate.wait()
+        calls.append("watch")
+
+    hooks.on_first(FEED, watch)
+    hooks.on_last(FEED, lambda: calls.append("let go"))
+    loop = asyncio.get_running_loop()
+    before = loop.get_task_factory()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - not in the oldest Python's types
+    try:
+        hooks.first(FEED)
+        assert calls == (["watch"] if quick else [])
+        gate.set()
+        await settled(hooks)
+        assert calls == ["watch"]
+        hooks.last(FEED)
+        await settled(hooks)
+    finally:
+        loop.set_task_factory(before)
+    assert calls == ["watch", "let go"]
+    assert nothing_is_left(hooks)
+
+
+@pytest.mark.parametrize("settles", [True, False])
+async def test_a_wait_for_hooks_can_be_broken_off(settles: bool) -> None:
+    hooks, waits = Hooks(), list[bool]()
+    source = Source(hooks)
+    source.quick.clear()
+    hooks.first(FEED)
+    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        waits.append(await hooks.settled([FEED], unless=stop))
+
+    async with running(wait) as done:
+        assert not done.is_set()
+        if settles:
+            source.quick.set()
+        else:
+            stop.set_result(None)
+        await done.wait()
+    assert waits == [settles]
+    # The hook itself goes on.
+    source.quick.set()
+    await settled(hooks)
+    assert source.calls == ["watch 7"]
 
 
 async def test_to_finish_is_to_wait_for_all_that_was_begun() -> None:

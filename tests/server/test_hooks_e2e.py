@@ -6,9 +6,12 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.server import wire
 from tests.server.hearing import LEGACY, MODERN, Ear, Way, connected, hearing
 from tests.server.sample import TODAY, build
+from tests.server.serving import eventually, live, notes
 from tidings import LiveServer, ResourceUpdated
+from tidings.server import Limits
 
 pytestmark = [
     pytest.mark.anyio,
@@ -172,6 +175,70 @@ async def test_a_client_that_gives_up_while_the_watch_starts_leaves_nothing(way:
         watcher.gate.set()
         await watcher.until("first oslo", "last oslo")
         assert OSLO not in mcp.notify.counts()
+
+
+async def test_a_source_that_failed_for_a_session_that_returned_is_tried_again_for_a_newcomer() -> None:
+    mcp = notes(limits=Limits(liveness=0.1))
+    broken, tries = False, 0
+
+    @mcp.on_first_subscriber("note://a")
+    def watch() -> None:
+        nonlocal tries
+        tries += 1
+        if broken:
+            raise OSError("no source")
+
+    async with live(mcp) as port:
+        old = await wire.subscribe("legacy", port, ["note://a"])
+        assert old.session
+        old.close()
+        await eventually(lambda: mcp.notify.subscribers() == [])
+        broken = True
+        stream = await old.session.stream_again()
+        # It was subscribed, and stays so; nobody else is told that the resource is watched.
+        await stream.until(lambda: "note://a" in [wire.changed(frame) for frame in stream.frames])
+        for number in range(2):
+            with pytest.raises(wire.Refused) as refused:
+                await wire.listen(port, wire.wanted(["note://a"], []))
+            assert refused.value.response.error["data"]["retryable"] is True
+            assert tries == 3 + number
+        broken = False
+        newcomer = await wire.subscribe("modern", port, ["note://a"])
+        assert mcp.notify.counts()["note://a"] == 2
+        await mcp.notify.resource_updated("note://a")
+        assert wire.changed(await newcomer.next()) == "note://a"
+        before = tries
+        await wire.subscribe("modern", port, ["note://a"])
+        assert tries == before
+
+
+@pytest.mark.parametrize("liveness", [60.0, 0.1], ids=["kept", "parked"])
+async def test_a_subscription_that_is_cancelled_while_its_watch_starts_is_none(liveness: float) -> None:
+    mcp = notes(limits=Limits(liveness=liveness))
+    gate, calls = anyio.Event(), list[str]()
+
+    @mcp.on_first_subscriber("note://{name}")
+    async def watch(name: str) -> None:
+        await gate.wait()
+        calls.append(f"first {name}")
+
+    mcp.on_last_subscriber("note://{name}")(lambda name: calls.append(f"last {name}"))
+    async with live(mcp) as port, anyio.create_task_group() as tasks:
+        session = await wire.Session.start(port)
+        tasks.start_soon(session.post, wire.message("resources/subscribe", {"uri": "note://a"}, "mine"))
+        await eventually(lambda: "note://a" in mcp.notify.counts())
+        await eventually(lambda: liveness > 1 or mcp.notify.subscribers() == [])
+        await session.post(wire.message("notifications/cancelled", {"requestId": "mine"}))
+        await eventually(lambda: "note://a" not in mcp.notify.counts())
+        gate.set()
+        await eventually(lambda: calls == ["first a", "last a"])
+        stream = await session.stream()
+        await mcp.notify.resource_updated("note://a")
+        await mcp.notify.tools_changed()
+        last = str(mcp._live._bus.head)
+        await stream.until(lambda: any(frame["params"]["_meta"].get(wire.CURSOR) == last for frame in stream.frames))
+        assert "note://a" not in [wire.changed(frame) for frame in stream.frames]
+        tasks.cancel_scope.cancel()
 
 
 async def _subscribe(ear: Ear, uri: str) -> None:
