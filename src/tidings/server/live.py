@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 HookT = TypeVar("HookT", bound=Hook)
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
+# How long each part of a stop may take. They do not all come to their limit at once, and so fit into a second.
 _FLUSH_SECONDS = 0.2
 _DRAIN_SECONDS = 0.4
 _END_SECONDS = 0.3
