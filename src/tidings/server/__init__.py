@@ -15,6 +15,7 @@
     policy.py      what may be subscribed to, and by whom
     hooks.py       the first subscriber and the last
     patterns.py    URIs, prefixes and templates
+    checks.py      what is wrong with options, said where they are given
     background.py  work that is begun and not waited for
     rpc.py         named errors as JSON-RPC errors
     stdio.py       serving over standard input and output
