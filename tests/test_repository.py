@@ -81,7 +81,7 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     ("text", "found"),
     [
         ("see /home/ada/notes", True),
-        ('"/root/.venv/bin"', True),
+        ('"/root/7/bin"', True),
         ("file:///home/ada/a.whl", True),
         ("vault://note/home/today", False),
         ("docs/work/plan.md", False),
