@@ -113,7 +113,7 @@ class LegacyEra:
         self._core = core
         self._lender = lender
         self._sessions: dict[str, Session] = {}
-        self._streams: dict[str, list[BorrowedStream]] = {}
+        self._streams: dict[str, tuple[BorrowedStream, ...]] = {}
         self._background = Background()
 
     # The handshake
@@ -219,8 +219,10 @@ class LegacyEra:
         """The SDK has opened an event stream of a session. There can be several: a client may resume, on a stream of
         its own, the answer to a call that was broken off. The first that is open is written to.
         """
-        self._streams.setdefault(session_id, []).append(stream)
         session = self._sessions.get(session_id)
+        if session is not None:
+            session_id = stream.session_id = session.key  # One text for all, and not one for each.
+        self._streams[session_id] = (*self._streams.get(session_id, ()), stream)
         if session is not None and session.stream is None:
             self._begin(session, stream)
 
@@ -247,8 +249,7 @@ class LegacyEra:
         """A stream is over; if it was that of a session, another may follow."""
         if stream.session_id is None:
             return
-        others = self._streams.pop(stream.session_id, [])
-        others.remove(stream)
+        others = tuple(other for other in self._streams.pop(stream.session_id, ()) if other is not stream)
         if others:
             self._streams[stream.session_id] = others
         session = self._sessions.get(stream.session_id)

@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)
 
+_NOTHING_ASKED: dict[str, tuple[bool, float]] = {}
+"""For all those of whom nobody is asked, and so never written to."""
+
 _ANSWER_SECONDS = 30.0
 """For how long it is remembered whether a resource may be named to a subscriber."""
 
@@ -55,7 +58,6 @@ class Subscriber(ABC):
 
     era: str
     __slots__ = (
-        "__weakref__",
         "_deadline",
         "_gone",
         "_idle",
@@ -95,7 +97,7 @@ class Subscriber(ABC):
         self.telemetry = telemetry
         self._limits = limits
         self._screen = screen
-        self._screened: dict[str, tuple[bool, float]] = {}
+        self._screened: dict[str, tuple[bool, float]] = _NOTHING_ASKED if screen is None else {}
         self._pending: dict[Change, Frame] = {}
         self._open = False
         self._gone = False
