@@ -42,7 +42,7 @@ def modern(frame: Frame, request_id: int | str) -> bytes:
 
 def data_of(event: bytes) -> Any:
     """The message in one server-sent event, read as the specification of those says."""
-    head, end = b"event: message\r\ndata: ", b"\r\n\r\n"
+    head, end = b"data: ", b"\r\n\r\n"
     assert event.startswith(head)
     assert event.endswith(end)
     data = event[len(head) : -len(end)]
@@ -53,14 +53,14 @@ def data_of(event: bytes) -> Any:
 
 def test_an_updated_resource_in_the_old_era() -> None:
     assert Frame(CURSOR, ResourceUpdated("note://a")).legacy == snapshot(
-        b'event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a","_meta":{"dev.tidings/cursor":"4f1c:7"}}}\r\n\r\n'
+        b'data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a","_meta":{"dev.tidings/cursor":"4f1c:7"}}}\r\n\r\n'
     )
 
 
 def test_an_updated_resource_in_the_modern_era() -> None:
     frame = Frame(CURSOR, ResourceUpdated("note://a"))
     assert modern(frame, 3) == snapshot(
-        b'event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a","_meta":{"dev.tidings/cursor":"4f1c:7","io.modelcontextprotocol/subscriptionId":3}}}\r\n\r\n'
+        b'data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a","_meta":{"dev.tidings/cursor":"4f1c:7","io.modelcontextprotocol/subscriptionId":3}}}\r\n\r\n'
     )
 
 

@@ -36,7 +36,9 @@ _METHODS: Final[dict[type[Change], str]] = {
     ResourcesListChanged: "notifications/resources/list_changed",
 }
 
-_SSE_HEAD: Final = "event: message\r\ndata: "
+_SSE_HEAD: Final = "data: "
+"""An event without a name is a message: to leave it out saves each stream a tenth of what is copied for it."""
+
 FRAME_END: Final = b"}}}\r\n\r\n"
 """What every frame ends with: the end of `_meta`, of `params`, of the message and of the event."""
 
