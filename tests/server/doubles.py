@@ -66,6 +66,9 @@ class Reader(Subscriber):
         self.under_way = asyncio.get_running_loop().create_future()
         return self.under_way
 
+    def chunk_taker(self) -> None:
+        """No web server is under this stream."""
+
     def _encode(self, frame: Frame) -> bytes:
         self._encoded.append(frame)
         return b"%d " % (len(self._encoded) - 1)

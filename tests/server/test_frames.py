@@ -120,6 +120,7 @@ def test_whatever_the_texts_hold_a_frame_is_one_event_with_one_message(
 def test_a_frame_is_encoded_once_for_all() -> None:
     frame = Frame(CURSOR, ResourceUpdated("note://a"))
     assert frame.legacy is frame.legacy
+    assert frame.legacy_chunk is frame.legacy_chunk
     assert frame.modern is frame.modern
 
 

@@ -11,6 +11,7 @@
     modern.py      the era of subscriptions/listen
     legacy.py      the era of resources/subscribe
     borrow.py      the borrowed stream
+    webserver.py   the web server under it, and the short way past its `send`
     frames.py      a change, encoded once for all
     policy.py      what may be subscribed to, and by whom
     hooks.py       the first subscriber and the last

@@ -3,24 +3,22 @@
 A thin ASGI wrapper stands outside the SDK's app. It lets the SDK open every stream, with all its checks (headers, host
 and origin, sign-in, body, sessions), and remembers the `send` of those responses that carry changes: the answer to a
 modern `subscriptions/listen`, and the event stream of an old-era session. From then on the hub writes whole events
-through that `send`, between the SDK's own. Each is one chunk, so neither can tear the other. Every other request passes
-through untouched.
+through that `send`, between the SDK's own. Each is one chunk, so neither can tear the other. (Where nothing but that
+chunk is at stake, it takes a shorter way: see `webserver.py`.) Every other request passes through untouched.
 """
 
 import asyncio
-import contextlib
-import inspect
 import logging
 import re
 import socket
 import traceback
-import types
-from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final, Protocol
 
 from tidings.errors import TidingsError
+from tidings.server.webserver import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +34,6 @@ SCOPE_KEY: Final = "tidings.stream"
 WRAPPED_KEY: Final = "tidings.wrapped"
 """In the scope of each request that came through the wrapper: whose it is."""
 
-_MOST_CALLS: Final = 64
-"""How many functions of middleware are looked through for the web server's own."""
-
 _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
 
@@ -50,6 +45,7 @@ class BorrowedStream:
         "_incomplete",
         "_on_event",
         "_on_start",
+        "_response",
         "_send",
         "_task",
         "_transport",
@@ -59,8 +55,9 @@ class BorrowedStream:
 
     def __init__(self, send: Send, receive: Receive | None = None) -> None:
         self._send = send
-        self._direct = _is_servers_own(send)
-        self._transport = _transport_under(send, receive)
+        self._direct = is_servers_own(send)
+        self._transport = transport_under(send, receive)
+        self._response: Any = None
         self._task = asyncio.current_task()
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
@@ -85,6 +82,7 @@ class BorrowedStream:
         await self._send(message)
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if self._on_start is not None and _starts_events(message):
+            self._response = chunked_response(self._send)
             call, self._on_start = self._on_start, None
             call()
         elif self._on_event is not None and (event := _event(message)):
@@ -93,16 +91,12 @@ class BorrowedStream:
 
     def write(self, data: bytes) -> asyncio.Future[None] | None:
         """Write one or more whole events. None if they are written, else what to wait for before the next write."""
-        sending: Any = self._send({"type": "http.response.body", "body": data, "more_body": True})
-        if not self._direct:
-            return asyncio.ensure_future(sending)
-        # Run until it has to wait, which a web server's `send` does only when the socket is full: so a write to an
-        # idle stream costs no task and no turn of the event loop. The rest, if any, runs in a task.
-        try:
-            waiting_for = sending.send(None)
-        except StopIteration:
-            return None
-        return asyncio.ensure_future(_finish(sending, waiting_for))
+        sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
+        return begun(sending) if self._direct else asyncio.ensure_future(sending)
+
+    def chunk_taker(self) -> Callable[[bytes], None] | None:
+        """What to call with one event as an HTTP chunk, where that is all that `write` would do; else None."""
+        return None if self._response is None else chunk_taker(self._response)
 
     def finish(self) -> None:
         """End the response in good order, and let the SDK's side of it go."""
@@ -286,54 +280,3 @@ def _event(message: Message) -> bytes | None:
     """The event in `message`, if there is one and not a comment that keeps the connection alive."""
     body: bytes = message.get("body", b"")
     return None if body.startswith(b":") else body
-
-
-def _is_servers_own(send: Send) -> bool:
-    """Whether `send` is the web server's, and not a middleware's that may keep a cancel scope across its steps."""
-    owner = getattr(send, "__self__", None)
-    return type(owner).__module__.startswith("uvicorn.protocols.")
-
-
-def _transport_under(*calls: object) -> asyncio.Transport | None:
-    """The connection under `send` or `receive`, where the web server shows it.
-
-    Middleware wraps what the web server gave it: in a function of its own, as Starlette's error pages do with `send`
-    alone, or in a request that remembers `receive`, as its `BaseHTTPMiddleware` does.
-    """
-    found = list(calls)
-    for call in found:  # It grows meanwhile.
-        owner = getattr(call, "__self__", None)
-        transport = getattr(owner, "transport", None)
-        if callable(getattr(transport, "abort", None)):
-            return transport
-        for inner in (getattr(owner, "receive", None), *_enclosed(call)):
-            if inspect.isroutine(inner) and inner not in found and len(found) < _MOST_CALLS:
-                found.append(inner)
-    return None
-
-
-def _enclosed(call: object) -> Iterable[object]:
-    """What a function took along from around it."""
-    for cell in getattr(call, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # It is empty.
-            yield cell.cell_contents
-
-
-async def _finish(sending: Any, waiting_for: Any) -> None:
-    await _resume(sending, waiting_for)
-
-
-@types.coroutine
-def _resume(sending: Any, waiting_for: Any) -> Generator[Any, Any, None]:
-    """Go on with a coroutine that has run its first step and waits for `waiting_for`."""
-    while True:
-        try:
-            value = yield waiting_for
-        except BaseException as error:  # noqa: BLE001 - thrown on, into the coroutine it is meant for
-            step = (sending.throw, error)
-        else:
-            step = (sending.send, value)
-        try:
-            waiting_for = step[0](step[1])
-        except StopIteration:
-            return

@@ -19,6 +19,7 @@ from tidings.changes import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from tidings.server.webserver import as_chunk
 
 Feature = Literal["tools", "prompts", "resources"]
 """One of the lists whose changes can be heard of."""
@@ -51,7 +52,7 @@ class Frame:
     Of several that stand at the same place, only the last tells the place: whoever knows it has all of them.
     """
 
-    __slots__ = ("_meta", "change", "cursor", "legacy", "modern")
+    __slots__ = ("_legacy_chunk", "_meta", "change", "cursor", "legacy", "modern")
 
     def __init__(self, cursor: Cursor, change: Change, *, more_follow: bool = False) -> None:
         self.cursor = cursor
@@ -63,8 +64,16 @@ class Frame:
         common = f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
         self.legacy = common.encode() + FRAME_END
         """The whole event for an old-era stream, the same for all."""
+        self._legacy_chunk: bytes | None = None
         self.modern = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
         """The event for a modern stream up to its subscription id; the id and `FRAME_END` follow."""
+
+    @property
+    def legacy_chunk(self) -> bytes:
+        """`legacy` as one chunk of an HTTP response: made for the first stream that needs it, for all."""
+        if self._legacy_chunk is None:
+            self._legacy_chunk = as_chunk(self.legacy)
+        return self._legacy_chunk
 
     @property
     def method(self) -> str:

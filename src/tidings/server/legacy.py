@@ -58,6 +58,9 @@ class Session(Subscriber):
     def _encode(self, frame: Frame) -> bytes:
         return frame.legacy
 
+    def _encode_chunk(self, frame: Frame) -> bytes:
+        return frame.legacy_chunk
+
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             await self._connection.notify(frame.method, frame.params())

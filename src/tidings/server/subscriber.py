@@ -22,6 +22,7 @@ from tidings.server.borrow import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.frames import FEATURES, Feature, Frame, in_order
 from tidings.server.telemetry import Telemetry
+from tidings.server.webserver import as_chunk
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +112,10 @@ class Subscriber(ABC):
     def _encode(self, frame: Frame) -> bytes:
         """`frame` as it goes over a borrowed stream."""
 
+    def _encode_chunk(self, frame: Frame) -> bytes:
+        """The same as one chunk of an HTTP response."""
+        return as_chunk(self._encode(frame))
+
     @abstractmethod
     async def _notify(self, frames: Sequence[Frame]) -> None:
         """Send `frames` in order through the SDK, where there is no stream to borrow."""
@@ -150,12 +155,12 @@ class Subscriber(ABC):
         else:
             # How nearly all frames go: straight out. With no write under way, an open stream has nothing waiting.
             try:
-                writing = self.stream.write(self._encode(frame))
+                if (take := self.stream.chunk_taker()) is not None:
+                    take(self._encode_chunk(frame))
+                elif (writing := self.stream.write(self._encode(frame))) is not None:
+                    self._wait_for(writing)
             except Exception as error:  # noqa: BLE001 - said in the log, as the reason of the cut
                 self.cut(f"writing failed: {error!r}")
-            else:
-                if writing is not None:
-                    self._wait_for(writing)
 
     def deliver_everything(self, cursor: Cursor) -> None:
         """Tell this subscriber that all it asked for may have changed.
