@@ -13,7 +13,8 @@
     │   ├── NotAuthorized                      the server wants other credentials
     │   ├── MessageTooLarge                    a message exceeds the limit
     │   ├── BusUnavailable        retryable    the engine that carries changes is out of reach
-    │   └── BusMismatch                        the engine holds a log of another shape
+    │   ├── BusMismatch                        the engine holds a log of another shape
+    │   └── StateUnusable                      the file that keeps a client's state cannot be used
     ├── TimedOut                  timeout      an answer did not come in time
     │   ├── ConnectTimedOut       retryable    not connected within the limit
     │   ├── RequestTimedOut       retryable    no answer to a request within the limit
@@ -169,6 +170,12 @@ class BusMismatch(TransportError):
     """The engine holds a log that is of another shape than this bus needs."""
 
     code = "bus-mismatch"
+
+
+class StateUnusable(TransportError):
+    """The file that was to keep a client's state cannot be used."""
+
+    code = "state-unusable"
 
 
 class TimedOut(TidingsError):
