@@ -69,6 +69,11 @@ class Reader(Subscriber):
     def chunk_taker(self) -> None:
         """No web server is under this stream."""
 
+    def drop(self) -> None:
+        """Nor does one hold the rest of it."""
+
+    unsent = 0
+
     def _encode(self, frame: Frame) -> bytes:
         self._encoded.append(frame)
         return b"%d " % (len(self._encoded) - 1)

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sqlite3
 from collections.abc import Generator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,11 +13,14 @@ import anyio
 import pytest
 
 from tests.server import wire
-from tests.server.doubles import turns
+from tests.server.doubles import Reader, turns
+from tests.server.programs import SEND_BUFFER
 from tests.server.serving import eventually, live, notes, serving_apart
 from tests.server.wire import Era, Session, both_eras, subscribe
-from tidings.server import Limits
-from tidings.server.stop import StopSignals
+from tidings.bus.memory import MemoryBus
+from tidings.changes import Change, Cursor
+from tidings.server import Coalesce, Limits
+from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Budget, Share, StopSignals
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +114,90 @@ async def test_a_signal_that_nobody_handles_is_left_to_end_the_process(hearers: 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+# The time that it may take
+
+
+def test_the_parts_of_a_stop_are_over_in_time_though_each_takes_all_it_may() -> None:
+    now = 7.0
+    budget = Budget(lambda: now)
+    for share in (FLUSH, DRAIN, END):
+        now += budget.left(share)
+        assert now == pytest.approx(7 + share.until)
+    now += 0.1  # Until the web server has seen that its responses are over.
+    for share in (HOOKS, BUS):
+        now += budget.left(share)
+    assert now <= 7.9
+
+
+def test_what_one_part_of_a_stop_leaves_over_the_next_may_take() -> None:
+    now = 7.0
+    budget = Budget(lambda: now)
+    now += 0.01
+    assert budget.left(DRAIN) == pytest.approx(DRAIN.until - 0.01)
+    assert budget.left(BUS) == pytest.approx(BUS.until - 0.01)
+
+
+def test_a_part_that_begins_late_has_little_and_never_less_than_nothing() -> None:
+    now = 7.0
+    budget = Budget(lambda: now)
+    now += 60
+    assert [budget.left(share) for share in (FLUSH, DRAIN, END)] == [0, 0, 0]
+    assert budget.left(HOOKS) == HOOKS.at_least > 0
+    assert budget.left(BUS) == BUS.at_least > 0
+
+
+class StuckBus(MemoryBus):
+    """A bus that takes nothing more from some moment on, and does not let go until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stuck = False
+        self.free = asyncio.Event()
+
+    async def publish(self, change: Change) -> Cursor:
+        if self.stuck:
+            await self.free.wait()
+        return await super().publish(change)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.free.wait()
+
+
+class Spent(Budget):
+    """The time of a stop, of which nothing is left when it begins."""
+
+    def left(self, share: Share) -> float:
+        return 0.0
+
+
+async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts with a time of their own would each take that."""
+    monkeypatch.setattr("tidings.server.live.Budget", Spent)
+    bus = StuckBus()
+    mcp: Any = notes(bus=bus, coalesce=Coalesce(30, 30))
+    mcp.on_last_subscriber("note://a")(bus.free.wait)
+    core, leaving, stalled = mcp._live._core, Reader("note://a"), Reader("note://b")
+    async with AsyncExitStack() as listening, AsyncExitStack() as living:
+        await living.enter_async_context(mcp._live.running())
+        await listening.enter_async_context(core.joined(stalled, "somebody"))
+        stalled.open()
+        stalled.stalls = True
+        for _ in range(2):
+            await mcp.notify.resource_updated("note://b")
+        assert stalled.busy
+        bus.stuck = True
+        core.join(leaving)
+        await core.watched(["note://a"])
+        core.leave(leaving)
+        began = asyncio.get_running_loop().time()
+        await living.aclose()
+        seconds = asyncio.get_running_loop().time() - began
+    bus.free.set()
+    await turns()
+    assert stalled.events == ["cut", "end"]
+    assert seconds < 0.15
+
+
 # What is slow
 
 
@@ -135,6 +223,37 @@ async def test_a_bus_that_takes_nothing_holds_up_no_stop(tmp_path: Path) -> None
         assert code == -signal.SIGTERM
         assert "the bus does not take" in server.log.read_text()
         assert "ERROR" not in server.log.read_text()
+
+
+async def test_a_locked_bus_stalled_readers_and_a_slow_source_share_the_time_of_one_stop(tmp_path: Path) -> None:
+    bus, eras = tmp_path / "bus", ("modern", "legacy")
+    uris = [f"note://{number}-{'x' * 4_000}" for number in range(60)]
+    async with serving_apart("hindered", tmp_path / "server", str(bus)) as (server, port):
+        healthy = [await subscribe(era, port, ["note://a", "leaving://a"]) for era in eras]
+        stalled = [await subscribe(era, port, uris, receive_buffer=SEND_BUFFER) for era in eras]
+        for subscription in stalled:
+            subscription.stream.stall()
+        for uri in (*uris, "note://a"):
+            await wire.call_tool(port, "touch", uri=uri)
+        waiting = (await wire.call_tool(port, "waiting"))["structuredContent"]["result"]
+        assert len([count for count in waiting if count]) == 2
+        locking = sqlite3.connect(bus, isolation_level=None)
+        locking.execute("BEGIN IMMEDIATE")
+        try:
+            await wire.call_tool(port, "touch", uri="note://a")
+            server.send_signal(signal.SIGTERM)
+            seconds, code = await server.gone()
+        finally:
+            locking.close()
+        for subscription in healthy:
+            assert await subscription.over() == STOPPED[subscription.era]
+        for subscription in stalled:
+            subscription.stream.resume()
+            assert await subscription.over() == "broken"
+        # They share 0.85 s; with a time of its own for each, it would be 1.4 s.
+        assert seconds < 1.15, server.log.read_text()
+        assert code == -signal.SIGTERM
+        assert "did not end in time" not in server.log.read_text()
 
 
 @both_eras

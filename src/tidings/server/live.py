@@ -29,7 +29,7 @@ from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, Policy, RequestContext
 from tidings.server.rpc import invalid_params
 from tidings.server.stdio import serve_stdio
-from tidings.server.stop import StopSignals
+from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Budget, StopSignals
 from tidings.server.subscriber import Subscriber
 
 logger = logging.getLogger(__name__)
@@ -37,13 +37,7 @@ logger = logging.getLogger(__name__)
 HookT = TypeVar("HookT", bound=Hook)
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
-# How long each part of a stop may take. They do not all come to their limit at once, and so fit into a second.
-_FLUSH_SECONDS = 0.2
-_DRAIN_SECONDS = 0.4
-_END_SECONDS = 0.3
 _LOOK_SECONDS = 0.02
-_HOOK_SECONDS = 0.1
-_BUS_SECONDS = 0.3
 
 
 class Live:
@@ -73,6 +67,7 @@ class Live:
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
+        self._budget: Budget
         self.notify = Notifier(self._core.hub)
         """Says that something changed, and sees who listens."""
         self._take_over(self._server)
@@ -191,19 +186,24 @@ class Live:
         await self.aclose()
         self._signals.uninstall()
         self._unsubscribe()
-        await self._core.hooks.finish(_HOOK_SECONDS)
+        await self._core.hooks.finish(self._budget.left(HOOKS))
+        await _at_most(self._budget.left(BUS), self._leave_bus(), "the bus does not let go")
+
+    async def _leave_bus(self) -> None:
         await self._core.aclose()
-        await _at_most(_BUS_SECONDS, self._bus.__aexit__(None, None, None), "the bus does not let go")
+        await self._bus.__aexit__(None, None, None)
 
     def _begin_close(self) -> asyncio.Task[None]:
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
+            loop = asyncio.get_running_loop()
+            self._budget = Budget(loop.time)
+            self._closing = loop.create_task(self._close(self._budget))
         return self._closing
 
-    async def _close(self) -> None:
+    async def _close(self, budget: Budget) -> None:
         core = self._core
         core.begin_stop()
-        await _at_most(_FLUSH_SECONDS, self._flush(), "the bus does not take what is held back")
+        await _at_most(budget.left(FLUSH), self._flush(), "the bus does not take what is held back")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some by itself at a stop, and the rest of those has to be read too.
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
@@ -212,24 +212,23 @@ class Live:
         for subscriber in set(subscribers).difference(busy):
             subscriber.end()
         try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
+            async with asyncio.timeout(budget.left(DRAIN)):
                 await asyncio.gather(*map(_end_drained, busy))
         except TimeoutError:
             for subscriber in busy:
-                if subscriber.busy:
-                    subscriber.cut("the server stops, and it does not read")
-        await self._end(subscribers, streams)
+                _cut_short(subscriber)
+        await self._end(subscribers, streams, budget)
 
     async def _flush(self) -> None:
         await self.notify.stop()
         if self._coalescer is not None:
             await self._coalescer.flush()
 
-    async def _end(self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream]) -> None:
+    async def _end(self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream], budget: Budget) -> None:
         for subscriber in subscribers:
             subscriber.end()
         try:
-            async with asyncio.timeout(_END_SECONDS):
+            async with asyncio.timeout(budget.left(END)):
                 await self._core.streams_ended.wait()
                 # No event says that the system has taken the last of it.
                 while any(stream.unsent for stream in streams):  # noqa: ASYNC110
@@ -256,6 +255,15 @@ class Live:
 async def _end_drained(subscriber: Subscriber) -> None:
     await subscriber.drain()
     subscriber.end()
+
+
+def _cut_short(subscriber: Subscriber) -> None:
+    """End the stream of a reader that has not taken everything in time."""
+    if subscriber.busy:
+        stream = subscriber.stream
+        subscriber.cut("the server stops, and it does not read")
+        if stream is not None:
+            stream.drop()  # The SDK may have ended it meanwhile, so that there was nothing to cut.
 
 
 async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:

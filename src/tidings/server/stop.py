@@ -1,4 +1,4 @@
-"""Hearing that the process shall stop, in time to say so on every stream.
+"""Hearing that the process shall stop, in time to say so on every stream; and how long the stop may take.
 
 A web server waits for its responses to end before it tells the app to shut down; a stream that waits for the app to
 shut down would keep both waiting. So Tidings hears the signals itself, ends its streams, and passes each signal on.
@@ -8,10 +8,51 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a stop: when it is over at the latest, in seconds since the stop began."""
+
+    until: float
+    at_least: float = 0.0
+    """Seconds that it has in any case: when it begins is not for Tidings to say."""
+
+
+FLUSH: Final = Share(0.2)
+"""The bus takes what is held back."""
+
+DRAIN: Final = Share(0.45)
+"""Readers take what waits for them."""
+
+END: Final = Share(0.6)
+"""Streams end, and the system takes the last of them. The web server sees that within a tenth of a second."""
+
+HOOKS: Final = Share(0.7, at_least=0.1)
+"""Sources are let go."""
+
+BUS: Final = Share(0.85, at_least=0.05)
+"""The bus is left."""
+
+
+class Budget:
+    """The time of one stop, which all its parts share: each has what those before it have left over.
+
+    With a time of its own for each, all would be in time one by one, and not together.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+
+    def left(self, share: Share) -> float:
+        """Seconds that a part which begins now may take."""
+        return max(self._began + share.until - self._clock(), share.at_least, 0.0)
 
 
 class StopSignals:
