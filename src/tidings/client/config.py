@@ -121,7 +121,7 @@ class ClientConfig:
     poll: Poll = field(default_factory=Poll)
     concurrency: int = 1
     """Requests of the user's that may run at once. Refreshes have a lane of their own."""
-    history: int = 1_000
+    history: int = 100
     """Requests that are remembered after they ended."""
     max_message: int = 32 * 2**20
     """Bytes of one message from the server. A longer one is refused."""

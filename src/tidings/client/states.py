@@ -1,7 +1,7 @@
 """The states of a connection, as data: two enums, and one table of what leads where.
 
-The way there is `disconnected`, `connecting`, `connected`; the way back `disconnecting`, `disconnected`. What goes wrong
-leads to `error`, and from there to another attempt, or, when the tries are used up, to `disconnected`.
+The way there is `disconnected`, `connecting`, `connected`; the way back `disconnecting`, `disconnected`. What goes
+wrong leads to `error`, and from there to another attempt or, when the tries are used up, to `disconnected`.
 """
 
 from enum import StrEnum

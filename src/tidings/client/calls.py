@@ -1,0 +1,203 @@
+"""What a user asks of the server: always fetched, then cached, then told."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp.shared.uri_template import UriTemplate
+from mcp_types import (
+    CallToolResult,
+    CompleteResult,
+    GetPromptResult,
+    PromptReference,
+    ReadResourceResult,
+    ResourceTemplateReference,
+)
+
+from tidings.changes import ResourceUpdated, check_uri
+from tidings.client.cache import ContentCache
+from tidings.client.events import (
+    Events,
+    PromptContentChanged,
+    ResourceContentChanged,
+    ResourceTemplateContentChanged,
+    ToolCallResultChanged,
+)
+from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.link import Link
+from tidings.client.lists import Lists
+from tidings.client.queue import QueueEntry
+from tidings.client.requests import Requests
+from tidings.client.subscriptions import Subscriptions
+from tidings.errors import ResourceNotFound, TidingsError
+
+Metadata = Mapping[str, Any]
+OnProgress = Callable[[float, float | None, str | None], Any]
+
+
+class Calls:
+    """Reads, prompts and tool calls of one client."""
+
+    def __init__(
+        self, requests: Requests, subscriptions: Subscriptions, lists: Lists, cache: ContentCache, events: Events
+    ) -> None:
+        self._requests = requests
+        self._subscriptions = subscriptions
+        self._lists = lists
+        self._cache = cache
+        self._events = events
+
+    async def read(
+        self,
+        uri: str,
+        metadata: Metadata | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> ResourceRead:
+        """Read a resource for the user."""
+        read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, timeout=timeout)
+        if not entry.asked_user:
+            self._subscriptions.has_read(read, generation)
+        self._events.emit(ResourceContentChanged(uri, read))
+        return read
+
+    async def refresh(self, uri: str) -> ResourceRead:
+        """Read a resource again, in the lane beside the queue. Told only if it is another than before."""
+        before = self._cache.get_resource(uri)
+        try:
+            read, generation, _ = await self._read(uri, None, aside=True)
+        except ResourceNotFound:
+            if before is not None:
+                self._cache.clear_resource_and_resource_template(uri)
+                self._events.emit(ResourceUpdated(uri))
+            raise
+        if self._subscriptions.has_read(read, generation) and (before is None or before.digest != read.digest):
+            if before is not None:  # It changed while nobody could tell.
+                self._events.emit(ResourceUpdated(uri))
+            self._events.emit(ResourceContentChanged(uri, read))
+        return read
+
+    async def _read(
+        self,
+        uri: str,
+        metadata: Metadata | None,
+        *,
+        aside: bool,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> tuple[ResourceRead, int, QueueEntry]:
+        generation = 0
+
+        def send(link: Link, _: QueueEntry) -> Awaitable[ReadResourceResult]:
+            nonlocal generation
+            generation = self._subscriptions.generation(uri)
+            return link.client.read_resource(uri, meta=_meta(metadata))
+
+        result, entry = await self._requests.run(
+            "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
+        )
+        return ResourceRead(uri, result, metadata=metadata), generation, entry
+
+    async def read_from_template(
+        self, uri_template: str, params: Mapping[str, str], metadata: Metadata | None = None
+    ) -> TemplateRead:
+        """Read the resource that a template stands for once it is filled in."""
+        known = [template.uri_template for template in self._lists.templates.items]
+        if uri_template not in known:
+            raise ResourceNotFound(
+                f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
+            )
+        uri = UriTemplate.parse(uri_template).expand(dict(params))
+        read = await self.read(uri, metadata)
+        filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
+        if self._cache.get_resource(uri) is read:
+            self._cache.put(filled)
+        self._events.emit(ResourceTemplateContentChanged(uri_template, filled))
+        return filled
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Metadata | None = None
+    ) -> PromptGet:
+        """Get a prompt, filled in by the server."""
+        texts = None if arguments is None else {key: _text(value) for key, value in arguments.items()}
+
+        def send(link: Link, _: QueueEntry) -> Awaitable[GetPromptResult]:
+            return link.client.get_prompt(name, texts, meta=_meta(metadata))
+
+        result, entry = await self._requests.run(
+            "prompts/get", {"name": name, "arguments": texts or {}}, send, safe=True
+        )
+        prompt = PromptGet(name, result, texts, metadata=metadata)
+        if not entry.asked_user:
+            self._cache.put(prompt)
+        self._events.emit(PromptContentChanged(name, prompt))
+        return prompt
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        metadata: Metadata | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
+        on_progress: OnProgress | None = None,
+    ) -> ToolCall:
+        """Call a tool."""
+        params = dict(arguments or {})
+
+        def send(link: Link, entry: QueueEntry) -> Awaitable[CallToolResult]:
+            async def made(progress: float, total: float | None, message: str | None) -> None:
+                self._requests.progress(entry, progress, total, message)
+                if on_progress is not None:
+                    on_progress(progress, total, message)
+
+            return link.client.call_tool(name, params, None, made, meta=_meta(metadata))
+
+        try:
+            result, entry = await self._requests.run(
+                "tools/call",
+                {"name": name, "arguments": params},
+                send,
+                safe=self._is_safe(name),
+                timeout=timeout,
+            )
+        except TidingsError as error:
+            self._called(ToolCall(name, params, None, success=False, error=error.message, metadata=metadata))
+            raise
+        call = ToolCall(name, params, result, success=True, metadata=metadata)
+        self._called(call, keep=not entry.asked_user)
+        return call
+
+    def _called(self, call: ToolCall, *, keep: bool = True) -> None:
+        if keep:
+            self._cache.put(call)
+        self._events.emit(ToolCallResultChanged(call.tool_name, call))
+
+    def _is_safe(self, name: str) -> bool:
+        """Whether the server says that to call this tool twice does no more than to call it once."""
+        for tool in self._lists.tools.items:
+            if tool.name == name and (hints := tool.annotations) is not None:
+                return bool(hints.read_only_hint or hints.idempotent_hint)
+        return False
+
+    async def complete(
+        self,
+        ref: ResourceTemplateReference | PromptReference,
+        argument: Mapping[str, str],
+        context: Mapping[str, str] | None = None,
+    ) -> CompleteResult:
+        """Ask for completions of an argument."""
+
+        def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
+            return link.client.complete(ref, dict(argument), None if context is None else dict(context))
+
+        result, _ = await self._requests.run("completion/complete", {"argument": dict(argument)}, send, safe=True)
+        return result
+
+
+def _meta(metadata: Metadata | None) -> Any:
+    return None if metadata is None else dict(metadata)
+
+
+def _text(value: Any) -> str:
+    """Arguments of prompts are texts."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,301 @@
+"""The connection: a state machine, and the task that drives it.
+
+One task owns one link after another. It opens a link, watches whether the server answers, and when the link ends opens
+the next, after a pause that grows. Everybody else sees the state, the link of the moment, or a named error.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
+
+from tidings.client.config import ClientConfig
+from tidings.client.events import Events, StateChanged
+from tidings.client.feed import Feed
+from tidings.client.link import Link
+from tidings.client.pulse import Pulse
+from tidings.client.states import Signal, State, next_state
+from tidings.errors import (
+    BadTarget,
+    CommandFailed,
+    ConnectionLost,
+    ConnectTimedOut,
+    Disconnected,
+    GaveUp,
+    NotAuthorized,
+    NotConnected,
+    SessionExpired,
+    TidingsError,
+    UnsupportedVersion,
+)
+
+logger = logging.getLogger(__name__)
+
+_HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
+"""What another attempt cannot mend."""
+
+OpenLink = Callable[[float], Awaitable[tuple[Link, Feed]]]
+"""Opens a link within so many seconds, and the feed of its era."""
+
+
+class Connection:
+    """The state of a client's connection, and what changes it."""
+
+    def __init__(
+        self,
+        name: str,
+        open_link: OpenLink,
+        config: ClientConfig,
+        events: Events,
+        *,
+        attach: Callable[[Link, Feed], Awaitable[None]],
+        detach: Callable[[], Awaitable[None]],
+        gave_up: Callable[[TidingsError], None],
+    ) -> None:
+        self.name = name
+        self._open_link = open_link
+        self._config = config
+        self._events = events
+        self._attach = attach
+        self._detach = detach
+        self._gave_up = gave_up
+        self._pulse = Pulse()
+        self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self._feed: Feed | None = None
+        self.state = State.DISCONNECTED
+        self.error: TidingsError | None = None
+        """What went wrong last, until it is mended."""
+        self.link: Link | None = None
+        """The link, while it is connected."""
+        self.tries = 0
+        """How many attempts have failed in a row."""
+        self.next_retry: datetime | None = None
+        self._pause_seconds: float | None = None
+        self._was_connected = False
+
+    # For those who need a connection.
+
+    def check(self) -> None:
+        """See that there is a connection, or will be one.
+
+        Raises:
+            TidingsError: There will be none until somebody asks for one.
+        """
+        if self._task is None or self.state is State.DISCONNECTING:
+            raise self._absence()
+
+    async def ready(self) -> Link:
+        """The link, once there is one.
+
+        Raises:
+            TidingsError: There will be none until somebody asks for one.
+        """
+        while self.link is None or self.link.over:
+            self.check()
+            await self._pulse.wait()
+        return self.link
+
+    def _absence(self) -> TidingsError:
+        if isinstance(self.error, GaveUp):
+            return GaveUp(self.error.message, server=self.name)
+        if self.error is not None:
+            return self.error
+        return NotConnected(
+            f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
+        )
+
+    async def answers(self, link: Link) -> bool:
+        """Whether the server still answers on this link. If not, the link is lost."""
+        if link.over or self._feed is None or self.link is not link:
+            return False
+        try:
+            async with asyncio.timeout(self._config.timeouts.ping):
+                await self._feed.ping()
+        except MCPError as error:
+            if error.error.code != CONNECTION_CLOSED:
+                return True  # An error is an answer too.
+            link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
+        except TimeoutError:
+            seconds = self._config.timeouts.ping
+            link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
+        except Exception as error:  # noqa: BLE001 - whatever it is, there was no answer
+            link.lose(ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
+        return not link.over
+
+    # For whoever asks for a connection, or for none.
+
+    async def connect(self) -> None:
+        """Connect, and wait until that succeeded or was given up.
+
+        Raises:
+            TidingsError: It was given up.
+        """
+        if self._task is None:
+            self.error = None
+            self._signal(Signal.CONNECT)
+            self._task = asyncio.create_task(self._supervise(), name=f"tidings connection to {self.name}")
+        await self.ready()
+
+    async def reconnect(self) -> None:
+        """Try again now: at once if it was given up, without the rest of the pause if there is one."""
+        self._hurry.set()
+        await self.connect()
+
+    async def disconnect(self) -> None:
+        """End the connection. It is over when this returns."""
+        if (task := self._task) is None:
+            return
+        if self.state is not State.DISCONNECTING:
+            self.error = None
+            self._signal(Signal.DISCONNECT)
+            self._hurry.set()
+            if self.link is not None:
+                self.link, link = None, self.link
+                self._pulse()
+                await self._detach()
+                await link.close()
+        await asyncio.shield(task)
+
+    async def _supervise(self) -> None:
+        try:
+            while self.state not in (State.DISCONNECTING, State.DISCONNECTED):
+                await self._one_life()
+        except Exception as error:
+            logger.exception("the connection to %s failed in an unforeseen way", self.name)
+            self.error = ConnectionLost(f"The connection failed in an unforeseen way: {error!r}", server=self.name)
+            self.state = State.DISCONNECTED
+        finally:
+            if self._task is asyncio.current_task():
+                self._task = None
+            if self.state is State.DISCONNECTING:
+                self._signal(Signal.CLEANUP_COMPLETE)
+            self._pulse()
+
+    async def _one_life(self) -> None:
+        """One attempt and what comes of it, up to the next attempt or the end."""
+        try:
+            link, self._feed = await self._open()
+        except TidingsError as error:
+            if self.state is State.CONNECTING:
+                self._failed(error)
+        else:
+            await self._live(link)
+        if self.state is State.ERROR:
+            await self._pause()
+
+    async def _open(self) -> tuple[Link, Feed]:
+        seconds = self._config.timeouts.connect
+        opening = asyncio.ensure_future(self._open_link(seconds))
+        leaving = asyncio.ensure_future(self._leaving())
+        try:
+            await asyncio.wait((opening, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                opening.cancel()
+                await asyncio.wait((opening,))
+            if opening.cancelled():
+                raise Disconnected("Disconnected while connecting.", server=self.name)
+            return opening.result()
+        except TimeoutError:
+            raise ConnectTimedOut(
+                f"{self.name} did not answer within {seconds:g} s. Is it an MCP server? Give it longer with "
+                "Timeouts(connect=...).",
+                server=self.name,
+                elapsed=seconds,
+            ) from None
+        finally:
+            leaving.cancel()
+
+    async def _leaving(self) -> None:
+        while self.state is State.CONNECTING:
+            self._hurry.clear()
+            await self._hurry.wait()
+
+    async def _live(self, link: Link) -> None:
+        """Hold a link until it ends."""
+        if self.state is not State.CONNECTING:
+            await link.close()
+            return
+        self.tries, self.error, self.next_retry = 0, None, None
+        self.link = link
+        await self._attach(link, self._require_feed())
+        self._signal(Signal.HANDSHAKE_COMPLETE)
+        while not link.over:
+            try:
+                async with asyncio.timeout(self._config.timeouts.ping_interval):
+                    await link.until_over()
+            except TimeoutError:
+                await self.answers(link)
+        await link.close(seconds=0)
+        if self.link is link:  # Otherwise whoever disconnects sees to the rest.
+            self.link = None
+            await self._detach()
+            self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+            if self._config.backoff.tries != 0:
+                self._announce_retry(0)
+            self._signal(Signal.CONNECTION_LOST)
+
+    def _require_feed(self) -> Feed:
+        if self._feed is None:
+            raise RuntimeError("a link was opened without a feed")
+        return self._feed
+
+    def _failed(self, error: TidingsError) -> None:
+        self.error = error
+        self.tries += 1
+        if self._may_retry(error):
+            self._announce_retry(self.tries - 1)
+        self._signal(Signal.TIMEOUT if isinstance(error, ConnectTimedOut) else Signal.TRANSPORT_ERROR)
+
+    def _may_retry(self, error: TidingsError) -> bool:
+        limit = self._config.backoff.tries
+        if isinstance(error, _HOPELESS) or (isinstance(error, CommandFailed) and not self._was_connected):
+            return False
+        return limit is None or self.tries <= limit
+
+    def _announce_retry(self, attempt: int) -> None:
+        backoff = self._config.backoff
+        pause = backoff.delay(attempt) * (1 + random.uniform(-backoff.jitter, backoff.jitter))  # noqa: S311
+        if isinstance(self.error, SessionExpired):
+            pause = 0.0  # The server is there: it only wants a new handshake.
+        self._pause_seconds = pause
+        self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
+
+    async def _pause(self) -> None:
+        """Wait for the next attempt, or give up."""
+        if self.next_retry is None:
+            self._give_up()
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_seconds):
+                await self._hurry.wait()
+        self.next_retry = None
+        if self.state is State.ERROR:
+            self._signal(Signal.RECONNECT)
+
+    def _give_up(self) -> None:
+        last = self.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+        if self._was_connected or self.tries > 1:
+            self.error = GaveUp(
+                f"Gave up on {self.name} after {self.tries} {'try' if self.tries == 1 else 'tries'}: {last.message} "
+                "Call reconnect() to try again.",
+                server=self.name,
+            )
+            self.error.__cause__ = last
+        error, self._task, self.tries = self.error or last, None, 0
+        self._signal(Signal.GIVE_UP)
+        self._gave_up(error)
+
+    def _signal(self, signal: Signal) -> None:
+        old, self.state = self.state, next_state(self.state, signal)
+        if self.state is State.CONNECTED:
+            self._was_connected = True
+        self._events.emit(StateChanged(old, self.state, signal, self.error, self.tries, self.next_retry))
+        self._pulse()

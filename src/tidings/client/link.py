@@ -1,0 +1,282 @@
+"""One connection to a server, from its handshake to its end, held by a task of its own.
+
+The SDK's client must be entered and left in one task, and cancels that task when its transport fails. So nobody else
+ever runs there: whoever sends a request does so from a task of their own, and learns of a lost connection as an error.
+"""
+
+# ruff: noqa: SLF001 - the two names of the SDK that are not public are pinned by a test
+# pyright: reportPrivateUsage=false
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from mcp import Client, ClientSession
+from mcp.client._transport import TransportStreams
+from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
+from mcp.shared.dispatcher import CallOptions, Dispatcher
+from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
+
+from tidings import __version__
+from tidings.client.config import ClientConfig
+from tidings.client.failures import connect_error
+from tidings.client.queue import QueueEntry
+from tidings.client.quiet import quiet
+from tidings.client.stdio import RunningCommand, open_command
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
+from tidings.client.transports import open_transport
+from tidings.errors import CommandFailed, ConnectFailed, ConnectionLost, SessionExpired, TidingsError
+
+logger = logging.getLogger(__name__)
+
+CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
+CLOSE_SECONDS: Final = 2.0
+"""How long a server may take to see the connection end in good order."""
+
+Hear = Callable[[str, Mapping[str, Any] | None], bool]
+"""Takes each notification in the order of arrival. True if it is dealt with, and the SDK need not look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every connection of one client is made with."""
+
+    target: Target
+    config: ClientConfig
+    era: str = "auto"
+    log_level: LoggingLevel | None = None
+    sampling: SamplingFnT | None = None
+    elicitation: ElicitationFnT | None = None
+    roots: ListRootsFnT | None = None
+    on_stderr: Callable[[str], None] = lambda _: None
+    on_garbage: Callable[[str], None] = lambda _: None
+
+
+class Link:
+    """A connection. Made closed; `open` it once, and `close` it. What became of it is in `error`."""
+
+    def __init__(self, setup: Setup, hear: Hear, *, transport: str | None = None) -> None:
+        self._setup = setup
+        self._hear = hear
+        self._transport = transport
+        self._scope = anyio.CancelScope()
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._command: RunningCommand | None = None
+        self._dispatcher: Dispatcher[Any] | None = None
+        self.first_status: int | None = None
+        """What the web server said to the first request, if there is one."""
+        self.error: TidingsError | None = None
+        self.ended = asyncio.Event()
+        """Set when nothing of the connection is left."""
+        self.stream_opened = asyncio.Event()
+        """Set when the old era's stream of notifications is open; over a pipe, at once."""
+        self.deaf = False
+        """The server offers no stream of notifications."""
+        self.on_stream_again: Callable[[], None] = lambda: None
+        """Called when the old era's stream of notifications was opened anew: what was sent meanwhile is lost."""
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client. There once the link is open."""
+        return self._ready.result()
+
+    @property
+    def session(self) -> ClientSession:
+        """The SDK's session."""
+        return self._ready.result().session
+
+    @property
+    def name(self) -> str:
+        """The server, as people call it."""
+        return self._setup.target.name
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._over.is_set() or self.ended.is_set()
+
+    async def until_over(self) -> None:
+        """Wait until it has ended, or is about to."""
+        await self._over.wait()
+
+    def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Let the SDK know these tools: it checks what they return, and leaves out those it may not call."""
+        result = ListToolsResult(tools=list(tools))
+        return tuple(self.session._absorb_tool_listing(result, complete=True).tools)
+
+    async def open(self, seconds: float) -> None:
+        """Connect and shake hands.
+
+        Raises:
+            TidingsError: That failed, or took longer than `seconds`; nothing is left of it.
+        """
+        self._task = asyncio.create_task(self._live(), name=f"tidings link to {self.name}")
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._ready)
+        except BaseException:
+            await self.close(seconds=0)
+            raise
+
+    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """End it: in good order within `seconds`, abruptly after. Safe to call again."""
+        if self._task is None:
+            return
+        self._over.set()
+        if seconds:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.ended.wait()
+        self._scope.cancel()
+        await self.ended.wait()
+
+    def lose(self, error: TidingsError) -> None:
+        """The connection is of no use any more. The first reason counts."""
+        if not self.over:
+            self.error = error
+            self._over.set()
+            self._scope.cancel()
+
+    async def _live(self) -> None:
+        try:
+            with self._scope, quiet():
+                async with AsyncExitStack() as stack:
+                    client = await stack.enter_async_context(await self._client(stack))
+                    self._ready.set_result(client)
+                    await self._over.wait()
+        except Exception as error:  # noqa: BLE001 - told by its name
+            self._fail(error)
+        finally:
+            self._over.set()
+            self.ended.set()
+            if not self._ready.done():
+                self._ready.set_exception(self._failure())
+                self._ready.exception()  # Looked at, so that nobody complains that it was not.
+
+    def _fail(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = self._clean(connect_error(error, self.name))
+
+    def _failure(self) -> TidingsError:
+        if self._command is not None and (ended := self._command.returncode) is not None:
+            tail = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
+            return CommandFailed(
+                f"{self.name} ended with exit code {ended} before it answered.{tail}", server=self.name
+            )
+        return self.error or ConnectFailed(f"{self.name} closed the connection before it answered.", server=self.name)
+
+    def _clean(self, error: TidingsError) -> TidingsError:
+        clean = self._setup.target.clean(error.message)
+        return error if clean == error.message else type(error)(clean, server=self.name)
+
+    async def _client(self, stack: AsyncExitStack) -> Client:
+        setup, target = self._setup, self._setup.target
+        server: Any
+        if isinstance(target, HttpTarget):
+            server = open_transport(
+                target, max_message=setup.config.max_message, watch=self, kind=self._transport or target.kind or "http"
+            )
+        elif isinstance(target, CommandTarget):
+            self.stream_opened.set()
+            server = self._command_streams(target)
+        elif isinstance(target, ServerTarget):
+            self.stream_opened.set()
+            if target.lifespan is not None:
+                await stack.enter_async_context(target.lifespan())
+            server = target.server
+        else:
+            self.stream_opened.set()
+            server = target.transport
+        client = Client(
+            server,
+            mode=setup.era,
+            cache=None,
+            client_info=CLIENT_INFO,
+            log_level=setup.log_level,
+            sampling_callback=setup.sampling,
+            elicitation_callback=setup.elicitation,
+            list_roots_callback=setup.roots,
+        )
+        connect = client._connect
+
+        async def watched(*arguments: Any) -> Dispatcher[Any]:
+            return self._watch(await connect(*arguments))
+
+        client._connect = watched
+        return client
+
+    @asynccontextmanager
+    async def _command_streams(self, target: CommandTarget) -> AsyncGenerator[TransportStreams]:
+        async with open_command(
+            target,
+            max_message=self._setup.config.max_message,
+            on_stderr=self._setup.on_stderr,
+            on_garbage=self._setup.on_garbage,
+        ) as self._command:
+            yield self._command.streams
+
+    def _watch(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
+        """Let the SDK's dispatcher say when it ends, and pass every notification here first, in order of arrival."""
+        run: Any = dispatcher.run
+
+        async def watched(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
+            def hear(method: str, params: Mapping[str, Any] | None) -> bool:
+                return self._hear(method, params) or (intercept is not None and intercept(method, params))
+
+            try:
+                await run(on_request, on_notify, hear, **options)
+            finally:
+                if not self._over.is_set():
+                    self.error = self.error or ConnectionLost(f"{self.name} closed the connection.", server=self.name)
+                    self._over.set()
+
+        dispatcher.run = watched
+        self._dispatcher = dispatcher
+        return dispatcher
+
+    async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Send a request as it is, and return the answer as it is. For what the SDK's typed methods cannot say."""
+        data: dict[str, Any] = {"method": method, "params": params}
+        opts: CallOptions = {**options}
+        self.session._stamp(data, opts)
+        if self._dispatcher is None:
+            raise ConnectionLost(f"{self.name} is not connected.", server=self.name)
+        return await self._dispatcher.send_raw_request(method, data["params"], opts)
+
+    def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
+        """The web server answered a request."""
+        if self.first_status is None:
+            self.first_status = status
+        if isinstance(call, QueueEntry):
+            call.http_status = status
+        if status == 404 and has_session:
+            if isinstance(call, QueueEntry):
+                call.may_have_arrived = False
+            self.lose(SessionExpired(f"{self.name} no longer knows this session.", server=self.name))
+        elif method == "GET" and status == 405:
+            self.deaf = True
+            self.stream_opened.set()
+        elif method == "GET" and status >= 400:
+            self.lose(ConnectionLost(f"{self.name} offers no stream any more (HTTP {status}).", server=self.name))
+
+    def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
+        """A request got no answer from the web server. `sent` is false if it surely never arrived there."""
+        if isinstance(call, QueueEntry) and not sent:
+            call.may_have_arrived = False
+        if method == "GET":
+            self.lose(ConnectionLost(f"{self.name} is away: {type(error).__name__}", server=self.name))
+
+    def stream_open(self, call: object, method: str) -> None:
+        """A stream of events was opened."""
+        if method != "GET":
+            return
+        if self.stream_opened.is_set():
+            self.on_stream_again()
+        self.stream_opened.set()

@@ -1,0 +1,325 @@
+"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream.
+
+One stream carries everything, or as few as the server's limits allow. A filter cannot be edited: a new stream is
+opened, and the old ones are closed when it is acknowledged, so that nothing falls between them. A stream that was lost
+is opened again; a Tidings server is asked for what happened since, of another all is unknown.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, Final, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
+from tidings.client.failures import answer_error
+from tidings.client.feed import Listener, without
+from tidings.client.link import Link
+from tidings.errors import (
+    ConnectionLost,
+    LimitReached,
+    NotSubscribable,
+    NotSupported,
+    RequestTimedOut,
+    TidingsError,
+)
+
+_METHOD: Final = "subscriptions/listen"
+_PAUSES: Final = (0.0, 0.05, 0.2, 1.0, 5.0)
+"""Seconds before a stream that ended is opened again, by how often in a row it ended at once."""
+
+_LASTED: Final = 5.0
+"""A stream that was open for so many seconds did not end at once."""
+
+_ids = count(1)
+
+
+class _Stream:
+    """One `subscriptions/listen`, from the request to its end."""
+
+    def __init__(self, wanted: Filter, since: str | None) -> None:
+        self.id = f"tidings-listen-{next(_ids)}"
+        self.wanted = wanted
+        self.since = since
+        self.cursor = since
+        self.honoured = Filter()
+        self.recovered = False
+        self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+        self.closing = False
+        self.opened_at = asyncio.get_running_loop().time()
+
+    def params(self) -> dict[str, Any]:
+        wanted = self.wanted
+        notifications: dict[str, Any] = {
+            name: True
+            for name, asked in (
+                ("toolsListChanged", wanted.tools),
+                ("promptsListChanged", wanted.prompts),
+                ("resourcesListChanged", wanted.resources),
+            )
+            if asked
+        }
+        if uris := sorted(wanted.subscriptions):
+            notifications["resourceSubscriptions"] = uris
+        meta = {} if self.since is None else {SINCE_KEY: self.since}
+        return {"notifications": notifications, "_meta": meta}
+
+    def acknowledge(self, params: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+        honoured = params.get("notifications")
+        if self.acknowledged.done() or not isinstance(honoured, dict):
+            return
+        told = cast("dict[str, Any]", honoured)
+        uris: Any = told.get("resourceSubscriptions")
+        self.honoured = Filter.of(
+            self.wanted.subscriptions.intersection(uris if isinstance(uris, list) else ()),
+            tools=told.get("toolsListChanged") is True,
+            prompts=told.get("promptsListChanged") is True,
+            resources=told.get("resourcesListChanged") is True,
+        )
+        cursor = meta.get(CURSOR_KEY)
+        self.cursor = cursor if isinstance(cursor, str) else None
+        self.recovered = meta.get(RECOVERED_KEY) is True
+        self.acknowledged.set_result(None)
+
+
+class ModernFeed:
+    """Hears of changes the modern way."""
+
+    def __init__(
+        self, link: Link, listener: Listener, seconds: float, *, since: str | None = None, known: Filter | None = None
+    ) -> None:
+        self._link = link
+        self._listener = listener
+        self._seconds = seconds
+        self._since = since
+        self._known = known or Filter()
+        """What has been told of without a gap, up to `cursor`."""
+        self._streams: dict[str, _Stream] = {}
+        self._most: int | None = None
+        """How many URIs this server takes in one stream, once it has said."""
+        self._reopening: set[_Stream] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quick_ends = 0
+        resources = link.client.server_capabilities.resources
+        self.supported = bool(resources and resources.subscribe)
+
+    async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
+        refused: dict[str, TidingsError] = {}
+        old = list(self._streams.values())
+        if old and not self._reopening and self._union(old) == wanted:
+            return refused
+        opened = await self._open_all(wanted, self.cursor, refused)
+        # A stream that was lost meanwhile leaves a gap, unless the new ones know what happened since.
+        unbroken = bool(old) and all(stream.id in self._streams for stream in old)
+        for stream in (*old, *self._reopening):
+            self._close(stream)
+        honoured = self._union(opened)
+        for uri in wanted.subscriptions - honoured.subscriptions - refused.keys():
+            refused[uri] = self._not_subscribable(uri)
+        # What is heard of for the first time, or was not recovered, has an unknown past.
+        continuous = unbroken or all(stream.recovered for stream in opened)
+        unknown = without(honoured, self._known) if continuous else honoured
+        self._known = honoured
+        if unknown:
+            self._listener.unknown(unknown)
+        self._tell_cursor()
+        return refused
+
+    @staticmethod
+    def _union(streams: Sequence[_Stream]) -> Filter:
+        return Filter(
+            tools=any(stream.honoured.tools for stream in streams),
+            prompts=any(stream.honoured.prompts for stream in streams),
+            resources=any(stream.honoured.resources for stream in streams),
+            uris=frozenset[str]().union(*(stream.honoured.uris for stream in streams)),
+            prefixes=frozenset[str]().union(*(stream.honoured.prefixes for stream in streams)),
+        )
+
+    async def _open_all(self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]) -> list[_Stream]:
+        """Open as few streams as the server allows for what it does not refuse."""
+        opened: list[_Stream] = []
+        waiting = self._split(wanted)
+        try:
+            while waiting:
+                part = waiting.pop(0)
+                try:
+                    opened.append(await self._open(part, since))
+                except TidingsError as error:
+                    waiting[:0] = self._smaller(part, error, refused)
+        except BaseException:
+            for stream in opened:
+                self._close(stream)
+            raise
+        return opened
+
+    def _split(self, wanted: Filter) -> list[Filter]:
+        texts = sorted(wanted.subscriptions)
+        size = self._most or len(texts) or 1
+        parts = [texts[start : start + size] for start in range(0, len(texts), size)] or [[]]
+        first = Filter.of(parts[0], tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources)
+        filters = [first, *(Filter.of(part) for part in parts[1:])]
+        return [each for each in filters if each]
+
+    def _smaller(self, part: Filter, error: TidingsError, refused: dict[str, TidingsError]) -> list[Filter]:
+        """What to try instead of a filter that the server refused.
+
+        Raises:
+            TidingsError: Nothing else is worth trying.
+        """
+        texts = sorted(part.subscriptions)
+        lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
+        if isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
+            raise error
+        named = {uri for uri in _named_uris(error) if uri in part.subscriptions}
+        if isinstance(error, LimitReached) and len(texts) > 1:
+            self._most = len(texts) // 2
+        elif named or len(texts) == 1:
+            bad = named or set(texts)
+            refused.update(dict.fromkeys(bad, error))
+            return [rest for rest in [Filter.of((uri for uri in texts if uri not in bad), **lists)] if rest]
+        middle = len(texts) // 2
+        return [Filter.of(texts[:middle], **lists), Filter.of(texts[middle:])]
+
+    async def _open(self, wanted: Filter, since: str | None) -> _Stream:
+        stream = _Stream(wanted, since)
+        self._streams[stream.id] = stream
+        stream.task = asyncio.create_task(self._run(stream), name=stream.id)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await asyncio.shield(stream.acknowledged)
+        except BaseException as error:
+            self._close(stream)
+            if isinstance(error, TimeoutError):
+                raise RequestTimedOut(
+                    f"{self._link.name} did not acknowledge a subscription within {self._seconds:g} s.",
+                    method=_METHOD,
+                    server=self._link.name,
+                ) from None
+            raise
+        return stream
+
+    async def _run(self, stream: _Stream) -> None:
+        error: TidingsError | None = None
+        try:
+            await self._link.send_raw(_METHOD, stream.params(), request_id=stream.id)
+        except MCPError as failure:
+            error = answer_error(failure, method=_METHOD)
+        finally:
+            self._streams.pop(stream.id, None)
+        if not stream.acknowledged.done():
+            lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
+            stream.acknowledged.set_exception(lost if self._link.over or error is None else error)
+            stream.acknowledged.exception()
+        elif not stream.closing and not self._link.over:
+            self._lost(stream)
+
+    def _lost(self, stream: _Stream) -> None:
+        """A stream ended that should not have."""
+        self._reopening.add(stream)
+        task = asyncio.create_task(self._reopen(stream))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._reopening.discard(stream))
+
+    async def _reopen(self, stream: _Stream) -> None:
+        """Open a stream again, and find out what was missed."""
+        lasted = asyncio.get_running_loop().time() - stream.opened_at
+        self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
+        wanted = stream.honoured
+        while not self._link.over:
+            await asyncio.sleep(_PAUSES[min(self._quick_ends, len(_PAUSES)) - 1] if self._quick_ends else 0)
+            refused: dict[str, TidingsError] = {}
+            try:
+                opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
+            except TidingsError:
+                self._quick_ends += 1
+                continue
+            if stream.closing:  # A change of the filter overtook this.
+                for each in opened:
+                    self._close(each)
+                return
+            honoured = self._union(opened)
+            dropped = without(wanted, honoured)
+            self._known = without(self._known, dropped)
+            for uri in dropped.subscriptions:
+                self._listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
+            if honoured and not all(each.recovered for each in opened):
+                self._listener.unknown(honoured)
+            self._tell_cursor()
+            return
+
+    def _not_subscribable(self, uri: str) -> TidingsError:
+        return NotSubscribable(f"The server does not tell of changes of {uri}.", server=self._link.name)
+
+    def _close(self, stream: _Stream) -> None:
+        stream.closing = True
+        self._streams.pop(stream.id, None)
+        if stream.task is not None:
+            stream.task.cancel()
+
+    @property
+    def cursor(self) -> str | None:
+        """How far all streams have heard, as a text of the server's. None if it has no such thing."""
+        streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
+        if not streams:
+            return self._since
+        cursors = [Cursor.parse(stream.cursor) for stream in streams]
+        known = [cursor for cursor in cursors if cursor is not None]
+        if len(known) < len(cursors) or len({cursor.epoch for cursor in known}) > 1:
+            return None
+        return str(min(known))
+
+    def _tell_cursor(self) -> None:
+        self._since = self.cursor
+        self._listener.moved(self._since)
+
+    def hear(self, method: str, params: object) -> bool:
+        if not isinstance(params, dict):
+            return False
+        told = cast("dict[str, Any]", params)
+        meta: Any = told.get("_meta")
+        stream_id = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
+        if method == "notifications/cancelled":
+            stream_id = told.get("requestId")
+        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
+        if stream is None:
+            return event_from_wire(method, told) is not None  # Of a stream that was closed, or of none: not asked for.
+        if method == "notifications/subscriptions/acknowledged":
+            stream.acknowledge(told, meta)
+        elif method == "notifications/cancelled" and stream.task is not None:
+            stream.task.cancel()
+            self._streams.pop(stream.id, None)
+            self._lost(stream)
+        elif (change := event_from_wire(method, told)) is not None and stream.acknowledged.done():
+            self._listener.changed(change)
+            if isinstance(cursor := meta.get(CURSOR_KEY), str):
+                stream.cursor = cursor
+                self._tell_cursor()
+        else:
+            return False
+        return True
+
+    async def ping(self) -> None:
+        await self._link.session.send_discover(self._link.client.protocol_version or LATEST_MODERN_VERSION)
+
+    async def aclose(self) -> None:
+        tasks = [*self._tasks, *(stream.task for stream in self._streams.values() if stream.task is not None)]
+        for stream in tuple(self._streams.values()):
+            self._close(stream)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _named_uris(error: TidingsError) -> list[str]:
+    """The URIs that the server says its refusal is about."""
+    data: Any = (error.data or {}).get("rpc_data")
+    if not isinstance(data, dict):
+        return []
+    told = cast("dict[str, Any]", data)
+    uris: Any = told.get("uris") or [told.get("uri")]
+    return [uri for uri in uris if isinstance(uri, str)] if isinstance(uris, list) else []

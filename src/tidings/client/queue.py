@@ -1,0 +1,179 @@
+"""The queue of a user's requests: in order, a few at a time, each to be looked at and cancelled, and remembered."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from typing import Any, Final
+
+import anyio
+
+from tidings.errors import Cancelled, RequestCancelled, TidingsError
+
+_CANCELLED: Final = (Cancelled, asyncio.CancelledError)
+
+
+class Status(StrEnum):
+    """How far a request is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(slots=True, eq=False)
+class QueueEntry:
+    """One request, from when it was asked for to what came of it. Times are seconds since the epoch."""
+
+    id: str
+    method: str
+    params: Mapping[str, Any]
+    aside: bool = False
+    """Whether it went past the queue: what the client reads again by itself does."""
+    status: Status = Status.PENDING
+    created_at: float = field(default_factory=time.time)
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: Any = None
+    error: BaseException | None = None
+    attempts: int = 0
+    """How often it was sent."""
+    may_have_arrived: bool = field(default=False, repr=False)
+    """Whether the server may have got it. Known to be false only where the transport proves it."""
+    http_status: int | None = field(default=None, repr=False)
+    """What the server's web server answered last, if it is one."""
+    asked_user: bool = field(default=False, repr=False)
+    """Whether the server asked the user something on the way: such a result is never cached."""
+    holds: int = field(default=0, repr=False)
+    """How many answers of a person it waits for."""
+    scope: anyio.CancelScope | None = field(default=None, repr=False)
+    seconds: float = field(default=0.0, repr=False)
+    """How long it may take for an answer, and, in the loop's time, until when in all."""
+    until: float = field(default=0.0, repr=False)
+    cancel_reason: TidingsError | None = field(default=None, repr=False)
+    turn: "asyncio.Future[None] | None" = field(default=None, repr=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.status not in (Status.PENDING, Status.IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """How many requests are in each state, since the client was made."""
+
+    pending: int
+    in_progress: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class RequestQueue:
+    """First come, first served; `concurrency` at once."""
+
+    def __init__(
+        self, *, concurrency: int = 1, history: int = 1_000, on_change: Callable[[QueueEntry], None] = lambda _: None
+    ) -> None:
+        self._concurrency = concurrency
+        self._waiting: dict[str, QueueEntry] = {}
+        self._running: dict[str, QueueEntry] = {}
+        self._aside: dict[str, QueueEntry] = {}
+        self._past: deque[QueueEntry] = deque(maxlen=history)
+        self._totals = dict.fromkeys(Status, 0)
+        self._ids = count(1)
+        self._on_change = on_change
+
+    async def enter(self, method: str, params: Mapping[str, Any], *, aside: bool = False) -> QueueEntry:
+        """Wait for a turn, or with `aside` go past the queue. Whoever got one gives it back with `end`.
+
+        Raises:
+            RequestCancelled: It was cancelled while it waited.
+            Disconnected: The client was disconnected while it waited.
+        """
+        entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
+        if aside:
+            self._aside[entry.id] = entry
+        elif self._waiting or len(self._running) >= self._concurrency:
+            entry.turn = asyncio.get_running_loop().create_future()
+            self._waiting[entry.id] = entry
+            self._on_change(entry)
+            try:
+                await entry.turn
+            except BaseException as error:
+                self.end(entry, error)
+                raise
+        if not aside:
+            self._running[entry.id] = entry
+        entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
+        self._on_change(entry)
+        return entry
+
+    def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
+        """This request is over; the next one's turn begins."""
+        if error is None:
+            entry.status = Status.COMPLETED
+        else:
+            entry.status = Status.CANCELLED if isinstance(error, _CANCELLED) else Status.ERROR
+        entry.error, entry.completed_at, entry.scope = error, time.time(), None
+        self._totals[entry.status] += 1
+        self._waiting.pop(entry.id, None)
+        self._running.pop(entry.id, None)
+        self._aside.pop(entry.id, None)
+        self._past.append(entry)
+        self._on_change(entry)
+        while self._waiting and len(self._running) < self._concurrency:
+            following = self._waiting.pop(next(iter(self._waiting)))
+            if following.turn is not None and not following.turn.done():
+                self._running[following.id] = following
+                following.turn.set_result(None)
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        """What runs and what waits, in order."""
+        return iter((*self._running.values(), *self._aside.values(), *self._waiting.values()))
+
+    def cancel(self, request_id: str) -> bool:
+        """Cancel a request that waits or runs. False if there is none with this id any more."""
+        entry = self._running.get(request_id) or self._waiting.get(request_id) or self._aside.get(request_id)
+        if entry is None:
+            return False
+        self._stop(entry, RequestCancelled("This request was cancelled.", method=entry.method))
+        return True
+
+    def reject_all(self, make_error: Callable[[QueueEntry], TidingsError]) -> None:
+        """End everything that waits or runs, each with an error of its own."""
+        for entry in tuple(self):
+            self._stop(entry, make_error(entry))
+
+    def _stop(self, entry: QueueEntry, reason: TidingsError) -> None:
+        if entry.turn is not None and not entry.turn.done():
+            entry.turn.set_exception(reason)
+            return
+        if entry.cancel_reason is None:
+            entry.cancel_reason = reason
+            if entry.scope is not None:
+                entry.scope.cancel()
+
+    def running(self) -> Iterator[QueueEntry]:
+        """What runs."""
+        return iter((*self._running.values(), *self._aside.values()))
+
+    def status(self) -> QueueStatus:
+        """How many requests are in each state."""
+        return QueueStatus(
+            pending=len(self._waiting),
+            in_progress=len(self._running) + len(self._aside),
+            completed=self._totals[Status.COMPLETED],
+            failed=self._totals[Status.ERROR],
+            cancelled=self._totals[Status.CANCELLED],
+        )
+
+    def history(self, limit: int | None = None) -> list[QueueEntry]:
+        """The requests that ended, the latest first."""
+        return list(reversed(self._past))[:limit]

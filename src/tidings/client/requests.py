@@ -1,0 +1,162 @@
+"""Sending requests: each in its turn, within its time, again where that is safe, and failing by name.
+
+A request whose connection was lost is sent again on the next one if that cannot do harm: it never arrived, or it only
+reads, or its tool is marked as idempotent or read-only. Of any other it is said that its effect is unknown.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
+
+from tidings.client.config import Timeouts
+from tidings.client.connection import Connection
+from tidings.client.events import Events, ProgressMade
+from tidings.client.failures import answer_error, is_lost_session
+from tidings.client.link import Link
+from tidings.client.queue import QueueEntry, RequestQueue
+from tidings.client.transports import current_call
+from tidings.errors import ConnectionLost, EffectUnknown, NoConnection, RequestTimedOut, SessionExpired, TidingsError
+
+ResultT = TypeVar("ResultT")
+Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
+
+_ATTEMPTS: Final = 5
+"""How often one request is sent: one that brings the server down each time must not do so for ever."""
+
+
+class Requests:
+    """Sends the requests of one client."""
+
+    def __init__(self, connection: Connection, queue: RequestQueue, timeouts: Timeouts, events: Events) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._timeouts = timeouts
+        self._events = events
+
+    async def run(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        send: Send[ResultT],
+        *,
+        safe: bool,
+        aside: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
+    ) -> tuple[ResultT, QueueEntry]:
+        """Send a request; return its result, and what is known about it. `safe` says that twice does no harm.
+
+        Raises:
+            TidingsError: What went wrong, by its name.
+        """
+        began = anyio.current_time()
+        self._connection.check()
+        entry = await self._queue.enter(method, params, aside=aside)
+        try:
+            entry.result = result = await self._attempt(entry, send, safe, timeout or self._timeouts.request, began)
+        except TidingsError as error:
+            error.method, error.elapsed = error.method or method, anyio.current_time() - began
+            error.server = error.server or self._connection.name
+            self._queue.end(entry, error)
+            raise
+        except BaseException as error:
+            self._queue.end(entry, error)
+            raise
+        self._queue.end(entry)
+        return result, entry
+
+    async def _attempt(
+        self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float
+    ) -> ResultT:
+        """Send it until it is answered, or must not be sent again."""
+        until = began + self._timeouts.total
+        while True:
+            if entry.cancel_reason is not None:
+                raise entry.cancel_reason
+            link = self._connection.link
+            if link is None or link.over:
+                link = await self._connected(entry, until)
+            try:
+                return await self._send(link, entry, send, seconds, until)
+            except NoConnection as lost:
+                if entry.may_have_arrived and not safe:
+                    raise EffectUnknown(
+                        f"The connection was lost while {entry.method} ran ({lost.message}): whether it took effect is "
+                        "not known. Look at the server before you repeat it.",
+                        method=entry.method,
+                    ) from lost
+                if entry.attempts >= _ATTEMPTS:
+                    raise
+
+    async def _connected(self, entry: QueueEntry, until: float) -> Link:
+        """Wait for a connection; the time for the whole request runs meanwhile."""
+        with anyio.CancelScope(deadline=until) as entry.scope:
+            return await self._connection.ready()
+        raise entry.cancel_reason or self._late(entry, self._timeouts.total, "no connection came back in that time")
+
+    async def _send(self, link: Link, entry: QueueEntry, send: Send[ResultT], seconds: float, until: float) -> ResultT:
+        entry.attempts += 1
+        entry.may_have_arrived, entry.http_status = True, None
+        token = current_call.set(entry)
+        deadline = math.inf if entry.holds else min(anyio.current_time() + seconds, until)
+        entry.scope, entry.seconds, entry.until = anyio.CancelScope(deadline=deadline), seconds, until
+        try:
+            with entry.scope:
+                return await send(link, entry)
+        except MCPError as error:
+            raise await self._failure(link, entry, error) from error
+        except TidingsError:
+            raise
+        except Exception as error:
+            raise answer_error(error, method=entry.method, status=entry.http_status) from error
+        finally:
+            current_call.reset(token)
+        # Only a cancelled scope leads here: by whoever asked for it, or by the clock.
+        raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
+
+    async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
+        if link.over or (error.error.code == CONNECTION_CLOSED and not await self._connection.answers(link)):
+            return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
+        if is_lost_session(error):
+            entry.may_have_arrived = False
+            link.lose(SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
+            return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
+        return answer_error(error, method=entry.method, status=entry.http_status)
+
+    def _late(self, entry: QueueEntry, seconds: float, rest: str) -> RequestTimedOut:
+        return RequestTimedOut(
+            f"No answer to {entry.method} within {seconds:g} s; {rest}. Give it longer with timeout=... or "
+            "Timeouts(request=...), or cancel earlier.",
+            method=entry.method,
+            server=self._connection.name,
+        )
+
+    def progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
+        """The server tells how far it is: the clock of this request starts anew."""
+        if self._timeouts.progress_resets and entry.scope is not None and not entry.holds:
+            entry.scope.deadline = min(anyio.current_time() + entry.seconds, entry.until)
+        self._events.emit(ProgressMade(entry, progress, total, message))
+
+    def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
+        """A person was asked on behalf of a request: its clock stands still until they answer. Where it is not known
+        which request that is, every one of the user's is meant.
+        """
+        held = [entry] if entry is not None else [each for each in self._queue.running() if not each.aside]
+        for each in held:
+            each.holds += 1
+            each.asked_user = True
+            if each.scope is not None:
+                each.scope.deadline = math.inf
+        return held
+
+    def release(self, held: list[QueueEntry]) -> None:
+        """The person has answered, or need not any more."""
+        for each in held:
+            each.holds -= 1
+            if not each.holds and each.scope is not None:
+                now = anyio.current_time()
+                each.until = max(each.until, now + each.seconds)
+                each.scope.deadline = now + each.seconds

@@ -1,0 +1,387 @@
+"""What a client wants to hear of, over all its connections, and what it does when it hears.
+
+Subscriptions are kept while there is no connection, and established again on the next. What came before is then told by
+the server (a Tidings server, from the cursor on) or is unknown, and read again. A copy is *covered* while every change
+of it would have been told: it was read while its subscription was established, and nothing has been said since.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from tidings.changes import (
+    Change,
+    Filter,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+    check_subscription,
+)
+from tidings.client.cache import ContentCache
+from tidings.client.config import Poll
+from tidings.client.events import Events, SubscriptionFailed, SubscriptionsChanged
+from tidings.client.feed import Feed
+from tidings.client.invocations import ResourceRead
+from tidings.client.link import Link
+from tidings.client.pulse import Pulse
+from tidings.client.refresh import Refresher
+from tidings.client.watching import Watched, Watches
+from tidings.errors import NotSupported, TidingsError
+
+logger = logging.getLogger(__name__)
+
+_PAUSES: Final = (0.5, 2.0, 10.0, 60.0)
+"""Seconds before a subscription that failed for a reason that may pass is tried again."""
+
+_SEPARATORS: Final = ("/", "?", "#")
+"""What may stand between a resource's URI and that of a part of it."""
+
+
+class Subscriptions:
+    """The wanted subscriptions, the established ones, and what is known to be current."""
+
+    def __init__(
+        self,
+        *,
+        cache: ContentCache,
+        events: Events,
+        pulse: Pulse,
+        poll: Poll,
+        list_changed: Callable[[Change], None],
+        lists: Callable[[], Filter],
+    ) -> None:
+        self._cache = cache
+        self._events = events
+        self._pulse = pulse
+        self._poll = poll
+        self._list_changed = list_changed
+        self._lists = lists
+        self._explicit: dict[str, None] = {}
+        self._kept: set[str] = set()
+        self._prefixes: tuple[str, ...] = ()
+        self._version = 1
+        self._synced = 0
+        self._refused: dict[str, TidingsError] = {}
+        self._known = Filter()
+        self._established: frozenset[str] = frozenset()
+        self._generations: dict[str, int] = {}
+        self._covered: set[str] = set()
+        self._feed: Feed | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.cursor: str | None = None
+        self.keeps = False
+        """Whether covered copies stay covered when nobody watches them any more: for a process that comes after."""
+        self.broken: TidingsError | None = None
+        """Why nothing will be established any more, if that is so."""
+        self.watches = Watches(self)
+        self.refresher: Refresher
+        self.on_cursor: Callable[[str | None], None] = lambda _: None
+        self.on_uncovered: Callable[[str], None] = lambda _: None
+        self.on_subscriptions: Callable[[frozenset[str]], None] = lambda _: None
+
+    # What is wanted.
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._explicit))
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._explicit
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Everything that is subscribed to: for the user, for a watcher, for the next process."""
+        return frozenset(self._explicit).union(self.watches, self._kept)
+
+    def _wants(self, uri: str) -> bool:
+        return uri in self._explicit or uri in self.watches or uri in self._kept
+
+    @property
+    def supported(self) -> bool:
+        """Whether the server that is connected offers subscriptions."""
+        return self._feed is not None and self._feed.supported
+
+    async def add(self, uris: Iterable[str]) -> None:
+        """Subscribe, and wait until that is established.
+
+        Raises:
+            TidingsError: The server refused one of them; the others are subscribed to.
+        """
+        new = [uri for uri in dict.fromkeys(map(check_subscription, uris)) if uri not in self._explicit]
+        self._explicit.update(dict.fromkeys(new))
+        version = self._touch()
+        try:
+            await self._established_at(version)
+        except BaseException:
+            self._drop(new)
+            raise
+        failed = {uri: self._refused[uri] for uri in new if uri in self._refused}
+        self._drop(failed)
+        if len(failed) < len(new):
+            self._tell()
+        if failed:
+            raise next(iter(failed.values()))
+
+    async def _established_at(self, version: int) -> None:
+        await self._pulse.until(lambda: self._synced >= version or self.broken is not None)
+        if self.broken is not None:
+            raise self.broken
+
+    async def remove(self, uris: Iterable[str]) -> None:
+        """Unsubscribe, and wait until the server has been told, if there is one."""
+        old = [uri for uri in uris if uri in self._explicit]
+        if not old:
+            return
+        version = self._drop(old)
+        self._tell()
+        await self._pulse.until(lambda: self._synced >= version or self._feed is None)
+
+    def _drop(self, uris: Iterable[str]) -> int:
+        for uri in uris:
+            self._explicit.pop(uri, None)
+            self._kept.discard(uri)
+            self._forget(uri)
+        return self._touch()
+
+    def _forget(self, uri: str) -> None:
+        """Nobody wants this any more, unless somebody does."""
+        if not self._wants(uri):
+            self._generations.pop(uri, None)
+            self._uncover(uri)
+            self._refused.pop(uri, None)
+            self.refresher.forget(uri)
+
+    def clear(self) -> None:
+        """Want nothing any more."""
+        had = bool(self._explicit)
+        self._drop(self.all - frozenset(self.watches))
+        self._known, self.cursor = Filter(), None
+        if had:
+            self._tell()
+
+    def restore(self, uris: Iterable[str], covered: Iterable[str], cursor: str | None) -> None:
+        """Go on where an earlier process ended."""
+        self._explicit.update(dict.fromkeys(uris))
+        if cursor is not None:
+            self._covered = set(covered)
+            self._kept = self._covered.difference(self._explicit)
+            self._known, self.cursor = Filter.of(self._covered), cursor
+        self._touch()
+
+    def _touch(self) -> int:
+        self._version += 1
+        self._prefixes = tuple(text[:-1] for text in self._explicit if text.endswith("*"))
+        self._pulse()
+        return self._version
+
+    def _tell(self) -> None:
+        self.on_subscriptions(frozenset(self._explicit))
+        self._events.emit(SubscriptionsChanged(tuple(self._explicit)))
+
+    # Keeping the server informed of it.
+
+    @property
+    def known(self) -> Filter:
+        """What was told of without a gap, up to the cursor."""
+        return self._known
+
+    def attach(self, link: Link, feed: Feed) -> None:
+        """Use this feed from now on."""
+        self._feed = feed
+        self._synced = 0
+        self._task = asyncio.create_task(self._keep(link, feed))
+        self.refresher.resume()
+
+    async def detach(self) -> None:
+        """The feed is of no use any more."""
+        task, feed, self._task, self._feed = self._task, self._feed, None, None
+        self._synced = 0
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if feed is not None:
+            await feed.aclose()
+
+    async def _keep(self, link: Link, feed: Feed) -> None:
+        failures = 0
+        while not link.over:
+            version, wanted = self._version, self._wanted(feed)
+            try:
+                refused = await feed.sync(wanted)
+            except TidingsError as error:
+                if link.over:
+                    return
+                logger.info("subscriptions at %s: %s", link.name, error)
+                for change in _list_changes(wanted):
+                    self._list_changed(change)
+                refused = dict.fromkeys(wanted.subscriptions, error)
+            self._settle(version, wanted, refused, feed)
+            retry = any(error.retryable for error in refused.values())
+            failures = failures + 1 if retry else 0
+            pause = _PAUSES[min(failures, len(_PAUSES)) - 1] if retry else None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._pulse.until(lambda version=version: self._version != version)
+
+    def _wanted(self, feed: Feed) -> Filter:
+        lists = self._lists()
+        uris = self.all if feed.supported else frozenset[str]()
+        return Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
+
+    def _settle(self, version: int, wanted: Filter, refused: dict[str, TidingsError], feed: Feed) -> None:
+        if not feed.supported:
+            none = NotSupported("The server offers no subscriptions to resources.", method="resources/subscribe")
+            refused = dict.fromkeys(self.all, none)
+        before, self._refused = self._refused, refused
+        for uri, error in refused.items():
+            self._uncover(uri)
+            if uri not in before and uri in self._established:
+                self._events.emit(SubscriptionFailed(uri, error))
+        self._known = Filter(
+            tools=wanted.tools,
+            prompts=wanted.prompts,
+            resources=wanted.resources,
+            uris=wanted.uris - refused.keys(),
+            prefixes=frozenset(prefix for prefix in wanted.prefixes if prefix + "*" not in refused),
+        )
+        self._established = self._known.subscriptions
+        self._synced = version
+        for uri in self.watches:
+            self._set_polling(uri)
+        self._pulse()
+
+    def _set_polling(self, uri: str) -> None:
+        if (watched := self.watches.get(uri)) is None:
+            return
+        error = self._refused.get(uri)
+        if error is not None and not error.retryable:
+            self.watches.start_polling(watched, self._poll, self.refresher.want)
+        else:
+            self.watches.stop_polling(watched)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the server has been told all that is wanted now."""
+        return self._feed is not None and self._synced >= self._version
+
+    # Hearing of changes.
+
+    def changed(self, change: Change) -> None:
+        if not isinstance(change, ResourceUpdated):
+            self._list_changed(change)
+            return
+        concerned = self._concerned(change.uri)
+        if not concerned:
+            return
+        for uri in concerned:
+            self._let_go(uri)
+        self._events.emit(change)
+        for uri in concerned:
+            if uri in self.watches:
+                self.refresher.want(uri)
+
+    def _concerned(self, uri: str) -> list[str]:
+        """The resources whose content an update of `uri` concerns: itself and what it is a part of, as far as
+        somebody subscribed.
+        """
+        parents = {uri[:place] for place, sign in enumerate(uri) if sign in _SEPARATORS}
+        parents |= {parent + "/" for parent in parents}
+        found = [parent for parent in parents if parent != uri and self._wants(parent)]
+        if found or self._wants(uri) or uri.startswith(self._prefixes):
+            found.append(uri)
+        return found
+
+    def _let_go(self, uri: str) -> None:
+        self._generations[uri] = self._generations.get(uri, 0) + 1
+        self._covered.discard(uri)
+        self._cache.clear_resource_and_resource_template(uri)
+        if uri in self._kept:
+            self._drop([uri])
+
+    def _uncover(self, uri: str) -> None:
+        if uri in self._covered:
+            self._covered.discard(uri)
+            self.on_uncovered(uri)
+
+    def unknown(self, what: Filter) -> None:
+        for change in _list_changes(what):
+            self._list_changed(change)
+        for uri in what.uris:
+            self._generations[uri] = self._generations.get(uri, 0) + 1
+            self._uncover(uri)
+            if uri in self.watches or self._cache.get_resource(uri) is not None:
+                self.refresher.want(uri)
+        for text in (prefix + "*" for prefix in what.prefixes):
+            if text in self._established:  # It was heard of before: what stands for it now is not known.
+                self._events.emit(ResourceUpdated(text))
+
+    def refused(self, uri: str, error: TidingsError) -> None:
+        self._refused[uri] = error
+        self._uncover(uri)
+        self._events.emit(SubscriptionFailed(uri, error))
+        self._set_polling(uri)
+        if error.retryable:
+            self._touch()
+
+    def moved(self, cursor: str | None) -> None:
+        self.cursor = cursor
+        self.on_cursor(cursor)
+
+    # Reading.
+
+    def generation(self, uri: str) -> int:
+        """A number that is another when something was heard of `uri` since."""
+        return self._generations.get(uri, 0)
+
+    def has_read(self, read: ResourceRead, generation: int) -> bool:
+        """Somebody read a resource: keep it, unless it changed meanwhile. Whether it is kept."""
+        if generation != self.generation(read.uri):
+            return False
+        if self._feed is not None and read.uri in self._known.uris:
+            self._covered.add(read.uri)
+        self._cache.put(read)
+        if (watched := self.watches.get(read.uri)) is not None:
+            watched.update(read)
+        return True
+
+    def is_covered(self, uri: str) -> bool:
+        """Whether the copy in the cache would have been let go of, had it changed, up to the last word heard."""
+        return uri in self._covered
+
+    def is_fresh(self, uri: str) -> bool:
+        """Whether the copy in the cache is known to be the server's, now."""
+        return self.settled and uri in self._covered and not self.refresher.is_stale(uri)
+
+    # What watchers need.
+
+    def watch_added(self, watched: Watched) -> None:
+        uri = watched.uri
+        cached = self._cache.get_resource(uri)
+        if cached is not None and self.is_fresh(uri):
+            watched.update(cached)
+            return
+        if uri in self._known.uris and self.settled:
+            self.refresher.want(uri)
+        else:
+            self._touch()  # Established first, read then: so no change falls between.
+
+    def watch_removed(self, watched: Watched) -> None:
+        uri = watched.uri
+        if uri in self._explicit or uri in self._kept:
+            return
+        if self.keeps and uri in self._covered:
+            self._kept.add(uri)
+            return
+        self._forget(uri)
+        self._touch()
+
+
+def _list_changes(what: Filter) -> Iterator[Change]:
+    if what.tools:
+        yield ToolsListChanged()
+    if what.prompts:
+        yield PromptsListChanged()
+    if what.resources:
+        yield ResourcesListChanged()
