@@ -334,17 +334,75 @@ async def test_a_subscriber_that_leaves_and_gives_up_is_not_looked_for(core: Cor
     await core.hooks.finish(5)
 
 
-async def test_to_give_up_asking_twice_is_still_to_have_asked_once(core: Core) -> None:
+@pytest.mark.parametrize("gives_up", [0, 1], ids=["the first", "the second"])
+async def test_of_two_who_ask_for_the_same_at_once_the_one_that_stays_is_subscribed(core: Core, gives_up: int) -> None:
     reader, gate = joined(core, Reader()), asyncio.Event()
     core.hooks.on_first("note://*", gate.wait)
-    first, second = (asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2))
+    asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2)]
     await turns()
-    second.cancel()
-    gate.set()
-    await asyncio.wait([first, second], timeout=5)
-    assert second.cancelled()
-    assert first.exception() is None
+    asking[gives_up].cancel()
+    await turns()
     assert core.hub.subscriptions() == {"note://a": 1}
+    gate.set()
+    await asyncio.wait(asking, timeout=5)
+    assert asking[gives_up].cancelled()
+    assert asking[1 - gives_up].exception() is None
+    assert core.hub.subscriptions() == {"note://a": 1}
+    await core.publish(A)
+    assert reader.written == [A]
+
+
+async def test_when_all_who_ask_for_the_same_at_once_give_up_nothing_is_left(core: Core) -> None:
+    reader, gate, calls = joined(core, Reader()), asyncio.Event(), list[str]()
+    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.on_last("note://*", lambda: calls.append("last"))
+    asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(3)]
+    await turns()
+    for request in asking:
+        request.cancel()
+    await asyncio.wait(asking, timeout=5)
+    assert core.hub.subscriptions() == {}
+    assert reader.subscriptions == set()
+    gate.set()
+    await core.hooks.finish(5)
+    assert calls == ["last"]
+
+
+async def test_all_who_ask_at_once_for_a_source_that_fails_are_refused_and_nothing_is_left(core: Core) -> None:
+    reader, gate = joined(core, Reader()), asyncio.Event()
+
+    async def fail() -> None:
+        await gate.wait()
+        raise ConnectionError("no source")
+
+    core.hooks.on_first("note://*", fail)
+    asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2)]
+    await turns()
+    gate.set()
+    await asyncio.wait(asking, timeout=5)
+    assert [type(request.exception()) for request in asking] == [SourceUnavailable] * 2
+    assert core.hub.subscriptions() == {}
+    await core.hooks.finish(5)
+
+
+async def test_to_give_up_asking_for_what_one_has_takes_nothing_away(core: Core) -> None:
+    """A request that fails takes back no subscription but one that stands on it alone."""
+    reader, gate = joined(core, Reader()), asyncio.Event()
+    await core.subscribe(reader, "note://a")
+    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.first("note://a")
+    again = asyncio.ensure_future(core.subscribe(reader, "note://a"))
+    await turns()
+    assert not again.done()
+    core.unsubscribe(reader, "note://a")
+    anew = asyncio.ensure_future(core.subscribe(reader, "note://a"))
+    await turns()
+    again.cancel()
+    gate.set()
+    await asyncio.wait([again, anew], timeout=5)
+    assert anew.exception() is None
+    assert core.hub.subscriptions() == {"note://a": 1}
+    await core.hooks.finish(5)
 
 
 async def test_whoever_waits_for_a_source_is_told_to_come_back_when_the_server_stops(core: Core) -> None:

@@ -241,5 +241,37 @@ async def test_a_subscription_that_is_cancelled_while_its_watch_starts_is_none(l
         tasks.cancel_scope.cancel()
 
 
+async def test_a_subscription_that_is_cancelled_takes_nothing_from_an_equal_one() -> None:
+    mcp, gate = notes(), anyio.Event()
+    mcp.on_first_subscriber("note://{name}")(lambda name: gate.wait())
+    answers: list[wire.Response] = []
+    async with live(mcp) as port, anyio.create_task_group() as tasks:
+        session = await wire.Session.start(port)
+
+        async def ask(number: str) -> None:
+            answers.append(await session.post(wire.message("resources/subscribe", {"uri": "note://a"}, number)))
+
+        requests = 0
+
+        async def count(ctx: Any, call_next: Any) -> Any:
+            nonlocal requests
+            requests += ctx.method == "resources/subscribe"
+            return await call_next(ctx)
+
+        mcp._live._server.middleware.append(count)
+        for number in ("first", "second"):
+            tasks.start_soon(ask, number)
+            await eventually(lambda number=number: requests == ["first", "second"].index(number) + 1)
+        await session.post(wire.message("notifications/cancelled", {"requestId": "first"}))
+        await anyio.wait_all_tasks_blocked()
+        gate.set()
+        await eventually(lambda: any(answer.json.get("result") == {} for answer in answers))
+        assert mcp.notify.counts()["note://a"] == 1
+        stream = await session.stream()
+        await mcp.notify.resource_updated("note://a")
+        assert wire.changed(await stream.next()) == "note://a"
+        tasks.cancel_scope.cancel()
+
+
 async def _subscribe(ear: Ear, uri: str) -> None:
     await ear.subscribe(uri)

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 
@@ -39,10 +39,12 @@ class Core:
         self.streams_ended = asyncio.Event()
         """Set while no listen stream is open."""
         self._streams_of: Counter[str] = Counter()
-        # Each failure has an object of its own: it tells whether an equal change has failed since.
+        self._asking: dict[tuple[Subscriber, str], set[object]] = {}
+        """Of each subscription that nobody was told of yet: the requests that wait to be."""
         self.on_unwrapped: Callable[[], None] = lambda: None
         """Called for each stream that came without the wrapper."""
         self._warned = False
+        # Each failure has an object of its own: it tells whether an equal change has failed since.
         self._unsent: dict[Change, object] = {}
         self._sender: asyncio.Task[None] | None = None
 
@@ -181,12 +183,27 @@ class Core:
         """
         is_new = self.hub.subscribe(subscriber, subscription)
         self._tell("subscribe", subscriber, [subscription])
-        try:
+        with self._asking_for(subscriber, subscription, is_new=is_new):
             await self.watched([subscription])
-        except BaseException:  # Refused, or cancelled while it waited.
-            if is_new:
+
+    @contextmanager
+    def _asking_for(self, subscriber: Subscriber, subscription: str, *, is_new: bool) -> Generator[None]:
+        """A request for `subscription` waits in here. If it is refused or cancelled, it takes the subscription back,
+        unless that stands without it: it was there before, or an equal request has succeeded, or still waits.
+        """
+        key, me = (subscriber, subscription), object()
+        asking = self._asking.setdefault(key, set()) if is_new else self._asking.get(key, set())
+        asking.add(me)
+        try:
+            yield
+        except BaseException:
+            asking.discard(me)
+            if not asking and self._asking.get(key) is asking:
+                del self._asking[key]
                 self.unsubscribe(subscriber, subscription)
             raise
+        if self._asking.get(key) is asking:
+            del self._asking[key]
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
         """Let `subscriber`, which may have left meanwhile, hear of one thing less."""
