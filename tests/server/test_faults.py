@@ -196,8 +196,10 @@ async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_
     deadline = 0.3
     mcp = notes(limits=Limits(write_deadline=deadline))
     uris = [long_uri(number) for number in range(80)]
+    # A modern acknowledgment that named them all would fill the socket before the first of them is told.
+    asked = ["note://*"] if era == "modern" else uris
     async with live(mcp, send_buffer=SMALL) as port:
-        first = await subscribe(era, port, uris)
+        first = await subscribe(era, port, asked)
         first.stream.abort()
         await eventually(lambda: first.session or mcp.notify.subscribers() == [])
         for uri in uris:
@@ -205,7 +207,7 @@ async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_
         stalled = await wire.Connection.open(port, receive_buffer=SMALL)
         if first.session is None:
             since = first.acknowledged["params"]["_meta"][wire.CURSOR]
-            await stalled.stream(wire.listen_request(wire.wanted(uris, []), **{"dev.tidings/since": since}))
+            await stalled.stream(wire.listen_request(wire.wanted(asked, []), **{"dev.tidings/since": since}))
         else:
             stalled.close()
             stalled = await first.session.stream_again(receive_buffer=SMALL)
