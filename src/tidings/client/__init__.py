@@ -1,7 +1,53 @@
 """The live client: `connect()` and `LiveClient`.
 
-Here live the connection (a state machine), one feed for each era of the protocol (`legacy.py`, `modern.py`), the
-cache, the mirrors of the server's lists, the queue of requests and the requests that wait for a person.
+| room | what is in it |
+|---|---|
+| `connecting`, `live` | `connect()`, and the client as its users see it |
+| `config`, `states`, `events`, `invocations` | settings, states, what happens and what calls return, as values |
+| `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
+| `transports`, `bodies`, `sse`, `stdio`, `quiet` | the ways there: HTTP, SSE, a command; the SDK's log kept quiet |
+| `link`, `connection` | one connection, held by a task of its own; the state machine that opens the next |
+| `queue`, `requests`, `calls`, `failures` | requests in their turn and time; what they ask; what went wrong, by name |
+| `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
+| `subscriptions`, `watching`, `refresh` | what is wanted, what is known to be current, and what is read again |
+| `lists`, `mirrors`, `cache`, `store` | the server's lists and content as last heard; what outlives the process |
+| `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks of the user, and who answers |
+
+One update's way through it: `link` hears it in order of arrival, the era's feed knows it for a change,
+`subscriptions` lets go of the cached content, `events` tells it, `refresh` reads it again, `watching` passes it on.
 
 May import: `bus`, `changes`, `errors`. Never `server`.
 """
+
+from tidings.client.cache import Cache
+from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
+from tidings.client.connecting import connect
+from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.live import LiveClient
+from tidings.client.pending import ASK, Pending, PendingRequest
+from tidings.client.queue import QueueEntry, QueueStatus, Status
+from tidings.client.states import Signal, State
+
+__all__ = [
+    "ASK",
+    "Backoff",
+    "Cache",
+    "CacheLimits",
+    "ClientConfig",
+    "ListChanged",
+    "LiveClient",
+    "Pending",
+    "PendingRequest",
+    "Poll",
+    "PromptGet",
+    "QueueEntry",
+    "QueueStatus",
+    "ResourceRead",
+    "Signal",
+    "State",
+    "Status",
+    "TemplateRead",
+    "Timeouts",
+    "ToolCall",
+    "connect",
+]

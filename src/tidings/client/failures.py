@@ -16,6 +16,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from tidings.client.shapes import as_dict, as_list
 from tidings.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -85,9 +86,8 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
 
 
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
-    code, text = error.error.code, error.error.message
-    data = cast("dict[str, Any]", error.error.data) if isinstance(error.error.data, dict) else {}
-    details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": error.error.data}}
+    code, text, data = error.error.code, error.error.message, as_dict(error.error.data)
+    details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data}}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
     if (
@@ -108,8 +108,7 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if code == METHOD_NOT_FOUND:
         return NotSupported(f"The server has no {method} ({text}).", **details)
     if code == UNSUPPORTED_PROTOCOL_VERSION:
-        supported: Any = data.get("supported")
-        versions = ", ".join(map(str, supported)) if isinstance(supported, list) else "other versions of the protocol"
+        versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
         return UnsupportedVersion(
             f"The server speaks {versions}; Tidings speaks 2024-11-05 to 2026-07-28. Upgrade whichever is older.",
             **details,

@@ -14,6 +14,7 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, ValidationError
 
 from tidings.client.pulse import Pulse
+from tidings.client.shapes import as_dict
 from tidings.errors import MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
@@ -129,8 +130,7 @@ class Mirror(Generic[ItemT]):
             return await self._all_pages()
         except TidingsError as error:
             # The cursor of a later page is not valid any more: the list changed under our hands.
-            code = (error.data or {}).get("rpc_code") if isinstance(error.data, dict) else None
-            if code != _INVALID_PARAMS:
+            if as_dict(error.data).get("rpc_code") != _INVALID_PARAMS:
                 raise
             return await self._all_pages()
 

@@ -8,7 +8,7 @@ is opened again; a Tidings server is asked for what happened since, of another a
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
@@ -18,6 +18,7 @@ from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
 from tidings.client.failures import answer_error
 from tidings.client.feed import Listener, without
 from tidings.client.link import Link
+from tidings.client.shapes import as_dict, as_list, as_text
 from tidings.errors import (
     ConnectionLost,
     LimitReached,
@@ -69,19 +70,17 @@ class _Stream:
         return {"notifications": notifications, "_meta": meta}
 
     def acknowledge(self, params: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
-        honoured = params.get("notifications")
-        if self.acknowledged.done() or not isinstance(honoured, dict):
+        if self.acknowledged.done() or not isinstance(params.get("notifications"), dict):
             return
-        told = cast("dict[str, Any]", honoured)
-        uris: Any = told.get("resourceSubscriptions")
+        told = as_dict(params.get("notifications"))
+        uris = (uri for uri in as_list(told.get("resourceSubscriptions")) if isinstance(uri, str))
         self.honoured = Filter.of(
-            self.wanted.subscriptions.intersection(uris if isinstance(uris, list) else ()),
+            self.wanted.subscriptions.intersection(uris),
             tools=told.get("toolsListChanged") is True,
             prompts=told.get("promptsListChanged") is True,
             resources=told.get("resourcesListChanged") is True,
         )
-        cursor = meta.get(CURSOR_KEY)
-        self.cursor = cursor if isinstance(cursor, str) else None
+        self.cursor = as_text(meta.get(CURSOR_KEY))
         self.recovered = meta.get(RECOVERED_KEY) is True
         self.acknowledged.set_result(None)
 
@@ -278,11 +277,9 @@ class ModernFeed:
         self._listener.moved(self._since)
 
     def hear(self, method: str, params: object) -> bool:
-        if not isinstance(params, dict):
-            return False
-        told = cast("dict[str, Any]", params)
-        meta: Any = told.get("_meta")
-        stream_id = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
+        told = as_dict(params)
+        meta = as_dict(told.get("_meta"))
+        stream_id = meta.get(SUBSCRIPTION_ID_META_KEY)
         if method == "notifications/cancelled":
             stream_id = told.get("requestId")
         stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
@@ -296,7 +293,7 @@ class ModernFeed:
             self._lost(stream)
         elif (change := event_from_wire(method, told)) is not None and stream.acknowledged.done():
             self._listener.changed(change)
-            if isinstance(cursor := meta.get(CURSOR_KEY), str):
+            if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
                 stream.cursor = cursor
                 self._tell_cursor()
         else:
@@ -317,9 +314,5 @@ class ModernFeed:
 
 def _named_uris(error: TidingsError) -> list[str]:
     """The URIs that the server says its refusal is about."""
-    data: Any = (error.data or {}).get("rpc_data")
-    if not isinstance(data, dict):
-        return []
-    told = cast("dict[str, Any]", data)
-    uris: Any = told.get("uris") or [told.get("uri")]
-    return [uri for uri in uris if isinstance(uri, str)] if isinstance(uris, list) else []
+    data = as_dict(as_dict(error.data).get("rpc_data"))
+    return [uri for uri in as_list(data.get("uris")) or [data.get("uri")] if isinstance(uri, str)]

@@ -1,9 +1,10 @@
 """Notifications that are not of changes, as events."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from tidings.client.events import CancelledReceived, Event, LogReceived, NotificationReceived
+from tidings.client.shapes import as_text
 
 
 def notice(method: str, params: Mapping[str, Any] | None) -> Event | None:
@@ -13,14 +14,10 @@ def notice(method: str, params: Mapping[str, Any] | None) -> Event | None:
         case "notifications/progress":
             return None
         case "notifications/message":
-            return LogReceived(str(told.get("level", "info")), told.get("data"), _text(told.get("logger")))
+            return LogReceived(str(told.get("level", "info")), told.get("data"), as_text(told.get("logger")))
         case "notifications/cancelled":
             request_id = told.get("requestId")
             known = request_id if isinstance(request_id, str | int) else None
-            return CancelledReceived(known, _text(told.get("reason")))
+            return CancelledReceived(known, as_text(told.get("reason")))
         case _:
-            return NotificationReceived(method, cast("Mapping[str, Any] | None", params))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+            return NotificationReceived(method, params)

@@ -1,0 +1,109 @@
+"""A server that is killed again and again, while what it serves changes: in the end every copy equals the truth."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.client.killing import ROOT, Files, zygote
+from tidings.client import Backoff, ClientConfig, LiveClient, Timeouts, connect
+
+RESOURCES = 200
+KILLS = 50
+SECONDS = 110
+CONFIG = ClientConfig(
+    backoff=Backoff(delays=(0.02, 0.05, 0.1), tries=None), timeouts=Timeouts(connect=10, request=10, ping_interval=1)
+)
+
+
+async def _keep_copies(client: LiveClient, uris: list[str], copies: dict[str, str]) -> None:
+    async for read in client.watch(uris):
+        copies[read.uri] = read.text
+
+
+async def _until_equal(client: LiveClient, files: Files, copies: dict[str, str]) -> None:
+    async with asyncio.timeout(30):
+        while copies != files.truth:
+            await asyncio.sleep(0.02)
+        await client.wait_fresh()
+    assert copies == files.truth
+    cached = {uri: client.cache.get_resource(uri) for uri in files.truth}
+    assert {uri: read.text for uri, read in cached.items() if read is not None} == files.truth
+
+
+def _resources() -> dict[str, Any]:
+    me = psutil.Process()
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "children": len(me.children(recursive=True)),
+        "sockets": len([each for each in me.net_connections() if each.status != psutil.CONN_NONE]),
+        "files": me.num_fds(),
+    }
+
+
+async def _settled(before: dict[str, Any]) -> None:
+    async with asyncio.timeout(10):
+        while any(now > then for now, then in zip(_resources().values(), before.values(), strict=True)):
+            gc.collect()
+            await asyncio.sleep(0.02)
+
+
+async def _suffer(target: Any, era: str, files: Files, kill_and_start: Any, **options: Any) -> None:
+    copies: dict[str, str] = {}
+    async with connect(target, era=era, config=CONFIG, **options) as client:
+        keeping = asyncio.create_task(_keep_copies(client, list(files.truth), copies))
+        await _until_equal(client, files, copies)
+        for _ in range(KILLS):
+            files.change_some()
+            await asyncio.sleep(files.random.uniform(0, 0.1))
+            await kill_and_start(client)
+            files.change_some()
+        files.change_some(RESOURCES)
+        await _until_equal(client, files, copies)
+        assert not keeping.done()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize(("era", "path"), [("auto", "/mcp"), ("legacy", "/mcp"), ("legacy", "/sse")])
+async def test_after_fifty_kills_every_copy_equals_the_truth_over_http(era: str, path: str, tmp_path: Path) -> None:
+    files = Files(tmp_path / "files", RESOURCES, seed=1)
+    with zygote(files.folder) as server:
+        server.order("start")
+
+        async def kill_and_start(_: LiveClient) -> None:
+            server.order("kill")
+            await asyncio.sleep(files.random.uniform(0, 0.1))
+            files.change_some()
+            server.order("start")
+            await asyncio.sleep(files.random.uniform(0, 0.15))
+
+        before = _resources()
+        await _suffer(f"http://127.0.0.1:{server.port}{path}", era, files, kill_and_start)
+        await _settled(before)
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_after_fifty_kills_every_copy_equals_the_truth_over_stdio(era: str, tmp_path: Path) -> None:
+    files = Files(tmp_path / "files", RESOURCES, seed=2)
+
+    async def kill_and_start(client: LiveClient) -> None:
+        for child in psutil.Process().children():
+            child.send_signal(signal.SIGKILL)
+        await asyncio.sleep(files.random.uniform(0.2, 0.8))  # The client starts it again.
+
+    before = _resources()
+    command = [sys.executable, "-m", "tests.client.programs", "stdio", str(files.folder)]
+    environment = {"PYTHONPATH": str(ROOT), **{k: v for k, v in os.environ.items() if k.startswith("COVERAGE")}}
+    await _suffer(command, era, files, kill_and_start, env=environment, cwd=ROOT)
+    await _settled(before)
