@@ -165,14 +165,17 @@ class Clock:
     """The event loop's clock, to move on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        loop = asyncio.get_running_loop()
-        real = loop.time
+        self._loop = asyncio.get_running_loop()
         self._moved = 0.0
-        monkeypatch.setattr(loop, "time", lambda: real() + self._moved)
+        real = self._loop.time
+        monkeypatch.setattr(self._loop, "time", lambda: real() + self._moved)
 
     async def move(self, seconds: float) -> None:
         """Let this time pass, and what it brings about happen."""
         self._moved += seconds
+        passed = asyncio.Event()
+        self._loop.call_at(self._loop.time(), passed.set)  # After all that is due earlier.
+        await passed.wait()
         await anyio.wait_all_tasks_blocked()
 
 

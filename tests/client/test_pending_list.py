@@ -1,6 +1,7 @@
 """The list of what waits, what is said about wrong answers, and answers by functions."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -184,17 +185,19 @@ async def test_a_responder_for_roots_is_asked_before_the_other_and_only_about_ro
 async def test_a_person_may_be_quicker_than_a_responder() -> None:
     ended = anyio.Event()
 
-    async def ponder(_: PendingRequest) -> None:
-        try:
+    async def ponder(_: PendingRequest) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
             await anyio.sleep_forever()
-        finally:
-            ended.set()
+        ended.set()
+        return "Lyon"
 
     desk = Desk(responder=ponder)
     asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
     await anyio.wait_all_tasks_blocked()
     desk.pending.resolve((await desk.added()).id, "Paris")
-    assert isinstance(await asking, CreateMessageResult)
+    answer = await asking
+    assert isinstance(answer, CreateMessageResult)
+    assert answer.content == TextContent(text="Paris")
     assert ended.is_set()
 
 
