@@ -1,0 +1,119 @@
+"""What must not be shown: which parts of an address or a command are secret, and texts without them.
+
+When in doubt, a text is taken for a secret: one that is masked for nothing costs a look at one's own configuration, one
+that is shown is in a log for good.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from urllib.parse import quote, unquote
+
+MASK: Final = "***"
+SHORTEST: Final = 6
+"""Shorter texts are not looked for: they occur in ordinary words."""
+
+_WORDS: Final = r"(?:token|key|secret|passw|pwd|auth|credential|bearer)"
+_SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
+_NAMED: Final = re.compile(  # --api-key=x, API_KEY=x, Authorization: Bearer x, {"apiKey": "x"}
+    rf'(?P<before>(?<![\w.-])(?<!://)(?=[\w.-]*?{_WORDS})[\w.-]++"?\s*+[=:]\s*+)'
+    r'(?:"(?P<quoted>(?:[^"\\]|\\.)*+)|(?P<rest>.+))',
+    re.IGNORECASE | re.DOTALL,
+)
+_SCHEME: Final = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
+_URL: Final = re.compile(r"(?P<scheme>(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++://)(?P<rest>\S*)")
+_BAD_PORT: Final = re.compile(r"[^\[]*:(?!\d*$)")
+_RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{12,}")
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the value of an option, a variable or a header of this name is likely to be a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """`text`, in which none of `secrets` occurs."""
+    while found := sorted({place for secret in secrets if secret for place in _places(text, secret)}):
+        pieces: list[str] = []
+        shown_to = 0
+        end = -1
+        for start, stop in found:
+            if start > end:  # Neither overlaps the one before nor touches it.
+                pieces += (text[shown_to:start], MASK)
+            end = shown_to = max(end, stop)
+        # Again, until there is none: what is left may form one with the mask.
+        text = "".join(pieces) + text[shown_to:]
+    return text
+
+
+def _places(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    start = text.find(secret)
+    while start >= 0:
+        yield start, start + len(secret)
+        start = text.find(secret, start + 1)
+
+
+def forms(values: Iterable[str]) -> frozenset[str]:
+    """The shapes in which `values` may turn up in a text: whole, a line of them, quoted for a URL, JSON or Python."""
+    whole = {text for value in values for text in (value, value.strip(), _SCHEME.sub("", value.strip()))}
+    plain = whole.union(*(text.splitlines() for text in whole))
+    written = {form for text in plain for form in (text, unquote(text), _in_url(text), json.dumps(text)[1:-1])}
+    return frozenset(form for text in written for form in (text, repr(text)[1:-1]) if len(form) >= SHORTEST)
+
+
+def _in_url(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def shown_url(url: str) -> str:
+    """`url` without user, password and query, and without the parts of its path that look random."""
+    return _URL.sub(lambda found: found["scheme"] + _split(found["rest"])[1], url)
+
+
+def url_secrets(text: str) -> set[str]:
+    """What is secret in the URLs that `text` has in it."""
+    return {secret for found in _URL.finditer(text) for secret in _split(found["rest"])[2]}
+
+
+def _split(rest: str) -> tuple[str, str, set[str]]:
+    """Userinfo, what may be shown, and the secrets, of what follows `scheme://`."""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" not in authority and _BAD_PORT.match(authority):
+        # A password with an unquoted slash makes a broken URL, but is a password none the less.
+        authority = rest
+    userinfo, _, place = authority.rpartition("@")
+    place, *parameters = re.split(r"[?&#;]", place + rest[len(authority) :])
+    secrets = {parameter.partition("=")[2] or parameter for parameter in parameters}
+    if userinfo:
+        user, _, password = userinfo.partition(":")
+        sent = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode(errors="replace"))
+        # A user's name is secret only if it stands for the password.
+        secrets |= {userinfo, password or user, sent.decode()}
+    parts = place.split("/")
+    # Nobody writes these by hand: some servers have their key in the path.
+    random = {part for part in parts[1:] if len(part) >= 20 and _RANDOM.search(part)}
+    return userinfo, "/".join(MASK if part in random else part for part in parts), secrets | random
+
+
+def shown_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
+    """The arguments of a command as they may be shown, and what is secret in them."""
+    shown: list[str] = []
+    secrets: set[str] = set()
+    secret_follows = False
+    for argument in arguments:
+        if secret_follows and not argument.startswith("--"):
+            secrets.add(argument)
+            shown.append(MASK)
+            secret_follows = False
+            continue
+        secret_follows = argument.startswith("-") and "=" not in argument and looks_secret(argument)
+        secrets |= url_secrets(argument)
+        secrets.update(found["quoted"] or found["rest"] or "" for found in _NAMED.finditer(argument))
+        shown.append(_NAMED.sub(_hide_value, shown_url(argument)))
+    return shown, secrets
+
+
+def _hide_value(found: re.Match[str]) -> str:
+    return found["before"] + (f'"{MASK}' if found["quoted"] is not None else MASK)

@@ -1,0 +1,191 @@
+"""The file in which applications keep their servers, as Claude Desktop, Cursor and VS Code write it.
+
+    {"mcpServers": {"weather": {"command": "uvx", "args": ["weather"], "env": {"API_KEY": "${WEATHER_KEY}"}},
+                    "notes": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:NOTES}"}}}}
+
+VS Code calls the section `servers`. `${NAME}` and `${env:NAME}` stand for variables, `${NAME:-text}` for a variable or,
+where it is not set, the text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from tidings.client.masking import looks_secret
+from tidings.errors import BadTarget
+
+_SECTIONS: Final = ("mcpServers", "servers")
+_PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>.*))?", re.DOTALL)
+_KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
+    "http": "http",
+    "streamablehttp": "http",
+    "sse": "sse",
+    "stdio": None,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One server of a file. Either `command` or `url` is there."""
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    kind: Literal["http", "sse"] | None = None
+    hidden: frozenset[str] = frozenset()
+    """The values of variables whose names say that they are secret."""
+
+
+def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Entry:
+    """The server called `name` in the file at `path`; without a name, the only one there.
+
+    Raises:
+        BadTarget: There is no such file or server, or the entry is not one.
+    """
+    servers = _servers(path)
+    if name is None:
+        if len(servers) != 1:
+            raise BadTarget(
+                f"{path} has {len(servers)} servers. Say which one is meant, as in {path}#name: {_listed(servers)}."
+                if servers
+                else f"{path} has no server in it. Add one to its mcpServers."
+            )
+        (name,) = servers
+    elif name not in servers:
+        close = get_close_matches(name, servers, n=1)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        raise BadTarget(f"{path} has no server called {name!r}.{meant} It has: {_listed(servers)}.")
+    return _Reader(f"The server {name!r} in {path}", servers[name], environ).entry(name)
+
+
+def _servers(path: Path) -> dict[str, Any]:
+    try:
+        content: Any = json.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        raise BadTarget(f"There is no file {path.absolute()}. Check the path.") from None
+    except json.JSONDecodeError as error:
+        raise BadTarget(
+            f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}. Comments and commas before a "
+            "closing bracket are not allowed in JSON."
+        ) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise BadTarget(f"{path} is not JSON: it is not a text in UTF-8, or far too deep.") from None
+    except OSError as error:
+        raise BadTarget(f"{path} cannot be read: {error.strerror}.") from None
+    for section in _SECTIONS:
+        if isinstance(content, dict) and section in content:
+            servers: Any = cast("dict[str, Any]", content)[section]
+            if not isinstance(servers, dict):
+                raise BadTarget(f"{section} in {path} must be an object of servers by name, not {_kind(servers)}.")
+            return cast("dict[str, Any]", servers)
+    raise BadTarget(f'{path} has no mcpServers. It must look like {{"mcpServers": {{"name": {{"command": "…"}}}}}}.')
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _kind(value: object) -> str:
+    """What a value of JSON is called. Never the value: it may be a secret."""
+    match value:
+        case str():
+            return "a text"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "null"
+
+
+class _Reader:
+    """Reads one entry, and says where in it a mistake is."""
+
+    def __init__(self, where: str, entry: Any, environ: Mapping[str, str]) -> None:
+        if not isinstance(entry, dict):
+            raise BadTarget(f"{where} must be an object with a command or a url, not {_kind(entry)}.")
+        self._where = where
+        self._entry = cast("dict[str, Any]", entry)
+        self._environ = environ
+        self._hidden: set[str] = set()
+
+    def entry(self, name: str) -> Entry:
+        command, url = self._text("command"), self._text("url")
+        if (command is None) == (url is None):
+            has = "both a command and a url" if command else f"neither a command nor a url ({_listed(self._entry)})"
+            raise BadTarget(f"{self._where} has {has}. It needs one of them.")
+        stated = self._text("type") or self._text("transport")
+        kind = self._stated_kind(stated, is_url=url is not None)
+        args = self._entry.get("args")
+        if args is not None and not isinstance(args, list):
+            raise self._wrong("args", "a list of texts", args)
+        return Entry(
+            name,
+            command=command,
+            args=tuple(self._one(f"args[{place}]", text) for place, text in enumerate(cast("list[Any]", args or []))),
+            env=self._texts("env"),
+            cwd=self._text("cwd"),
+            url=url,
+            headers=self._texts("headers"),
+            kind=kind,
+            hidden=frozenset(self._hidden),
+        )
+
+    def _stated_kind(self, stated: str | None, *, is_url: bool) -> Literal["http", "sse"] | None:
+        if stated is None:
+            return None
+        key = re.sub(r"[-_ ]", "", stated.lower())
+        if key not in _KINDS or (key == "stdio") is is_url:
+            fits = "http or sse" if is_url else "stdio"
+            raise BadTarget(f"{self._where} has the type {stated!r}, which does not fit. Use {fits}, or leave it out.")
+        return _KINDS[key]
+
+    def _text(self, key: str) -> str | None:
+        value = self._entry.get(key)
+        return None if value is None else self._one(key, value)
+
+    def _texts(self, key: str) -> dict[str, str]:
+        value = self._entry.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(key, "an object of texts", value)
+        return {name: self._one(f"{key}.{name}", text) for name, text in cast("dict[str, Any]", value).items()}
+
+    def _one(self, key: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._wrong(key, "a text", value)
+        return _PLACEHOLDER.sub(self._filled, value)
+
+    def _wrong(self, key: str, wanted: str, value: Any) -> BadTarget:
+        return BadTarget(f"{self._where}: {key} must be {wanted}, not {_kind(value)}.")
+
+    def _filled(self, found: re.Match[str]) -> str:
+        variable = _VARIABLE.fullmatch(found[1])
+        if variable is None:
+            raise BadTarget(
+                f"{self._where} has {found[0]}, which only the application that it was written for can fill in. "
+                "Use ${NAME} and set that variable."
+            )
+        name, default = variable["name"], variable["default"]
+        value = self._environ.get(name) or (self._environ.get(name) if default is None else default)
+        if value is None:
+            raise BadTarget(
+                f"{self._where} needs the variable {name}, which is not set. Set it, or replace {found[0]}."
+            )
+        if looks_secret(name):
+            self._hidden.add(value)
+        return value

@@ -1,0 +1,124 @@
+"""The older transport over HTTP: one stream of events that brings everything, and a POST for each message.
+
+The SDK's own takes no event of more than 1 MiB, and lets whoever sent a message wait for good if its POST fails. Here
+the limit is the caller's; a POST that is refused fails that message alone, and one that cannot be sent ends the
+transport.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from urllib.parse import urljoin
+
+import anyio
+import httpx2
+from anyio.abc import TaskStatus
+from mcp.client._transport import TransportStreams
+from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
+from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
+
+from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
+
+_Read = ContextSendStream[SessionMessage | Exception]
+_Written = ContextReceiveStream[SessionMessage]
+
+
+@asynccontextmanager
+async def sse_streams(url: str, client: httpx2.AsyncClient, max_message: int) -> AsyncGenerator[TransportStreams]:
+    """What the SDK reads from and writes to, over the stream of events at `url`."""
+    async with sse_within_origin(client, url, max_event_size=max_message) as source:
+        source.response.raise_for_status()
+        read_writer, read = create_context_streams[SessionMessage | Exception](0)
+        write, written = create_context_streams[SessionMessage](0)
+        async with read_writer, read, write, written, anyio.create_task_group() as tasks:
+            endpoint: str = await tasks.start(_receive, source, url, read_writer)
+            tasks.start_soon(_send, client, endpoint, written, read_writer)
+            try:
+                yield read, write
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _receive(source: httpx2.EventSource, url: str, read: _Read, *, task_status: TaskStatus[str]) -> None:
+    """Pass on each message. The task has started when the server has said where messages go."""
+    endpoint: str | None = None
+    async with read:
+        try:
+            async for event in source:
+                if event.event == "endpoint" and endpoint is None:
+                    endpoint = _same_origin(url, event.data)
+                    task_status.started(endpoint)
+                elif event.event == "message" and event.data and endpoint is not None:
+                    await read.send(_parsed(event.data))
+        except httpx2.SSEError as error:
+            if endpoint is None:
+                raise
+            await read.send(MessageTooLarge(f"{error} Raise ClientConfig.max_message, or ask for less."))
+        except httpx2.HTTPError:
+            if endpoint is None:
+                raise
+            # Whoever watches the client knows; to the session it is the end of the stream.
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # The session is over.
+    if endpoint is None:
+        raise ConnectFailed(
+            "The server ended its stream of events before it said where messages go. Is it an MCP server with the SSE "
+            "transport, and is this the address of its stream?"
+        )
+
+
+def _same_origin(url: str, data: str) -> str:
+    """Where messages go. A server cannot have them, with all their credentials, sent elsewhere."""
+    endpoint = urljoin(url, data)
+    here, there = httpx2.URL(url), httpx2.URL(endpoint)
+    if (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
+        raise MalformedMessage(
+            f"The server wants its messages sent to another host, {there.host}, which is refused. "
+            "This is a fault of the server, or of a proxy before it."
+        )
+    return endpoint
+
+
+def _parsed(data: str) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, read: _Read) -> None:
+    """Post each message, one after the other: a request comes before the notification that cancels it."""
+    async with written:
+        async for message in written:
+            # What the sender has set for its own task holds for its message too.
+            context = written.last_context or copy_context()
+            async with anyio.create_task_group() as one:
+                context.run(one.start_soon, _post, client, endpoint, message, read)
+
+
+async def _post(client: httpx2.AsyncClient, endpoint: str, message: SessionMessage, read: _Read) -> None:
+    body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+    response = await request_within_origin(
+        client, "POST", endpoint, content=body, headers={"content-type": "application/json"}
+    )
+    if response.is_success or not isinstance(message.message, JSONRPCRequest):
+        return
+    gone = response.status_code == 404
+    error = ErrorData(
+        code=INVALID_REQUEST if gone else INTERNAL_ERROR,
+        message="Session terminated" if gone else f"Server returned an error response ({response.status_code})",
+    )
+    refusal = JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
+    try:
+        await read.send(SessionMessage(refusal))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return  # The session is over.

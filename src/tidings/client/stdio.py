@@ -1,0 +1,237 @@
+"""A server that is a program, spoken to over its standard input and output: one message a line.
+
+The SDK's own transport hides how the program ended and what it said, and takes lines of any length.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCRequest
+
+from tidings.client.addresses import CommandTarget
+from tidings.client.launching import not_started
+from tidings.client.lines import Lines, TooLong, parsed, shown
+from tidings.client.process import Program, to_its_end
+from tidings.errors import MessageTooLarge
+
+logger = logging.getLogger(__name__)
+
+_IDLE: Final = 0.25
+"""Seconds of silence after which a program that has ended is taken to have said all. Others may hold its pipes open."""
+
+_FLUSH: Final = 0.5
+_CHUNK: Final = 64 * 2**10
+_LONGEST_SAID: Final = 64 * 2**10
+_TAIL_LINES: Final = 20
+_TAIL_CHARACTERS: Final = 4096
+_GARBAGE_CHARACTERS: Final = 200
+
+Say = Callable[[str], None]
+
+
+@asynccontextmanager
+async def open_command(
+    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say
+) -> AsyncGenerator["RunningCommand"]:
+    """Run a program for as long as this is entered. It is gone when this is left, however that happens.
+
+    Args:
+        target: The program.
+        max_message: Bytes of one message from it. A longer one is skipped, and whoever waits for it is told.
+        on_stderr: Called with each line that the program writes to its standard error, secrets masked.
+        on_garbage: Called with the beginning of each line on its standard output that is no message, secrets masked.
+
+    Raises:
+        CommandFailed: It could not be started.
+    """
+    command = RunningCommand(target, max_message, on_stderr, on_garbage)
+    try:
+        await to_its_end(command.start())
+        yield command
+    finally:
+        await to_its_end(command.close())
+
+
+class RunningCommand:
+    """A program that speaks MCP, and what became of it."""
+
+    def __init__(self, target: CommandTarget, max_message: int, on_stderr: Say, on_garbage: Say) -> None:
+        self._target = target
+        self._max_message = max_message
+        self._on_stderr = on_stderr
+        self._on_garbage = on_garbage
+        self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._write, self._written = anyio.create_memory_object_stream[SessionMessage](0)
+        self._said: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._program: Program | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._chunks = 0
+        self._waits_for_more = False
+        self.ended = asyncio.Event()
+        """Set when the program has ended, and all that it said is in `stderr_tail`."""
+
+    @property
+    def streams(self) -> TransportStreams:
+        """What the SDK reads from and writes to. Reading ends with the program, or with its standard output."""
+        return self._read, self._write
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its process."""
+        return None if self._program is None else self._program.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or the negative number of the signal that ended it. None while it runs."""
+        return None if self._program is None else self._program.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last that it wrote to its standard error, secrets masked: 20 lines, 4 KB at most."""
+        return "\n".join(self._said)[-_TAIL_CHARACTERS:]
+
+    async def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            CommandFailed: That failed.
+        """
+        target = self._target
+        env = get_default_environment() | dict(target.env)
+        try:
+            self._program = program = await Program.start((target.command, *target.args), env, target.cwd)
+        except (OSError, ValueError) as error:
+            raise not_started(target, error, env) from error
+        self._reader = self._spawn(self._pass_on(program.stdout))
+        self._listener = self._spawn(self._listen(program.stderr))
+        self._writer = self._spawn(self._pass_in(program.stdin))
+        self._spawn(self._watch(program))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
+
+    async def close(self) -> None:
+        """End the program, in good order if it lets us. Takes a few seconds at most."""
+        self._read.close()  # What the program still says is read and dropped: if it cannot write, it does not read.
+        self._write.close()
+        try:
+            if self._program is not None:
+                await asyncio.wait((self._writer,), timeout=_FLUSH)
+                await self._program.stop()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._end()
+            self.ended.set()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self, program: Program) -> None:
+        """See the program end, and let the session know."""
+        await program.exited.wait()
+        await asyncio.wait((self._listener,), timeout=_IDLE)
+        self.ended.set()
+        await self._until_silent()
+        self._reader.cancel()
+
+    async def _until_silent(self) -> None:
+        """Wait until all that the program wrote is passed on; not for others that hold its output open."""
+        seen = -1
+        while not self._reader.done() and not (self._waits_for_more and seen == self._chunks):
+            seen = self._chunks
+            await asyncio.wait((self._reader,), timeout=_IDLE)
+
+    def _end(self) -> None:
+        """To the session, the connection has ended."""
+        self._read_writer.close()
+        self._written.close()
+
+    # What the program says, and what it is told
+
+    async def _pass_on(self, stdout: asyncio.StreamReader) -> None:
+        """Pass each message on to the session."""
+        lines = Lines(self._max_message)
+        try:
+            while data := await self._more(stdout):
+                for line in lines.feed(data):
+                    await self._deliver(line)
+            await self._deliver(lines.rest())
+        finally:
+            self._end()
+
+    async def _more(self, stdout: asyncio.StreamReader) -> bytes:
+        self._waits_for_more = True
+        try:
+            return await stdout.read(_CHUNK)
+        except OSError:
+            return b""
+        finally:
+            self._waits_for_more = False
+            self._chunks += 1
+
+    async def _deliver(self, line: bytes | TooLong) -> None:
+        if isinstance(line, TooLong):
+            text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
+            await self._hand_over(MessageTooLarge(text, server=self._target.name))
+            if refusal := line.refusal(self._max_message):
+                await self._hand_over(refusal)
+        elif message := parsed(line):
+            await self._hand_over(message)
+        elif garbage := shown(line, self._target.clean):
+            self._say(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
+
+    async def _hand_over(self, item: SessionMessage | Exception) -> None:
+        # If that is closed, the session is over, and what the program says is for nobody.
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self._read_writer.send(item)
+
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        """Keep what the program writes to its standard error."""
+        lines = Lines(_LONGEST_SAID)
+        with contextlib.suppress(OSError):
+            while data := await stderr.read(_CHUNK):
+                for line in lines.feed(data):
+                    self._keep(line)
+        self._keep(lines.rest())
+
+    def _keep(self, line: bytes | TooLong) -> None:
+        text = f"(a line of {line.size:,} bytes)" if isinstance(line, TooLong) else shown(line, self._target.clean)
+        if text:
+            self._said.append(text)
+            self._say(self._on_stderr, text)
+
+    def _say(self, listener: Say, text: str) -> None:
+        try:
+            listener(text)
+        except Exception:
+            logger.exception("A function that hears what %s says failed; the connection goes on", self._target.name)
+
+    async def _pass_in(self, stdin: asyncio.StreamWriter) -> None:
+        """Pass each message on to the program."""
+        try:
+            async for message in self._written:
+                try:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                except ValueError as error:  # Such as half a surrogate pair.
+                    await self._refuse(message, error)
+                    continue
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
+        except (OSError, anyio.ClosedResourceError):
+            await self._until_silent()  # It may have said why.
+            self._end()
+
+    async def _refuse(self, message: SessionMessage, error: ValueError) -> None:
+        if isinstance(message.message, JSONRPCRequest):
+            data = ErrorData(code=INVALID_REQUEST, message=f"This cannot be sent as JSON: {error}")
+            await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))

@@ -1,0 +1,252 @@
+"""What a user gave to connect to, made into one of four values; or refused, with the reason and the cure."""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, cast
+
+import httpx2
+from mcp.client import Transport
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+
+from tidings.client.addresses import CommandTarget, HttpTarget, ServerTarget, Target, TransportTarget
+from tidings.client.masking import shown_arguments, shown_url
+from tidings.client.servers_file import read_entry
+from tidings.errors import BadTarget
+
+__all__ = ["CommandTarget", "HttpTarget", "ServerTarget", "Target", "TransportTarget", "parse_target"]
+
+_FORMS: Final = (
+    "a URL that begins with http:// or https://, a command, a JSON file with mcpServers in it, or a server object"
+)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_JSON_FILE: Final = re.compile(r"(?P<file>.+?\.json)(?:#(?P<name>.*))?", re.IGNORECASE | re.DOTALL)
+_HOST_AND_PORT: Final = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}(?:/\S*)?")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What was given besides the target."""
+
+    headers: Mapping[str, str] | None
+    token: str | None
+    auth: httpx2.Auth | None
+    env: Mapping[str, str] | None
+    cwd: str | None
+
+    def refuse(self, kind: str, *names: str) -> None:
+        """Say so if one of `names` was given, which does not go with this kind of target."""
+        for name in names:
+            if getattr(self, name) is not None:
+                cure = "Set it where the program reads it, with env=" if kind == "a command" else "Leave it out"
+                raise BadTarget(f"{name}= was given, but the target is {kind}, which has no use for it. {cure}.")
+
+
+def parse_target(
+    target: object,
+    *,
+    headers: Mapping[str, str] | None = None,
+    token: str | None = None,
+    auth: httpx2.Auth | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Target:
+    """The value that `target` stands for.
+
+    Args:
+        target: The text of a URL; a command, as a list of texts or as one text that is split as a shell would; the path
+            of a JSON file of servers, followed by `#name` if it has several; an MCP server object; a transport of the
+            SDK's, which can be connected to once only.
+        headers: Sent with each request. For a server at a URL.
+        token: Sent as `Authorization: Bearer <token>`. For a server at a URL.
+        auth: Any other way to authenticate. For a server at a URL.
+        env: Variables for the program, besides the few that it inherits. For a command.
+        cwd: The directory that the program runs in. For a command.
+        environ: The variables that `${NAME}` in a JSON file stands for.
+
+    Raises:
+        BadTarget: It was not understood.
+    """
+    given = _Given(
+        _texts("headers", headers),
+        _text("token", token),
+        auth,
+        _texts("env", env),
+        _text("cwd", os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd),
+    )
+    match target:
+        case str():
+            return _from_text(target, given, environ or {})
+        case PurePath():
+            found = _JSON_FILE.fullmatch(str(target))
+            file, name = (found["file"], found["name"]) if found else (str(target), None)
+            return _from_file(Path(file), name, given, environ or {})
+        case Sequence() if not isinstance(target, bytes | bytearray | memoryview):
+            return _from_words(cast("Sequence[object]", target), given)
+        case _:
+            return _from_object(target, given)
+
+
+def _from_text(text: str, given: _Given, environ: Mapping[str, str]) -> Target:
+    text = text.strip()
+    if scheme := _SCHEME.match(text):
+        if scheme[1].lower() not in ("http", "https"):
+            raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Give {_FORMS}.")
+        return _http(text, given)
+    found = _JSON_FILE.fullmatch(text)
+    if found and (Path(found["file"]).is_file() or len(_split(text)) == 1):
+        return _from_file(Path(found["file"]), found["name"], given, environ)
+    if _HOST_AND_PORT.fullmatch(text):
+        raise BadTarget(f"{text!r} looks like a URL without its beginning. Did you mean http://{text}?")
+    return _command(_split(text), given)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadTarget(f"The command cannot be split into words: {error}. Give it as a list of texts.") from None
+
+
+def _from_words(words: Sequence[object], given: _Given) -> CommandTarget:
+    texts: list[Any] = [str(word) if isinstance(word, PurePath) else word for word in words]
+    for place, word in enumerate(texts):
+        if not isinstance(word, str):
+            raise BadTarget(f"A command is a list of texts; number {place + 1} in this one is {_type(word)}.")
+    if len(texts) == 1 and _SCHEME.match(texts[0]):
+        raise BadTarget(f"{shown_url(texts[0])} is given as a list, which makes it a command. Give a URL as a text.")
+    return _command(texts, given)
+
+
+def _command(
+    words: Sequence[str],
+    given: _Given,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    title: str | None = None,
+    hidden: frozenset[str] = frozenset(),
+) -> CommandTarget:
+    given.refuse("a command", "headers", "token", "auth")
+    if not words or not words[0].strip():
+        raise BadTarget(f"The command is empty. Give {_FORMS}.")
+    merged = {**(env or {}), **(given.env or {})}
+    texts = (*words, *merged, *merged.values(), given.cwd or cwd or "")
+    if any("\0" in text for text in texts):
+        raise BadTarget(f"The command {' '.join(shown_arguments(words)[0])!r} has a null character in it. Remove it.")
+    for name in merged:
+        if not name or "=" in name:
+            raise BadTarget(f"env has a variable called {name!r}, which no system takes. Rename it.")
+    return CommandTarget(words[0], tuple(words[1:]), merged, given.cwd or cwd, title, hidden)
+
+
+def _from_file(path: Path, name: str | None, given: _Given, environ: Mapping[str, str]) -> Target:
+    entry = read_entry(path, name, environ)
+    if entry.command is not None:
+        words = (entry.command, *entry.args)
+        return _command(words, given, env=entry.env, cwd=entry.cwd, title=entry.name, hidden=entry.hidden)
+    return _http(entry.url or "", given, headers=entry.headers, kind=entry.kind, title=entry.name, hidden=entry.hidden)
+
+
+def _http(
+    url: str,
+    given: _Given,
+    *,
+    headers: Mapping[str, str] | None = None,
+    kind: Literal["http", "sse"] | None = None,
+    title: str | None = None,
+    hidden: frozenset[str] = frozenset(),
+) -> HttpTarget:
+    given.refuse("a URL", "env", "cwd")
+    has_userinfo = _checked_url(url)
+    own = _headers(given.headers)
+    replaced = {name.lower() for name in own}
+    merged = {name: value for name, value in _headers(headers).items() if name.lower() not in replaced} | own
+    ways = {
+        "token=": given.token is not None,
+        "auth=": given.auth is not None,
+        "an Authorization header": any(name.lower() == "authorization" for name in merged),
+        "a user in the URL": has_userinfo,
+    }
+    if len(several := [way for way, used in ways.items() if used]) > 1:
+        raise BadTarget(f"The server would get {' and '.join(several)}, and can heed only one. Leave the others out.")
+    if given.auth is not None and not callable(getattr(given.auth, "async_auth_flow", None)):
+        raise BadTarget(f"auth= must be an httpx2.Auth, not {_type(given.auth)}. For a bearer token, use token=.")
+    if given.token is not None:
+        merged |= _headers({"Authorization": f"Bearer {_bare(given.token)}"})
+    return HttpTarget(url, merged, given.auth, kind, title, hidden)
+
+
+def _checked_url(url: str) -> bool:
+    """Whether the URL, which can be connected to, names a user."""
+    cure = "It must look like https://example.com/mcp."
+    if not (scheme := _SCHEME.match(url)) or scheme[1].lower() not in ("http", "https"):
+        raise BadTarget(f"{shown_url(url)!r} does not begin with http:// or https://. {cure}")
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        why = "" if "@" in url else f": {error}"  # It might quote a part of a password.
+        raise BadTarget(f"{shown_url(url)} is not a URL{why}. {cure}") from None
+    if not parsed.host or re.search(r"\s", url):
+        raise BadTarget(f"{shown_url(url)!r} {'has a space in it' if parsed.host else 'has no host'}. {cure}")
+    return bool(parsed.userinfo)
+
+
+def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    for name, value in (headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise BadTarget(f"{name!r} is not the name of a header: only letters, digits and - are used in one.")
+        if not _HEADER_VALUE.fullmatch(value):
+            what = "a line break" if "\n" in value or "\r" in value else "a character that HTTP does not allow"
+            raise BadTarget(f"The header {name} has {what} in it. Remove it: perhaps the end of a file was read too.")
+    return {name: value.strip() for name, value in (headers or {}).items()}
+
+
+def _bare(token: str) -> str:
+    bare = token.removeprefix("Bearer ")
+    if not bare.strip():
+        raise BadTarget("The token is empty. Give one, or leave token= out.")
+    return bare
+
+
+def _from_object(target: object, given: _Given) -> Target:
+    given.refuse("an object", "headers", "token", "auth", "env", "cwd")
+    if isinstance(target, MCPServer | Server):
+        return ServerTarget(cast("MCPServer[Any] | Server[Any]", target))
+    if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(target).__mro__):
+        server: Any = target
+        return ServerTarget(server._mcp_server, server._lifespan_manager)  # noqa: SLF001 - pinned by a test
+    if all(hasattr(target, method) for method in ("__aenter__", "__aexit__")) and not hasattr(target, "call_tool"):
+        return TransportTarget(cast("Transport", target))
+    raise BadTarget(f"{_type(target)} is nothing to connect to. Give {_FORMS}.")
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BadTarget(f"{name}= must be a text, not {_type(value)}.")
+    return value
+
+
+def _texts(name: str, values: object) -> dict[str, str] | None:
+    if values is None:
+        return None
+    if not isinstance(values, Mapping):
+        raise BadTarget(f"{name}= must be a mapping of texts to texts, not {_type(values)}.")
+    pairs = dict(cast("Mapping[Any, Any]", values))
+    for key, value in pairs.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            wrong = f"{key!r} is {_type(value)}" if isinstance(key, str) else f"a name is {_type(key)}"
+            raise BadTarget(f"{name}= must be a mapping of texts to texts; {wrong}.")
+    return pairs
+
+
+def _type(value: object) -> str:
+    """What kind of thing `value` is. Never the value: it may be a secret."""
+    return "None" if value is None else f"an object of type {type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,189 @@
+"""The ways to a server at a URL, watched: streamable HTTP, by the SDK, and the older SSE.
+
+Whoever holds the connection learns of each exchange what the SDK keeps to itself: what the web server said, whether a
+request can have arrived, when a stream was opened.
+"""
+
+import urllib.request
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final, Literal, Protocol, Self
+
+import httpx2
+from mcp.client._transport import TransportStreams, WriteStream
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from tidings.client.addresses import HttpTarget
+from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, is_stream
+from tidings.client.quiet import Clean, quiet
+from tidings.client.sse import sse_streams
+from tidings.errors import ConnectFailed
+
+__all__ = ["BodyTooLarge", "Watch", "current_call", "fallback_to_sse", "open_transport"]
+
+current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
+"""On whose behalf a message is sent: set by the sender, and told to the `Watch` with what became of the exchange."""
+
+_CONNECT_SECONDS: Final = 30.0
+_FAREWELL_SECONDS: Final = 1.0
+"""How long a server may take to hear that its session is over. Nobody else waits for a request here."""
+
+_SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
+_NEVER_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
+
+
+class Watch(Protocol):
+    """Hears of each exchange with the web server. Called where the exchange runs: be quick, and raise nothing.
+
+    Requests that an `auth` object makes to sign in are its own affair; only what came of them is told.
+    """
+
+    def responded(self, call: Any | None, method: str, status: int, *, has_session: bool) -> None:
+        """The server answered with this status. `has_session`: the request named a session."""
+        ...
+
+    def failed(self, call: Any | None, method: str, error: Exception, *, sent: bool) -> None:
+        """There is no answer, or not all of it. `sent` is false if the request certainly did not reach the server."""
+        ...
+
+    def stream_open(self, call: Any | None, method: str) -> None:
+        """The answer is a stream of events, and has begun."""
+        ...
+
+
+def fallback_to_sse(status: int) -> bool:
+    """Whether a server that answers the first message so may be one that knows only the older transport."""
+    return status in (400, 404, 405, 406, 415)
+
+
+@asynccontextmanager
+async def open_transport(
+    target: HttpTarget, *, max_message: int, watch: Watch, kind: Literal["http", "sse"] | None = None
+) -> AsyncGenerator[TransportStreams]:
+    """A way to `target`: what the SDK reads from and writes to.
+
+    Args:
+        target: The server.
+        max_message: Bytes of one message from the server.
+        watch: Hears of each exchange.
+        kind: The transport; unless given the target's own, or streamable HTTP.
+    """
+    url = httpx2.URL(target.url)
+    plain = str(url.copy_with(userinfo=b""))  # The SDK puts it in its log.
+    with quiet(target.clean):
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(_WatchedClient(target, url, max_message, watch))
+            if (kind or target.kind) == "sse":
+                way = sse_streams(plain, client, max_message)
+            else:
+                way = streamable_http_client(plain, http_client=client, max_sse_event_size=max_message)
+            read, write = await stack.enter_async_context(way)
+            yield read, _QuietWriter(write, target.clean)
+
+
+class _WatchedClient(httpx2.AsyncClient):
+    """Tells a `Watch` of each message that is sent and what came of it, whatever it took to sign in."""
+
+    def __init__(self, target: HttpTarget, url: httpx2.URL, max_message: int, watch: Watch) -> None:
+        auth = target.auth
+        if auth is None and url.userinfo:
+            auth = httpx2.BasicAuth(url.username, url.password)
+        headers = httpx2.Headers({"accept-encoding": ENCODING})
+        headers.update(target.headers)
+        super().__init__(
+            headers=headers,
+            auth=auth,
+            # A request is timed by whoever sends it; and a stream may be silent for hours.
+            timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
+            transport=BoundedTransport(_transport(url), max_message),
+        )
+        self._watch = watch
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        call = current_call.get()
+        if request.method == "DELETE":
+            limits = httpx2.Timeout(_FAREWELL_SECONDS).as_dict()
+            request.extensions = {**request.extensions, "timeout": limits}
+        try:
+            response = await super().send(request, **options)
+        except Exception as error:
+            self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
+            raise
+        # The older transport names its session in the address.
+        has_session = MCP_SESSION_ID in request.headers or bool(_SESSION_PARAMETERS & request.url.params.keys())
+        self._watch.responded(call, request.method, response.status_code, has_session=has_session)
+        if response.is_success and is_stream(response):
+            self._watch.stream_open(call, request.method)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _WatchedBody(response.stream, self._watch, call, request.method)
+        return response
+
+
+class _WatchedBody(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, watch: Watch, call: Any | None, method: str) -> None:
+        self._inner = inner
+        self._watch = watch
+        self._call = call
+        self._method = method
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._inner:
+                yield piece
+        except Exception as error:
+            self._watch.failed(self._call, self._method, error, sent=True)
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _QuietWriter:
+    """Writes to the SDK. Its transport works in the context of whoever sends, so that is where it must be quiet."""
+
+    def __init__(self, inner: WriteStream[SessionMessage], clean: Clean) -> None:
+        self._inner = inner
+        self._clean = clean
+
+    async def send(self, item: SessionMessage, /) -> None:
+        with quiet(self._clean):
+            await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _transport(url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+    # As many connections as there are requests: each stream keeps one, and how many run at once is decided elsewhere.
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    proxy = _proxy(url)
+    try:
+        return httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy)
+    except (ValueError, ImportError) as error:
+        raise ConnectFailed(f"The proxy that this machine is set to use cannot be used: {error}") from error
+
+
+def _proxy(url: httpx2.URL) -> str | None:
+    """The proxy that this machine is set to use, as for any program in Python; never for a server on itself."""
+    if url.host in ("localhost", "127.0.0.1", "::1") or urllib.request.proxy_bypass(url.host):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
