@@ -1,5 +1,6 @@
 """The file of a state that is no good: of somebody else, damaged, out of reach, locked, deleted, on a full disk."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 
 from tests.bus.processes import python
 from tests.client.invoked import resource
-from tests.client.states import ask, cursor_in, locked, opened, saved, until
+from tests.client.states import ask, cursor_in, locked, opened, saved, some_turns, until
 from tidings.bus.sqlite import SqliteBus
 from tidings.client.cache import Kind
 from tidings.client.store import Saved
@@ -149,6 +150,18 @@ async def test_a_file_that_stays_locked_is_an_error_at_the_start(path: Path) -> 
     with locked(path), pytest.raises(StateUnusable, match="locked by another process"):
         async with opened(path, timeout=0.05) as state:
             await state.load()
+
+
+async def test_a_file_that_another_is_just_preparing_is_waited_for(path: Path) -> None:
+    await make(path)
+    ask(path, "PRAGMA journal_mode = DELETE")
+    async with opened(path) as state:
+        with locked(path):
+            loading = asyncio.create_task(state.load())
+            for _ in range(20):
+                await some_turns()
+            assert not loading.done()
+        assert (await loading).cursor == "epoch:1"
 
 
 async def test_trouble_with_writing_is_logged_once_and_written_when_it_is_over(

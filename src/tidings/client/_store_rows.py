@@ -24,11 +24,10 @@ _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {
 
 def encode(invocation: Invocation) -> str | None:
     """The text that stands for `invocation`; None if it holds what no text can, as a program's own argument may."""
-    kind, key = place_of(invocation)
+    adapter = _ADAPTERS[place_of(invocation)[0]]
     try:
-        key.encode()
-        return _ADAPTERS[kind].dump_json(invocation, by_alias=True, warnings=False, fallback=_as_dict).decode()
-    except (PydanticSerializationError, UnicodeEncodeError):
+        return adapter.dump_json(invocation, by_alias=True, warnings=False, fallback=_as_dict).decode()
+    except PydanticSerializationError:
         return None
 
 
