@@ -194,8 +194,9 @@ def _checked_url(url: str) -> bool:
     except httpx2.InvalidURL as error:
         why = "" if "@" in url else f": {error}"  # It might quote a part of a password.
         raise BadTarget(f"{shown_url(url)} is not a URL{why}. {cure}") from None
-    if not parsed.host or re.search(r"\s", url):
-        raise BadTarget(f"{shown_url(url)!r} {'has a space in it' if parsed.host else 'has no host'}. {cure}")
+    wrong = "has no host" if not parsed.host else "has a space in it" if re.search(r"\s", url) else None
+    if wrong or (parsed.port or 0) > 65535:
+        raise BadTarget(f"{shown_url(url)!r} {wrong or 'has a port beyond 65535'}. {cure}")
     return bool(parsed.userinfo)
 
 
