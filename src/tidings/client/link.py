@@ -13,7 +13,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from importlib.metadata import version
+from typing import Any, Final, Literal, cast
 
 import anyio
 from mcp import Client, ClientSession
@@ -22,7 +23,6 @@ from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 
-from tidings import __version__
 from tidings.client.config import ClientConfig
 from tidings.client.failures import connect_error
 from tidings.client.queue import QueueEntry
@@ -34,7 +34,7 @@ from tidings.errors import CommandFailed, ConnectFailed, ConnectionLost, Session
 
 logger = logging.getLogger(__name__)
 
-CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
+CLIENT_INFO: Final = Implementation(name="tidings", version=version("tidings"))
 CLOSE_SECONDS: Final = 2.0
 """How long a server may take to see the connection end in good order."""
 
@@ -60,7 +60,7 @@ class Setup:
 class Link:
     """A connection. Made closed; `open` it once, and `close` it. What became of it is in `error`."""
 
-    def __init__(self, setup: Setup, hear: Hear, *, transport: str | None = None) -> None:
+    def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
         self._setup = setup
         self._hear = hear
         self._transport = transport
@@ -180,9 +180,7 @@ class Link:
         setup, target = self._setup, self._setup.target
         server: Any
         if isinstance(target, HttpTarget):
-            server = open_transport(
-                target, max_message=setup.config.max_message, watch=self, kind=self._transport or target.kind or "http"
-            )
+            server = open_transport(target, max_message=setup.config.max_message, watch=self, kind=self._transport)
         elif isinstance(target, CommandTarget):
             self.stream_opened.set()
             server = self._command_streams(target)
@@ -237,14 +235,14 @@ class Link:
                     self.error = self.error or ConnectionLost(f"{self.name} closed the connection.", server=self.name)
                     self._over.set()
 
-        dispatcher.run = watched
+        cast("Any", dispatcher).run = watched
         self._dispatcher = dispatcher
         return dispatcher
 
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Send a request as it is, and return the answer as it is. For what the SDK's typed methods cannot say."""
         data: dict[str, Any] = {"method": method, "params": params}
-        opts: CallOptions = {**options}
+        opts = cast("CallOptions", options)
         self.session._stamp(data, opts)
         if self._dispatcher is None:
             raise ConnectionLost(f"{self.name} is not connected.", server=self.name)

@@ -231,8 +231,7 @@ class LiveClient:
 
     async def _open_link(self, seconds: float) -> tuple[Link, Feed]:
         deadline = asyncio.get_running_loop().time() + seconds
-        kind = "sse" if self._sse else None
-        link = Link(self._setup, self._hear, transport=kind)
+        link = Link(self._setup, self._hear, transport="sse" if self._sse else None)
         try:
             await link.open(seconds)
         except TidingsError:
