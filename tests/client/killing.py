@@ -1,6 +1,5 @@
 """A server of files that is killed and started again, and the files."""
 
-import os
 import random
 import socket
 import subprocess
@@ -27,7 +26,7 @@ class Files:
         """Replaced as a whole: nobody ever reads half of it."""
         scratch = self.folder.parent / f".{name}"
         scratch.write_text(text)
-        os.replace(scratch, self.folder / name)
+        scratch.replace(self.folder / name)
 
     def change_some(self, most: int = 10) -> None:
         for name in self.random.sample(self.names, self.random.randint(1, most)):

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.client.killing import ROOT, Files, zygote
+from tests.server.serving import eventually
 from tidings.client import Backoff, ClientConfig, LiveClient, Timeouts, connect
 
 RESOURCES = 200
@@ -28,9 +29,8 @@ async def _keep_copies(client: LiveClient, uris: list[str], copies: dict[str, st
 
 
 async def _until_equal(client: LiveClient, files: Files, copies: dict[str, str]) -> None:
-    async with asyncio.timeout(30):
-        while copies != files.truth:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: copies == files.truth, within=30)
+    async with asyncio.timeout(10):
         await client.wait_fresh()
     assert copies == files.truth
     cached = {uri: client.cache.get_resource(uri) for uri in files.truth}
@@ -48,10 +48,11 @@ def _resources() -> dict[str, Any]:
 
 
 async def _settled(before: dict[str, Any]) -> None:
-    async with asyncio.timeout(10):
-        while any(now > then for now, then in zip(_resources().values(), before.values(), strict=True)):
-            gc.collect()
-            await asyncio.sleep(0.02)
+    def back() -> bool:
+        gc.collect()
+        return all(now <= then for now, then in zip(_resources().values(), before.values(), strict=True))
+
+    await eventually(back, within=10)
 
 
 async def _suffer(target: Any, era: str, files: Files, kill_and_start: Any, **options: Any) -> None:
@@ -97,7 +98,7 @@ async def test_after_fifty_kills_every_copy_equals_the_truth_over_http(era: str,
 async def test_after_fifty_kills_every_copy_equals_the_truth_over_stdio(era: str, tmp_path: Path) -> None:
     files = Files(tmp_path / "files", RESOURCES, seed=2)
 
-    async def kill_and_start(client: LiveClient) -> None:
+    async def kill_and_start(_: LiveClient) -> None:
         for child in psutil.Process().children():
             child.send_signal(signal.SIGKILL)
         await asyncio.sleep(files.random.uniform(0.2, 0.8))  # The client starts it again.

@@ -63,7 +63,7 @@ class Link:
     def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
         self._setup = setup
         self._hear = hear
-        self._transport = transport
+        self._transport: Literal["http", "sse"] | None = transport
         self._scope = anyio.CancelScope()
         self._over = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
