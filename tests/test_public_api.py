@@ -12,6 +12,7 @@ import tidings
 PUBLIC = [
     "Change",
     "Cursor",
+    "LiveClient",
     "LiveServer",
     "PromptsListChanged",
     "ResourceUpdated",
@@ -20,6 +21,7 @@ PUBLIC = [
     "ToolsListChanged",
     "__version__",
     "attach",
+    "connect",
 ]
 
 SOURCE = ast.parse(Path(tidings.__file__).read_text("utf-8"))

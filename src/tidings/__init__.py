@@ -1,4 +1,4 @@
-"""Live MCP for Python: publish a change once, and every subscriber hears of it.
+"""Live MCP for Python: publish a change once, and every subscriber hears of it; connect once, and stay fresh.
 
 The names below are the public API; everything else may change. They are imported when they are first used, so that
 `import tidings` and the one-shot commands start quickly.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ResourceUpdated,
         ToolsListChanged,
     )
+    from tidings.client import LiveClient, connect
     from tidings.errors import TidingsError
     from tidings.server import LiveServer, attach
 
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Change",
     "Cursor",
+    "LiveClient",
     "LiveServer",
     "PromptsListChanged",
     "ResourceUpdated",
@@ -32,11 +34,13 @@ __all__ = [
     "ToolsListChanged",
     "__version__",
     "attach",
+    "connect",
 ]
 
 _HOMES = {
     "Change": "tidings.changes",
     "Cursor": "tidings.changes",
+    "LiveClient": "tidings.client",
     "LiveServer": "tidings.server",
     "PromptsListChanged": "tidings.changes",
     "ResourceUpdated": "tidings.changes",
@@ -44,6 +48,7 @@ _HOMES = {
     "TidingsError": "tidings.errors",
     "ToolsListChanged": "tidings.changes",
     "attach": "tidings.server",
+    "connect": "tidings.client",
 }
 
 
