@@ -38,8 +38,9 @@ class _Target:
     @cached_property
     def name(self) -> str:
         """What it is called, in short and without a secret."""
-        text = "".join(char if char.isprintable() else " " for char in self.clean(self._shown()))
-        return self.clean(text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…")
+        text = self.clean(self._shown())
+        text = text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+        return self.clean("".join(char if char.isprintable() else " " for char in text))
 
     def __repr__(self) -> str:
         return self.clean(f"{type(self).__name__}({self.name!r})")

@@ -102,12 +102,11 @@ class Lines:
         return TooLong(size, head, kept[-_ENDS:]) if size > self._limit else kept
 
     def _add(self, piece: bytes) -> None:
-        was_within = self._size <= self._limit
+        if len(self._head) < _ENDS:
+            self._head += piece[: _ENDS - len(self._head)]
         self._size += len(piece)
         self._kept += piece
         if self._size > self._limit:
-            if was_within:
-                self._head = bytes(self._kept[:_ENDS])
             del self._kept[:-_ENDS]
 
 

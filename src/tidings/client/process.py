@@ -73,6 +73,7 @@ class Program:
         self.stdin, self.stdout, self.stderr = protocol.stdin, protocol.stdout, protocol.stderr
         self.exited = protocol.exited
         """Set when the program has ended. Others may hold its pipes open none the less."""
+        self._killed = False
         self._sweeper = asyncio.create_task(self._sweep())
 
     @staticmethod
@@ -135,7 +136,7 @@ class Program:
         """
         try:
             await self.exited.wait()
-            if self._signal(signal.SIGTERM):
+            if not self._killed and self._signal(signal.SIGTERM):
                 async with asyncio.timeout(_GRACE):
                     while self._signal(0):  # noqa: ASYNC110 - nobody tells when a stranger's child ends
                         await asyncio.sleep(_POLL)
@@ -150,6 +151,7 @@ class Program:
         if sys.platform == "win32":  # There are no groups: the program alone.
             self._transport.kill()
             return False
+        self._killed = self._killed or number == signal.SIGKILL
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
