@@ -116,7 +116,8 @@ class LegacyEra:
         self._core = core
         self._lender = lender
         self._sessions: dict[str, Session] = {}
-        self._streams: dict[str, tuple[BorrowedStream, ...]] = {}
+        self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
+        """Open streams that no session is written to through, by the id of their session."""
         self._background = Background()
 
     # The handshake
@@ -164,8 +165,8 @@ class LegacyEra:
         core.join(session)
         if not self._has_stream_of_its_own(ctx):
             session.open()
-        elif streams := self._streams.get(key):
-            self._begin(session, streams[-1])
+        elif (stream := self._take_spare(key)) is not None:
+            self._begin(session, stream)
         else:
             session.wait(core.policy.limits.liveness, self._park)
         return session
@@ -225,9 +226,17 @@ class LegacyEra:
         session = self._sessions.get(session_id)
         if session is not None:
             session_id = stream.session_id = session.key  # One text for all, and not one for each.
-        self._streams[session_id] = (*self._streams.get(session_id, ()), stream)
         if session is not None and session.stream is None:
             self._begin(session, stream)
+        else:
+            self._spare[session_id] = (*self._spare.get(session_id, ()), stream)
+
+    def _take_spare(self, session_id: str) -> BorrowedStream | None:
+        """The newest of a session's open streams that is not in use."""
+        *others, newest = self._spare.pop(session_id, (None,))
+        if others:
+            self._spare[session_id] = tuple(others)
+        return newest
 
     def _begin(self, session: Session, stream: BorrowedStream) -> None:
         self._unpark(session)
@@ -252,15 +261,14 @@ class LegacyEra:
         """A stream is over; if it was that of a session, another may follow."""
         if stream.session_id is None:
             return
-        others = tuple(other for other in self._streams.pop(stream.session_id, ()) if other is not stream)
-        if others:
-            self._streams[stream.session_id] = others
         session = self._sessions.get(stream.session_id)
         if session is not None and session.stream is stream:
             session.stream = None
             session.wait(self._core.policy.limits.liveness, self._park)
-            if others:
-                self._begin(session, others[-1])
+            if (other := self._take_spare(session.key)) is not None:
+                self._begin(session, other)
+        elif others := tuple(each for each in self._spare.pop(stream.session_id, ()) if each is not stream):
+            self._spare[stream.session_id] = others
 
     def _park(self, session: Session) -> None:
         logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)

@@ -31,6 +31,9 @@ _numbers = itertools.count(1)
 _NOTHING_ASKED: dict[str, tuple[bool, float]] = {}
 """For all those of whom nobody is asked, and so never written to."""
 
+_NOTHING_WAITS: dict[Change, Frame] = {}
+"""For all those for whom nothing waits, which is nearly everybody nearly always; never written to either."""
+
 _ANSWER_SECONDS = 30.0
 """For how long it is remembered whether a resource may be named to a subscriber."""
 
@@ -99,7 +102,7 @@ class Subscriber(ABC):
         self._limits = limits
         self._screen = screen
         self._screened: dict[str, tuple[bool, float]] = _NOTHING_ASKED if screen is None else {}
-        self._pending: dict[Change, Frame] = {}
+        self._pending = _NOTHING_WAITS
         self._open = False
         self._gone = False
         self.stream: BorrowedStream | None = None
@@ -175,9 +178,8 @@ class Subscriber(ABC):
 
     def replay(self, frames: Iterable[Frame]) -> None:
         """Put what was missed before what has come since, while the stream is not open yet."""
-        for frame in frames:
-            self._pending.setdefault(frame.change, frame)
-        self._pending = {frame.change: frame for frame in in_order(self._pending.values())}
+        waiting = {frame.change: frame for frame in frames} | self._pending
+        self._pending = {frame.change: frame for frame in in_order(waiting.values())}
 
     def open(self) -> None:
         """The stream can be written to from now on."""
@@ -223,7 +225,7 @@ class Subscriber(ABC):
         """The subscriber is no more; nothing will be written to it."""
         self._gone = True
         self._open = False
-        self._pending.clear()
+        self._pending = _NOTHING_WAITS
         self._stop_clock()
         if self._writing is not None:
             self._writing.cancel()
@@ -237,6 +239,8 @@ class Subscriber(ABC):
                 return  # A replay knew of a later one; this one, put last, would be told after its successors.
             del self._pending[frame.change]
             self.telemetry.merged()
+        if not self._pending:
+            self._pending = {}
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, which is its own length.
         if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
@@ -244,7 +248,7 @@ class Subscriber(ABC):
 
     def _overflow(self, cursor: Cursor) -> None:
         """More changes wait than may. A stream is cut; a pipe that cannot be is told of everything instead."""
-        self._pending.clear()
+        self._pending = _NOTHING_WAITS
         if self._open and self.can_cut:
             self.cut(f"more than {self._limits.backlog} changes wait to be read")
         else:
@@ -253,7 +257,7 @@ class Subscriber(ABC):
     def _flush(self) -> None:
         if self._pending and self._writing is None:
             frames = tuple(self._pending.values())
-            self._pending.clear()
+            self._pending = _NOTHING_WAITS
             self._begin(frames)
 
     def _begin(self, frames: Sequence[Frame]) -> None:
