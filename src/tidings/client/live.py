@@ -522,6 +522,7 @@ class LiveClient:
             self._connection.link is not None
             and self._subscriptions.settled
             and self._subscriptions.refresher.idle
+            and self._subscriptions.watches.handed_over
             and not self._lists.busy
         )
 

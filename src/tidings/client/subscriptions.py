@@ -76,7 +76,7 @@ class Subscriptions:
         """Whether covered copies stay covered when nobody watches them any more: for a process that comes after."""
         self.broken: TidingsError | None = None
         """Why nothing will be established any more, if that is so."""
-        self.watches = Watches(self)
+        self.watches = Watches(self, pulse)
         self.refresher: Refresher
         self.on_cursor: Callable[[str | None], None] = lambda _: None
         self.on_uncovered: Callable[[str], None] = lambda _: None

@@ -14,31 +14,73 @@ from tidings.errors import TidingsError
 class Watched:
     """One watched resource, for all who watch it."""
 
-    __slots__ = ("changed", "digest", "error", "latest", "polling", "uri", "users")
+    __slots__ = ("digest", "error", "latest", "polling", "uri", "watchers")
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self.users = 0
+        self.watchers: set[Watcher] = set()
         self.latest: ResourceRead | None = None
         self.digest: str | None = None
         self.error: TidingsError | None = None
-        self.changed = Pulse()
         self.polling: asyncio.Task[None] | None = None
 
-    def update(self, read: ResourceRead) -> bool:
-        """Take new content. False if it is the same as before."""
-        digest = read.digest
+    def update(self, read: ResourceRead) -> None:
+        """Take new content; if it is the same as before, nobody is told."""
         self.error = None
-        if digest == self.digest:
-            return False
-        self.latest, self.digest = read, digest
-        self.changed()
-        return True
+        if (digest := read.digest) != self.digest:
+            self.latest, self.digest = read, digest
+            self._tell()
 
     def fail(self, error: TidingsError) -> None:
         """Tell those who watch that there will be no more."""
         self.error = error
-        self.changed()
+        self._tell()
+
+    def _tell(self) -> None:
+        for watcher in self.watchers:
+            watcher.tell(self)
+
+
+class Watcher:
+    """One loop over one or more watched resources."""
+
+    __slots__ = ("_news", "_seen", "_wake")
+
+    def __init__(self) -> None:
+        self._news: dict[str, Watched] = {}
+        self._seen: dict[str, str | None] = {}
+        self._wake: asyncio.Future[None] | None = None
+
+    def tell(self, watched: Watched) -> None:
+        """There is something new of this."""
+        self._news[watched.uri] = watched
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    @property
+    def owed(self) -> bool:
+        """Whether it waits although there is something new: it will have it in a moment."""
+        return self._wake is not None and bool(self._news)
+
+    async def next(self) -> ResourceRead:
+        """The next content that is different from what was seen.
+
+        Raises:
+            TidingsError: There will be no more of one of them.
+        """
+        while True:
+            while self._news:
+                watched = self._news.pop(next(iter(self._news)))
+                if watched.error is not None:
+                    raise watched.error
+                if watched.latest is not None and self._seen.get(watched.uri) != watched.digest:
+                    self._seen[watched.uri] = watched.digest
+                    return watched.latest
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
 
 
 class Source(Protocol):
@@ -56,9 +98,11 @@ class Source(Protocol):
 class Watches:
     """All watched resources of one client."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, pulse: Pulse) -> None:
         self._source = source
+        self._pulse = pulse
         self._watched: dict[str, Watched] = {}
+        self._watchers: set[Watcher] = set()
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._watched
@@ -70,38 +114,42 @@ class Watches:
         """The watched resource with this URI, if it is watched."""
         return self._watched.get(uri)
 
+    @property
+    def handed_over(self) -> bool:
+        """Whether every loop that waits for content has been given what there is."""
+        return not any(watcher.owed for watcher in self._watchers)
+
     async def watch(self, uris: Sequence[str]) -> AsyncGenerator[ResourceRead]:
         """The content of each now, and again whenever one is different. Only the newest is kept for a slow reader."""
-        watched = [self._hold(uri) for uri in dict.fromkeys(uris)]
-        seen: dict[str, str | None] = {}
+        watcher = Watcher()
+        self._watchers.add(watcher)
+        watched = [self._hold(uri, watcher) for uri in dict.fromkeys(uris)]
         try:
             while True:
-                ready = [each for each in watched if each.error is not None or seen.get(each.uri) != each.digest]
-                for each in ready:
-                    if each.error is not None:
-                        raise each.error
-                    seen[each.uri] = each.digest
-                    if each.latest is not None:
-                        yield each.latest
-                if not ready:
-                    await _first(watched)
+                read = await watcher.next()
+                self._pulse()
+                yield read
         finally:
+            self._watchers.discard(watcher)
             for each in watched:
-                self._release(each)
+                self._release(each, watcher)
 
-    def _hold(self, uri: str) -> Watched:
+    def _hold(self, uri: str, watcher: Watcher) -> Watched:
         watched = self._watched.get(uri)
+        is_new = watched is None
         if watched is None:
             watched = self._watched[uri] = Watched(uri)
-        watched.users += 1
-        if watched.users == 1:
+        watched.watchers.add(watcher)
+        if is_new:
             self._source.watch_added(watched)
+        elif watched.latest is not None or watched.error is not None:
+            watcher.tell(watched)
         return watched
 
-    def _release(self, watched: Watched) -> None:
-        watched.users -= 1
-        if watched.users == 0:
-            self._watched.pop(watched.uri, None)
+    def _release(self, watched: Watched, watcher: Watcher) -> None:
+        watched.watchers.discard(watcher)
+        if not watched.watchers and self._watched.get(watched.uri) is watched:
+            del self._watched[watched.uri]
             self.stop_polling(watched)
             self._source.watch_removed(watched)
 
@@ -121,19 +169,6 @@ class Watches:
         if watched.polling is not None:
             watched.polling.cancel()
             watched.polling = None
-
-
-async def _first(watched: Sequence[Watched]) -> None:
-    """Wait until one of them changes."""
-    if len(watched) == 1:
-        await watched[0].changed.wait()
-        return
-    waits = [asyncio.ensure_future(each.changed.wait()) for each in watched]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
 
 
 async def _poll(watched: Watched, poll: Poll, read: Callable[[str], None]) -> None:
