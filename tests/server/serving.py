@@ -48,12 +48,14 @@ async def eventually(condition: Callable[[], object], within: float = 5.0) -> No
 
 
 @asynccontextmanager
-async def serving(app: Any, *, send_buffer: int | None = None, http: str = "httptools") -> AsyncGenerator[int]:
+async def serving(
+    app: Any, *, send_buffer: int | None = None, http: str = "httptools", port: int = 0
+) -> AsyncGenerator[int]:
     """Serve an ASGI app in this process; yields its port. With a small `send_buffer`, a stalled reader is soon felt."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=512)
+    listening = socket.create_server(("127.0.0.1", port), backlog=512)
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    port: int = listening.getsockname()[1]
+    port = listening.getsockname()[1]
     config = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     # Without `serve()`: pytest keeps its signal handlers, and nothing waits for uvicorn's next tick.

@@ -250,6 +250,8 @@ class Subscriptions:
         self._synced = version
         for uri in self.watches:
             self._set_polling(uri)
+            if (watched := self.watches.get(uri)) is not None and watched.latest is None:
+                self._provide(watched)
         self._pulse()
 
     def _set_polling(self, uri: str) -> None:
@@ -297,8 +299,6 @@ class Subscriptions:
         self._generations[uri] = self._generations.get(uri, 0) + 1
         self._covered.discard(uri)
         self._cache.clear_resource_and_resource_template(uri)
-        if uri in self._kept:
-            self._drop([uri])
 
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:
@@ -352,20 +352,24 @@ class Subscriptions:
 
     def is_fresh(self, uri: str) -> bool:
         """Whether the copy in the cache is known to be the server's, now."""
-        return self.settled and uri in self._covered and not self.refresher.is_stale(uri)
+        return self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
 
     # What watchers need.
 
     def watch_added(self, watched: Watched) -> None:
+        if self._synced and watched.uri in self._known.uris:
+            self._provide(watched)
+        else:
+            self._touch()  # Established first, read then: so no change falls between.
+
+    def _provide(self, watched: Watched) -> None:
+        """Give a watcher its first content: from the cache if that is known to be current."""
         uri = watched.uri
         cached = self._cache.get_resource(uri)
         if cached is not None and self.is_fresh(uri):
             watched.update(cached)
-            return
-        if uri in self._known.uris and self.settled:
+        elif uri in self._known.uris and not self.refresher.is_stale(uri):
             self.refresher.want(uri)
-        else:
-            self._touch()  # Established first, read then: so no change falls between.
 
     def watch_removed(self, watched: Watched) -> None:
         uri = watched.uri
