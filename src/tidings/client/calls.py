@@ -103,6 +103,8 @@ class Calls:
         """Read the resource that a template stands for once it is filled in."""
         known = [template.uri_template for template in self._lists.templates.items]
         if uri_template not in known:
+            known = [template.uri_template for template in await self._lists.templates.load()]
+        if uri_template not in known:
             raise ResourceNotFound(
                 f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
             )

@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
 """What another attempt cannot mend."""
 
+_SHORT: Final = 5.0
+"""A connection that lasted no longer than so many seconds is tried again more slowly each time."""
+
 OpenLink = Callable[[float], Awaitable[tuple[Link, Feed]]]
 """Opens a link within so many seconds, and the feed of its era."""
 
@@ -79,6 +82,7 @@ class Connection:
         self.next_retry: datetime | None = None
         self._pause_seconds: float | None = None
         self._was_connected = False
+        self._short_lives = 0
 
     # For those who need a connection.
 
@@ -224,6 +228,7 @@ class Connection:
             return
         self.tries, self.error, self.next_retry = 0, None, None
         self.link = link
+        began = asyncio.get_running_loop().time()
         await self._attach(link, self._require_feed())
         self._signal(Signal.HANDSHAKE_COMPLETE)
         while not link.over:
@@ -237,8 +242,10 @@ class Connection:
             self.link = None
             await self._detach()
             self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+            lasted = asyncio.get_running_loop().time() - began
+            self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
             if self._config.backoff.tries != 0:
-                self._announce_retry(0)
+                self._announce_retry(max(self._short_lives - 1, 0))
             self._signal(Signal.CONNECTION_LOST)
 
     def _require_feed(self) -> Feed:
@@ -262,7 +269,7 @@ class Connection:
     def _announce_retry(self, attempt: int) -> None:
         backoff = self._config.backoff
         pause = backoff.delay(attempt) * (1 + random.uniform(-backoff.jitter, backoff.jitter))  # noqa: S311
-        if isinstance(self.error, SessionExpired):
+        if isinstance(self.error, SessionExpired) and self._short_lives < 2:
             pause = 0.0  # The server is there: it only wants a new handshake.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)

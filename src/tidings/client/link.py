@@ -70,6 +70,8 @@ class Link:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._command: RunningCommand | None = None
         self._dispatcher: Dispatcher[Any] | None = None
+        self._hung_up = False
+        """The server was the one who ended it."""
         self.first_status: int | None = None
         """What the web server said to the first request, if there is one."""
         self.error: TidingsError | None = None
@@ -155,6 +157,8 @@ class Link:
             self._fail(error)
         finally:
             self._over.set()
+            if self._hung_up:
+                self.error = self._ended_command(ConnectionLost) or self.error
             self.ended.set()
             if not self._ready.done():
                 self._ready.set_exception(self._failure())
@@ -165,12 +169,17 @@ class Link:
             self.error = self._clean(connect_error(error, self.name))
 
     def _failure(self) -> TidingsError:
-        if self._command is not None and (ended := self._command.returncode) is not None:
-            tail = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
-            return CommandFailed(
-                f"{self.name} ended with exit code {ended} before it answered.{tail}", server=self.name
-            )
+        if self._hung_up and (failed := self._ended_command(CommandFailed)) is not None:
+            return failed
         return self.error or ConnectFailed(f"{self.name} closed the connection before it answered.", server=self.name)
+
+    def _ended_command(self, kind: type[TidingsError]) -> TidingsError | None:
+        """How a command ended, and what it said last; None if there is none, or it runs."""
+        if self._command is None or (code := self._command.returncode) is None:
+            return None
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        tail = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
+        return kind(f"{self.name} ended with {how}.{tail}", server=self.name)
 
     def _clean(self, error: TidingsError) -> TidingsError:
         clean = self._setup.target.clean(error.message)
@@ -232,6 +241,7 @@ class Link:
                 await run(on_request, on_notify, hear, **options)
             finally:
                 if not self._over.is_set():
+                    self._hung_up = True
                     self.error = self.error or ConnectionLost(f"{self.name} closed the connection.", server=self.name)
                     self._over.set()
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from tidings.client.invocations import ResourceRead
 from tidings.client.pulse import Pulse
-from tidings.errors import GaveUp, NotConnected, TidingsError
+from tidings.errors import Cancelled, GaveUp, NotConnected, TidingsError
 
 logger = logging.getLogger(__name__)
 
@@ -84,11 +84,12 @@ class Refresher:
             return  # It is read once more in any case.
         if isinstance(error, NotConnected | GaveUp):
             self._parked.add(uri)
-        elif error.retryable:
+        elif error.retryable or isinstance(error, Cancelled):
             failures = self._failures[uri] = self._failures.get(uri, 0) + 1
             pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
             self._timers[uri] = asyncio.get_running_loop().call_later(pause, self.want, uri)
-        self._failed(uri, error)
+        if not isinstance(error, Cancelled):  # Somebody cancelled this read; nobody gave up what it is for.
+            self._failed(uri, error)
 
     def resume(self) -> None:
         """There is a connection again: go on with what was put aside for want of one."""

@@ -82,6 +82,7 @@ class Requests:
             try:
                 return await self._send(link, entry, send, seconds, until)
             except NoConnection as lost:
+                await self._breathe(link, entry, until)
                 if entry.may_have_arrived and not safe:
                     raise EffectUnknown(
                         f"The connection was lost while {entry.method} ran ({lost.message}): whether it took effect is "
@@ -90,6 +91,12 @@ class Requests:
                     ) from lost
                 if entry.attempts >= _ATTEMPTS:
                     raise
+
+    async def _breathe(self, link: Link, entry: QueueEntry, until: float) -> None:
+        """Where something before the server says that it is away, the link itself lives: ask again, but not at once."""
+        if not link.over:
+            with anyio.CancelScope(deadline=until) as entry.scope:
+                await anyio.sleep(min(0.25 * 2**entry.attempts, 5.0))
 
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
         """Wait for a connection; the time for the whole request runs meanwhile."""
@@ -111,6 +118,8 @@ class Requests:
         except TidingsError:
             raise
         except Exception as error:
+            if link.over:
+                raise self._lost(link) from error
             raise answer_error(error, method=entry.method, status=entry.http_status) from error
         finally:
             current_call.reset(token)
@@ -119,12 +128,18 @@ class Requests:
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
         if link.over or (error.error.code == CONNECTION_CLOSED and not await self._connection.answers(link)):
-            return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
+            return self._lost(link)
         if is_lost_session(error):
             entry.may_have_arrived = False
             link.lose(SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
-            return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
+            return self._lost(link)
+        if entry.http_status == 503:
+            entry.may_have_arrived = False
         return answer_error(error, method=entry.method, status=entry.http_status)
+
+    @staticmethod
+    def _lost(link: Link) -> TidingsError:
+        return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
 
     def _late(self, entry: QueueEntry, seconds: float, rest: str) -> RequestTimedOut:
         return RequestTimedOut(
