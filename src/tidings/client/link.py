@@ -165,8 +165,10 @@ class Link:
                 self._ready.exception()  # Looked at, so that nobody complains that it was not.
 
     def _fail(self, error: Exception) -> None:
-        if self.error is None:
-            self.error = self._clean(connect_error(error, self.name))
+        if self.error is None or self._hung_up:  # The reason says more than that it ended.
+            reason = self._clean(connect_error(error, self.name))
+            was_open = self._ready.done()
+            self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
 
     def _failure(self) -> TidingsError:
         if self._hung_up and (failed := self._ended_command(CommandFailed)) is not None:
