@@ -1,4 +1,4 @@
-"""Web servers that answer what a test says, byte by byte, and hear what they are asked."""
+"""Web servers that answer what a test says, byte by byte; and a watch that writes down what it is told."""
 
 import asyncio
 import json
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyio import fail_after
+
+from tidings.client.transports import Watch
 
 
 @dataclass
@@ -78,6 +80,24 @@ class Site:
             while len(self.asked) < count:
                 await self._more.wait()
         return self.asked[count - 1]
+
+
+class Log(Watch):
+    """Writes down what a watch is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.errors: list[Exception] = []
+
+    def responded(self, call: Any | None, method: str, status: int, *, has_session: bool) -> None:
+        self.told.append((call, method, status, has_session))
+
+    def failed(self, call: Any | None, method: str, error: Exception, *, sent: bool) -> None:
+        self.told.append((call, method, type(error).__name__, sent))
+        self.errors.append(error)
+
+    def stream_open(self, call: Any | None, method: str) -> None:
+        self.told.append((call, method, "stream"))
 
 
 Answer = Callable[[Asked], Awaitable[None]]

@@ -11,8 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest
 
-from tests.client.misbehaving import Asked, site
-from tests.client.test_transports import Log
+from tests.client.misbehaving import Asked, Log, site
 from tidings.client.quiet import LOGGERS, quiet
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.transports import open_transport

@@ -172,6 +172,7 @@ def test_anything_that_is_entered_is_a_transport() -> None:
     assert isinstance(target, TransportTarget)
     assert target.transport is transport
     assert target.identity != parse_target(transport).identity
+    assert target.name == "AsyncGeneratorContextManager"
 
 
 # What is refused
