@@ -5,13 +5,14 @@
 | `connecting`, `live` | `connect()`, and the client as its users see it |
 | `config`, `states`, `events`, `invocations` | settings, states, what happens and what calls return, as values |
 | `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
-| `transports`, `bodies`, `sse`, `stdio`, `quiet` | the ways there: HTTP, SSE, a command; the SDK's log kept quiet |
+| `transports`, `bodies`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
+| `stdio`, `process`, `lines`, `launching` | the way to a command |
 | `link`, `connection` | one connection, held by a task of its own; the state machine that opens the next |
-| `queue`, `requests`, `calls`, `failures` | requests in their turn and time; what they ask; what went wrong, by name |
+| `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
 | `subscriptions`, `watching`, `refresh` | what is wanted, what is known to be current, and what is read again |
 | `lists`, `mirrors`, `cache`, `store` | the server's lists and content as last heard; what outlives the process |
-| `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks of the user, and who answers |
+| `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks, and who answers |
 
 One update's way through it: `link` hears it in order of arrival, the era's feed knows it for a change,
 `subscriptions` lets go of the cached content, `events` tells it, `refresh` reads it again, `watching` passes it on.

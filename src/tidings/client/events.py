@@ -261,11 +261,12 @@ class Events:
             try:
                 outcome = handler(event)
                 if inspect.iscoroutine(outcome):
-                    self._start(outcome)
+                    self.start(outcome)
             except Exception:
                 logger.exception("a handler for %s failed", type(event).__name__)
 
-    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Let something run that nobody waits for. If it fails, that is logged."""
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -43,6 +43,7 @@ _TOO_LARGE: Final = (
     "Failed to parse JSON response: Body too large",
     "SSE stream failed: Server-sent",
 )
+_NO_DETAILS: Final = "Server returned an error response"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
 
 
@@ -115,6 +116,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
         )
     if code == PARSE_ERROR:
         return MalformedMessage(f"The answer to {method} could not be read: {text}", **details)
+    if text == _NO_DETAILS and status is not None:
+        return RequestFailed(f"The server answered {method} with HTTP {status}, and nothing else.", **details)
     return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
 
 
@@ -146,8 +149,8 @@ def http_error(status: int) -> TidingsError | None:
             return None
 
 
-def connect_error(error: BaseException, name: str) -> TidingsError:
-    """Why there is no connection to the server called `name`."""
+def connect_error(error: BaseException, name: str, status: int | None = None) -> TidingsError:
+    """Why there is no connection to the server called `name`. `status` is what its web server said last, if it is one."""
     for cause in causes(error):
         match cause:
             case TidingsError():
@@ -164,7 +167,7 @@ def connect_error(error: BaseException, name: str) -> TidingsError:
             case MCPError() if is_lost_session(cause):
                 return SessionExpired(f"{name} no longer knows this session.", server=name)
             case MCPError() | ValidationError() | RuntimeError():
-                return answer_error(cause, method="initialize")
+                return answer_error(cause, method="initialize", status=status)
             case _:
                 continue
     return ConnectFailed(f"No connection to {name}: {error!r}", server=name)

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from mcp_types import LoggingLevel
+
 from tidings.changes import Change, Filter
 from tidings.errors import TidingsError
 
@@ -42,6 +44,14 @@ class Feed(Protocol):
 
     async def ping(self) -> None:
         """Ask the server whether it is there. Any answer will do."""
+        ...
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Have log messages of this level and above sent."""
+        ...
+
+    async def roots_changed(self) -> None:
+        """Tell the server that its roots are others now."""
         ...
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_from_wire
+from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
 from tidings.client.failures import answer_error
@@ -96,6 +97,12 @@ class LegacyFeed:
 
     async def ping(self) -> None:
         await self._link.session.send_ping()
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        await self._link.send_raw("logging/setLevel", {"level": level})
+
+    async def roots_changed(self) -> None:
+        await self._link.session.send_notification(RootsListChangedNotification())
 
     async def aclose(self) -> None:
         pass

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, Literal, cast
@@ -72,6 +72,7 @@ class Link:
         self._dispatcher: Dispatcher[Any] | None = None
         self._hung_up = False
         """The server was the one who ended it."""
+        self._status: int | None = None
         self.first_status: int | None = None
         """What the web server said to the first request, if there is one."""
         self.error: TidingsError | None = None
@@ -148,7 +149,9 @@ class Link:
 
     async def _live(self) -> None:
         try:
-            with self._scope, quiet():
+            # A server in this process has a log of its own, with its own faults in it: that is left alone.
+            hush = nullcontext() if isinstance(self._setup.target, ServerTarget) else quiet(self._setup.target.clean)
+            with self._scope, hush:
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
                     self._ready.set_result(client)
@@ -166,7 +169,7 @@ class Link:
 
     def _fail(self, error: Exception) -> None:
         if self.error is None or self._hung_up:  # The reason says more than that it ended.
-            reason = self._clean(connect_error(error, self.name))
+            reason = self._clean(connect_error(error, self.name, self._status))
             was_open = self._ready.done()
             self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
 
@@ -251,6 +254,13 @@ class Link:
         self._dispatcher = dispatcher
         return dispatcher
 
+    def stamp_log_level(self, level: LoggingLevel) -> None:
+        """Have each request ask for log messages of this level, as the modern era does."""
+        session = self.session
+        if (discovered := session.discover_result) is not None:
+            session._log_level = level
+            session.adopt(discovered)
+
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Send a request as it is, and return the answer as it is. For what the SDK's typed methods cannot say."""
         data: dict[str, Any] = {"method": method, "params": params}
@@ -262,6 +272,7 @@ class Link:
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """The web server answered a request."""
+        self._status = status
         if self.first_status is None:
             self.first_status = status
         if isinstance(call, QueueEntry):

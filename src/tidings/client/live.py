@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -54,12 +55,13 @@ from tidings.client.pulse import Pulse
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.refresh import Refresher
 from tidings.client.requests import Requests
+from tidings.client.responders import roots_responder
 from tidings.client.states import State
 from tidings.client.store import StateFile
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports import current_call, fallback_to_sse
-from tidings.errors import Disconnected, NotSupported, TidingsError
+from tidings.errors import ConnectionLost, Disconnected, NotSupported, TidingsError
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class LiveClient:
         self._last_server: tuple[str, Implementation | None, ServerCapabilities, str | None] | None = None
         self._sse = False
         self._restored = False
+        self._log_level: LoggingLevel | None = log_level
         identity = hashlib.sha256(target.identity.encode()).hexdigest()
         self._store = None if state is None else StateFile(state, identity)
         self._cache = ContentCache(config.cache, held=self._is_held, on_change=self._cache_changed)
@@ -231,6 +234,7 @@ class LiveClient:
 
     async def _open_link(self, seconds: float) -> tuple[Link, Feed]:
         deadline = asyncio.get_running_loop().time() + seconds
+        self._setup = replace(self._setup, log_level=self._log_level)
         link = Link(self._setup, self._hear, transport="sse" if self._sse else None)
         try:
             await link.open(seconds)
@@ -271,6 +275,8 @@ class LiveClient:
         self._feed = feed
         self._lists.attach(link.client.server_capabilities)
         self._subscriptions.attach(link, feed)
+        if self._log_level is not None and link.client.server_capabilities.logging is not None:
+            self._events.start(self.set_log_level(self._log_level))
 
     async def _detach(self) -> None:
         self._feed = None
@@ -449,6 +455,33 @@ class LiveClient:
     ) -> CompleteResult:
         """Ask the server to complete an argument of a prompt or a resource template."""
         return await self._calls.complete(ref, argument, context)
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Have the server send log messages of this level and above: now, and on later connections."""
+        self._log_level = level
+        await self._requests.run(
+            "logging/setLevel",
+            {"level": level},
+            lambda _link, _entry: self._require_feed().set_log_level(level),
+            safe=True,
+            aside=True,
+        )
+
+    async def set_roots(self, roots: Sequence[str | Path]) -> None:
+        """Give the server other roots. It must have been connected with `roots=...` or `answer=...`."""
+        self.pending.set_roots(roots_responder(roots))
+        await self._requests.run(
+            "notifications/roots/list_changed",
+            {},
+            lambda _link, _entry: self._require_feed().roots_changed(),
+            safe=True,
+            aside=True,
+        )
+
+    def _require_feed(self) -> Feed:
+        if self._feed is None:
+            raise ConnectionLost(f"{self.name} went away.", server=self.name)
+        return self._feed
 
     # Subscriptions.
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
+from mcp_types import LoggingLevel
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
@@ -302,6 +303,12 @@ class ModernFeed:
 
     async def ping(self) -> None:
         await self._link.session.send_discover(self._link.client.protocol_version or LATEST_MODERN_VERSION)
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        self._link.stamp_log_level(level)
+
+    async def roots_changed(self) -> None:
+        pass  # The server asks for them whenever it needs them.
 
     async def aclose(self) -> None:
         tasks = [*self._tasks, *(stream.task for stream in self._streams.values() if stream.task is not None)]

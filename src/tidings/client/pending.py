@@ -86,6 +86,10 @@ class Pending:
         self._waiting: dict[str, _Waiting[Any]] = {}
         self._numbers = itertools.count(1)
 
+    def set_roots(self, roots: Responder) -> None:
+        """Who answers what asks for roots, from now on."""
+        self._roots_responder = roots
+
     def __len__(self) -> int:
         return len(self._waiting)
 

@@ -7,6 +7,7 @@ else's is untouched.
 """
 
 import copy
+import functools
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -38,13 +39,18 @@ _clean: ContextVar[Clean | None] = ContextVar("tidings_client_quiet", default=No
 @contextmanager
 def quiet(clean: Clean = str) -> Generator[None]:
     """What the SDK logs in here, and in tasks that are started in here, is kept quiet. `clean` masks secrets."""
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(_divert)  # Once: a filter that is there already is not added again.
+    _install()
     token = _clean.set(clean)
     try:
         yield
     finally:
         _clean.reset(token)
+
+
+@functools.cache
+def _install() -> None:
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(_divert)
 
 
 def _divert(record: logging.LogRecord) -> bool:

@@ -20,7 +20,7 @@ from tidings.client.addresses import HttpTarget
 from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, is_stream
 from tidings.client.quiet import Clean, quiet
 from tidings.client.sse import sse_streams
-from tidings.errors import ConnectFailed
+from tidings.errors import ConnectFailed, NotAuthorized
 
 __all__ = ["BodyTooLarge", "Watch", "current_call", "fallback_to_sse", "open_transport"]
 
@@ -94,7 +94,7 @@ class _WatchedClient(httpx2.AsyncClient):
     """Tells a `Watch` of each message that is sent and what came of it, whatever it took to sign in."""
 
     def __init__(self, target: HttpTarget, url: httpx2.URL, max_message: int, watch: Watch) -> None:
-        auth = target.auth
+        auth = None if target.auth is None else _SignIn(target.auth)
         if auth is None and url.userinfo:
             auth = httpx2.BasicAuth(url.username, url.password)
         headers = httpx2.Headers({"accept-encoding": ENCODING})
@@ -107,6 +107,8 @@ class _WatchedClient(httpx2.AsyncClient):
             transport=BoundedTransport(_transport(url), max_message),
         )
         self._watch = watch
+        self._welcome = False
+        """Whether the server has answered a message as one does."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = current_call.get()
@@ -115,17 +117,50 @@ class _WatchedClient(httpx2.AsyncClient):
             request.extensions = {**request.extensions, "timeout": limits}
         try:
             response = await super().send(request, **options)
+        except NotAuthorized as error:
+            if not self._welcome:
+                raise
+            # The SDK would end the connection, though only this message may not be sent.
+            response = _refusal(request, error)
         except Exception as error:
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
         # The older transport names its session in the address.
         has_session = MCP_SESSION_ID in request.headers or bool(_SESSION_PARAMETERS & request.url.params.keys())
         self._watch.responded(call, request.method, response.status_code, has_session=has_session)
+        self._welcome = self._welcome or response.is_success
         if response.is_success and is_stream(response):
             self._watch.stream_open(call, request.method)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _WatchedBody(response.stream, self._watch, call, request.method)
         return response
+
+
+class _SignIn(httpx2.Auth):
+    """An `auth` object, with a name for whatever it raises: nobody could sign in."""
+
+    def __init__(self, inner: httpx2.Auth) -> None:
+        self._inner = inner
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = self._inner.async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        except Exception as error:
+            raise NotAuthorized(f"Signing in failed: {error or type(error).__name__}") from error
+        finally:
+            await flow.aclose()
+
+
+def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
+    """What a server would answer that had itself found that nobody is signed in."""
+    details = {"code": UNAUTHORIZED, "message": error.message, "data": {"code": error.code}}
+    return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 
 
 class _WatchedBody(httpx2.AsyncByteStream):
