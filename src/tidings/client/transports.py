@@ -15,6 +15,7 @@ import httpx2
 from mcp.client._transport import TransportStreams, WriteStream
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import INTERNAL_ERROR
 
 from tidings.client.addresses import HttpTarget
 from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, is_stream
@@ -151,6 +152,8 @@ class _SignIn(httpx2.Auth):
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
+        except httpx2.TransportError:
+            raise  # Away is not the same as refused.
         except Exception as error:
             raise NotAuthorized(f"Signing in failed: {error or type(error).__name__}") from error
         finally:
@@ -159,7 +162,7 @@ class _SignIn(httpx2.Auth):
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
     """What a server would answer that had itself found that nobody is signed in."""
-    details = {"code": UNAUTHORIZED, "message": error.message, "data": {"code": error.code}}
+    details = {"code": INTERNAL_ERROR, "message": error.message, "data": {"code": error.code}}
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 
 
