@@ -150,7 +150,7 @@ def http_error(status: int) -> TidingsError | None:
 
 
 def connect_error(error: BaseException, name: str, status: int | None = None) -> TidingsError:
-    """Why there is no connection to the server called `name`. `status` is what its web server said last, if it is one."""
+    """Why there is no connection to the server called `name`. `status` is what its web server said, if it is one."""
     for cause in causes(error):
         match cause:
             case TidingsError():

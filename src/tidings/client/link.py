@@ -272,7 +272,8 @@ class Link:
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """The web server answered a request."""
-        self._status = status
+        if self._status not in (401, 403):  # Once refused, what is said to the next attempt explains nothing.
+            self._status = status
         if self.first_status is None:
             self.first_status = status
         if isinstance(call, QueueEntry):
