@@ -22,6 +22,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.config import ClientConfig
 from tidings.client.failures import connect_error
@@ -219,7 +220,7 @@ class Link:
         connect = client._connect
 
         async def watched(*arguments: Any) -> Dispatcher[Any]:
-            return self._watch(await connect(*arguments))
+            return self._watch(self._lenient(await connect(*arguments)))
 
         client._connect = watched
         return client
@@ -233,6 +234,18 @@ class Link:
             on_garbage=self._setup.on_garbage,
         ) as self._command:
             yield self._command.streams
+
+    def _lenient(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
+        """Take an answer that does not say which kind of result it is for a complete one. The SDK would refuse it."""
+        send: Any = dispatcher.send_raw_request
+
+        async def sent(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
+            result: dict[str, Any] = await send(method, params, opts)
+            modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            return {"resultType": "complete", **result} if modern else result
+
+        cast("Any", dispatcher).send_raw_request = sent
+        return dispatcher
 
     def _watch(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
         """Let the SDK's dispatcher say when it ends, and pass every notification here first, in order of arrival."""
