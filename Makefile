@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: run test check bench ui docs requirements
 
 run: .venv/.ready-run ## the main job
-	@$(BIN)/python examples/both_eras.py
+	@$(BIN)/python examples/surviving.py
 
 test: .venv/.ready-dev ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages

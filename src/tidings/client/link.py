@@ -31,11 +31,20 @@ from tidings.client.quiet import quiet
 from tidings.client.stdio import RunningCommand, open_command
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports import open_transport
-from tidings.errors import CommandFailed, ConnectFailed, ConnectionLost, SessionExpired, TidingsError
+from tidings.errors import (
+    CommandFailed,
+    ConnectFailed,
+    ConnectionLost,
+    SessionExpired,
+    TidingsError,
+    UnsupportedVersion,
+)
 
 logger = logging.getLogger(__name__)
 
 CLIENT_INFO: Final = Implementation(name="tidings", version=version("tidings"))
+AUTO: Final = "auto"
+LEGACY: Final = "legacy"
 CLOSE_SECONDS: Final = 2.0
 """How long a server may take to see the connection end in good order."""
 
@@ -155,6 +164,7 @@ class Link:
             with self._scope, hush:
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
+                    self._check_version(client)
                     self._ready.set_result(client)
                     await self._over.wait()
         except Exception as error:  # noqa: BLE001 - told by its name
@@ -167,6 +177,13 @@ class Link:
             if not self._ready.done():
                 self._ready.set_exception(self._failure())
                 self._ready.exception()  # Looked at, so that nobody complains that it was not.
+
+    def _check_version(self, client: Client) -> None:
+        wanted, spoken = self._setup.era, client.protocol_version
+        if wanted not in (AUTO, LEGACY, spoken):
+            raise UnsupportedVersion(
+                f"{self.name} speaks {spoken}, not {wanted}. Leave era out to take what it speaks.", server=self.name
+            )
 
     def _fail(self, error: Exception) -> None:
         if self.error is None or self._hung_up:  # The reason says more than that it ended.
@@ -209,7 +226,8 @@ class Link:
             server = target.transport
         client = Client(
             server,
-            mode=setup.era,
+            # To insist on a version, the SDK would take the server's word for granted, and know nothing about it.
+            mode=LEGACY if setup.era == LEGACY else AUTO,
             cache=None,
             client_info=CLIENT_INFO,
             log_level=setup.log_level,
