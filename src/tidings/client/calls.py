@@ -23,7 +23,7 @@ from tidings.client.events import (
     ResourceTemplateContentChanged,
     ToolCallResultChanged,
 )
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.link import Link
 from tidings.client.lists import Lists
 from tidings.client.queue import QueueEntry
@@ -63,16 +63,19 @@ class Calls:
 
     async def refresh(self, uri: str) -> ResourceRead:
         """Read a resource again, in the lane beside the queue. Told only if it is another than before."""
-        before = self._cache.get_resource(uri)
         try:
-            read, generation, _ = await self._read(uri, None, aside=True)
+            read, generation, entry = await self._read(uri, None, aside=True)
         except ResourceNotFound:
-            if before is not None:
+            if self._cache.copies(uri):
                 self._cache.clear_resource_and_resource_template(uri)
                 self._events.emit(ResourceUpdated(uri))
             raise
-        if self._subscriptions.has_read(read, generation) and (before is None or before.digest != read.digest):
-            if before is not None:  # It changed while nobody could tell.
+        changed = any(digest(copy.result) != read.digest for copy in self._cache.copies(uri))
+        if changed:  # While nobody could tell.
+            self._cache.clear_resource_and_resource_template(uri)
+        is_new = self._cache.get_resource(uri) is None
+        if self._subscriptions.has_read(read, generation, keep=not entry.asked_user) and is_new:
+            if changed:
                 self._events.emit(ResourceUpdated(uri))
             self._events.emit(ResourceContentChanged(uri, read))
         return read
@@ -142,6 +145,7 @@ class Calls:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
+        idempotent: bool = False,
     ) -> ToolCall:
         """Call a tool."""
         params = dict(arguments or {})
@@ -159,7 +163,7 @@ class Calls:
                 "tools/call",
                 {"name": name, "arguments": params},
                 send,
-                safe=self._is_safe(name),
+                safe=idempotent or self._is_safe(name),
                 timeout=timeout,
             )
         except TidingsError as error:

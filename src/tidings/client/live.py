@@ -438,14 +438,20 @@ class LiveClient:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
+        idempotent: bool = False,
     ) -> ToolCall:
         """Call a tool. A failure that the tool reports is in `result.is_error`; others are raised, and cached too.
+
+        With `idempotent` it is called again if the connection was lost meanwhile, though the server does not say that
+        this does no harm.
 
         Raises:
             EffectUnknown: The connection was lost meanwhile, and the tool is not marked as safe to call twice.
             TidingsError: What else went wrong, by its name.
         """
-        return await self._calls.call_tool(name, arguments, metadata, timeout=timeout, on_progress=on_progress)
+        return await self._calls.call_tool(
+            name, arguments, metadata, timeout=timeout, on_progress=on_progress, idempotent=idempotent
+        )
 
     async def complete(
         self,
