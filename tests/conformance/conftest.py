@@ -1,15 +1,15 @@
-"""The suite, installed; and what it finds when it is let loose on the server."""
+"""The suite, installed; and what it finds when it is let loose on the server, and on the client."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.conformance import suite
-from tests.conformance.process import serving
-from tests.conformance.scenarios import Case, batches
+from tests.conformance.process import nursing, serving
+from tests.conformance.scenarios import CLIENT, SERVER, Batch, Case, Table, batches
 
 AT_ONCE = 2
 """Node processes that run at the same time: more only makes the suite's own short waits run out."""
@@ -27,13 +27,26 @@ def entries() -> Mapping[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def outcomes(entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, suite.Outcome]:
-    """What each scenario came to."""
-    log = tmp_path_factory.mktemp("conformance") / "server.log"
-    with serving(log) as url, ThreadPoolExecutor(AT_ONCE) as pool:
-        started = [
-            (batch, pool.submit(suite.run, entries[batch.version], url, *batch.selection)) for batch in batches()
-        ]
+def server_outcomes(
+    entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[Case, suite.Outcome]:
+    """What each scenario for servers came to."""
+    with serving(tmp_path_factory.mktemp("conformance") / "server.log") as url:
+        return _outcomes(SERVER, lambda batch: suite.run_server(entries[batch.version], url, *batch.selection))
+
+
+@pytest.fixture(scope="session")
+def client_outcomes(
+    entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[Case, suite.Outcome]:
+    """What each scenario for clients came to."""
+    with nursing(tmp_path_factory.mktemp("conformance")) as command:
+        return _outcomes(CLIENT, lambda batch: suite.run_client(entries[batch.version], command, *batch.selection))
+
+
+def _outcomes(table: Table, run: Callable[[Batch], dict[str, suite.Outcome]]) -> Mapping[Case, suite.Outcome]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        started = [(batch, pool.submit(run, batch)) for batch in batches(table)]
         return {
             Case(batch.version, name, batch.spec): outcome
             for batch, running in started

@@ -1,4 +1,4 @@
-"""The server under test as a process of its own."""
+"""The server under test, and the clients, as processes of their own."""
 
 import socket
 import subprocess
@@ -16,21 +16,39 @@ def serving(log: Path) -> Iterator[str]:
     """Start the server on a free port; yields its URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        process = _start(listening, log)
+        process = _start("server", listening, log)
     # Our copy of the socket is closed now: should the server die, its clients are refused at once.
-    try:
+    with _watched(process, log):
         yield url
-        if process.poll() is not None:
-            raise RuntimeError(f"the server died ({process.returncode}):\n{log.read_text()[-4_000:]}")
-    finally:
-        _stop(process)
 
 
-def _start(listening: socket.socket, log: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def nursing(folder: Path) -> Iterator[str]:
+    """Start the nursery of clients; yields the command that the suite is to run as its client."""
+    address, log = folder / "nursery", folder / "nursery.log"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(address))
+        listening.listen(128)
+        process = _start("nursery", listening, log)
+    with _watched(process, log):
+        yield f"{sys.executable} -IS {Path(__file__).with_name('relay.py')} {address}"
+
+
+def _start(program: str, listening: socket.socket, log: Path) -> subprocess.Popen[bytes]:
     number = listening.fileno()
-    command = [sys.executable, "-m", "tests.conformance.server", str(number)]
+    command = [sys.executable, "-m", f"tests.conformance.{program}", str(number)]
     with log.open("wb") as output:
         return subprocess.Popen(command, cwd=ROOT, pass_fds=[number], stdout=output, stderr=output)
+
+
+@contextmanager
+def _watched(process: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
+    try:
+        yield
+        if process.poll() is not None:
+            raise RuntimeError(f"{process.args} died ({process.returncode}):\n{log.read_text()[-4_000:]}")
+    finally:
+        _stop(process)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

