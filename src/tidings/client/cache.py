@@ -188,6 +188,15 @@ class ContentCache(Cache):
             self._templates.setdefault(invocation.expanded_uri, set()).add(key)
         self._on_change(invocation, kind, key)
 
+    def uris(self) -> set[str]:
+        """The resources of which there is content, whichever way it was read."""
+        return {key for kind, key in self._entries if kind is Kind.RESOURCE}.union(self._templates)
+
+    def copies(self, uri: str) -> list[ResourceRead | TemplateRead]:
+        """What there is of a resource, whichever way it was read."""
+        found = [self.get_resource(uri), *map(self.get_resource_template, list(self._templates.get(uri, ())))]
+        return [copy for copy in found if copy is not None]
+
     def _expiry(self, invocation: Invocation, age: float) -> float:
         if not isinstance(invocation, ResourceRead | TemplateRead) or invocation.result.ttl_ms <= 0:
             return inf

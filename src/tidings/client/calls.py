@@ -74,7 +74,10 @@ class Calls:
         if changed:  # While nobody could tell.
             self._cache.clear_resource_and_resource_template(uri)
         is_new = self._cache.get_resource(uri) is None
-        if self._subscriptions.has_read(read, generation, keep=not entry.asked_user) and is_new:
+        if not self._subscriptions.has_read(read, generation, keep=not entry.asked_user):
+            # It changed again, and is read again. If it changes all the time, watchers must not wait for the last one.
+            self._subscriptions.pass_on(read)
+        elif is_new:
             if changed:
                 self._events.emit(ResourceUpdated(uri))
             self._events.emit(ResourceContentChanged(uri, read))

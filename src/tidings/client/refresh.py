@@ -7,7 +7,7 @@ What could not be read for a reason that may pass is tried again; a connection t
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from tidings.client.invocations import ResourceRead
 from tidings.client.pulse import Pulse
@@ -44,9 +44,7 @@ class Refresher:
         self._parked.discard(uri)
         self._stale[uri] = None
         if len(self._workers) < self._at_once and uri not in self._reading:
-            worker = asyncio.create_task(self._work())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.add(asyncio.create_task(self._work()))
 
     def forget(self, uri: str) -> None:
         """This need not be read any more."""
@@ -65,6 +63,13 @@ class Refresher:
         return not (self._stale or self._reading or self._timers or self._parked)
 
     async def _work(self) -> None:
+        try:
+            await self._read_all()
+        finally:
+            # Here, not when the task is found to have ended: who wants something meanwhile starts another.
+            self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _read_all(self) -> None:
         while (uri := next((uri for uri in self._stale if uri not in self._reading), None)) is not None:
             del self._stale[uri]
             self._reading.add(uri)
@@ -110,3 +115,4 @@ class Refresher:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        self._workers.difference_update(workers)  # One that had not begun could not take itself out.

@@ -308,14 +308,18 @@ class Subscriptions:
     def unknown(self, what: Filter) -> None:
         for change in _list_changes(what):
             self._list_changed(change)
+        held = self._cache.uris()
         for uri in what.uris:
             self._generations[uri] = self._generations.get(uri, 0) + 1
             self._uncover(uri)
-            if uri in self.watches or self._cache.get_resource(uri) is not None:
+            if uri in self.watches or uri in held:
                 self.refresher.want(uri)
-        for text in (prefix + "*" for prefix in what.prefixes):
-            if text in self._established:  # It was heard of before: what stands for it now is not known.
-                self._events.emit(ResourceUpdated(text))
+        for prefix in what.prefixes:
+            for uri in held - what.uris - self._covered:
+                if uri.startswith(prefix):
+                    self.changed(ResourceUpdated(uri))
+            if prefix + "*" in self._established:  # It was heard of before: what stands for it now is not known.
+                self._events.emit(ResourceUpdated(prefix + "*"))
 
     def refused(self, uri: str, error: TidingsError) -> None:
         self._refused[uri] = error
@@ -335,16 +339,21 @@ class Subscriptions:
         """A number that is another when something was heard of `uri` since."""
         return self._generations.get(uri, 0)
 
-    def has_read(self, read: ResourceRead, generation: int) -> bool:
-        """Somebody read a resource: keep it, unless it changed meanwhile. Whether it is kept."""
+    def has_read(self, read: ResourceRead, generation: int, *, keep: bool = True) -> bool:
+        """Somebody read a resource: it counts, and is kept, unless it changed meanwhile. Whether it counts."""
         if generation != self.generation(read.uri):
             return False
-        if self._feed is not None and read.uri in self._known.uris:
-            self._covered.add(read.uri)
-        self._cache.put(read)
+        if keep:
+            if self._feed is not None and read.uri in self._known.uris:
+                self._covered.add(read.uri)
+            self._cache.put(read)
+        self.pass_on(read)
+        return True
+
+    def pass_on(self, read: ResourceRead) -> None:
+        """Let watchers have this content."""
         if (watched := self.watches.get(read.uri)) is not None:
             watched.update(read)
-        return True
 
     def is_covered(self, uri: str) -> bool:
         """Whether the copy in the cache would have been let go of, had it changed, up to the last word heard."""
