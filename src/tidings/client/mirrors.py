@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidings.client.pulse import Pulse
 from tidings.client.shapes import as_dict
-from tidings.errors import MalformedMessage, RequestFailed, TidingsError
+from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,8 @@ class Mirror(Generic[ItemT]):
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
         self.malformed: tuple[Malformed, ...] = ()
+        self.tried = False
+        """Whether it was loaded, or could not be, since it was empty."""
 
     def changed(self) -> None:
         """Load it again, soon."""
@@ -72,8 +74,11 @@ class Mirror(Generic[ItemT]):
             self._timer.cancel()
             self._timer = None
         if self._task is None:
-            self._task = asyncio.create_task(self._load())
-            self._task.add_done_callback(self._done)
+            self._start()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._load())
+        self._task.add_done_callback(self._done)
 
     async def load(self) -> tuple[ItemT, ...]:
         """Load it, and return it.
@@ -84,14 +89,11 @@ class Mirror(Generic[ItemT]):
         self.changed()
         asked = self._asked
         await self._pulse.until(lambda: self._answered >= asked or self._task is None)
-        if self._answered >= asked and self._outcome is not None:
+        if self._answered < asked:
+            raise Disconnected(f"The client was disconnected before {self._method} was done.", method=self._method)
+        if self._outcome is not None:
             raise self._outcome
         return self.items
-
-    @property
-    def tried(self) -> bool:
-        """Whether it was loaded, or could not be."""
-        return self._answered > 0
 
     @property
     def busy(self) -> bool:
@@ -108,7 +110,7 @@ class Mirror(Generic[ItemT]):
             except TidingsError as failure:
                 error = failure
                 self._failures += 1
-            self._outcome, self._answered = error, asked
+            self._outcome, self._answered, self.tried = error, asked, True
             self._loaded(self, before, error)
             self._pulse()
         if self._outcome is not None and self._outcome.retryable:
@@ -123,6 +125,8 @@ class Mirror(Generic[ItemT]):
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("loading %s failed", self._method, exc_info=error)
+        elif not task.cancelled() and self._answered < self._asked:
+            self._start()  # It changed after the last look, and before this.
         self._pulse()
 
     async def _pages(self) -> tuple[tuple[ItemT, ...], tuple[Malformed, ...]]:
@@ -177,7 +181,7 @@ class Mirror(Generic[ItemT]):
 
     def clear(self) -> None:
         """Forget the list."""
-        self.items, self.malformed = (), ()
+        self.items, self.malformed, self.tried = (), (), False
 
     async def aclose(self) -> None:
         """Stop loading."""
