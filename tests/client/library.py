@@ -1,0 +1,213 @@
+"""A server that does what a test says: what is in it, how it is told of, what it waits for. And an ear for a client."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from tests.server.serving import AT_ONCE, serving
+from tidings import attach
+from tidings.client import LiveClient, connect
+from tidings.server import Live
+
+SECONDS = 8
+"""What a busy machine may take for what takes milliseconds."""
+
+ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
+
+
+def hear(client: LiveClient, *kinds: type[Any]) -> list[Any]:
+    """A list that fills with the events of these kinds, in order."""
+    told: list[Any] = []
+    for kind in kinds:
+        client.on(kind, told.append)
+    return told
+
+
+def read_result(uri: str, text: str) -> types.ReadResourceResult:
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text)])
+
+
+class Library:
+    """A server with four lists, in pages of two, and resources. `live` tells of its changes in both eras."""
+
+    def __init__(self, *, is_live: bool = True, **options: Any) -> None:
+        self.tools = ["t1", "t2", "t3", "t4", "t5"]
+        self.resources = ["note://1", "note://2", "note://3", "note://4", "note://5"]
+        self.templates = ["a://{x}", "b://{x}", "c://{x}", "d://{x}", "e://{x}"]
+        self.prompts = ["p1", "p2", "p3", "p4", "p5"]
+        self.texts: dict[str, str] = {}
+        self.asked: Counter[str] = Counter()
+        """How often each method came; for a read, each URI."""
+        self.running: Counter[str] = Counter()
+        self.most_running: Counter[str] = Counter()
+        self.gates: dict[str, anyio.Event] = {}
+        """What a method, or the read of a URI, waits for."""
+        self.broken: dict[str, MCPError] = {}
+        """What it answers instead."""
+        self.cancelled: list[str] = []
+        """What was cancelled while it waited."""
+        self.session: Any = None
+        """The session of the last request."""
+        self.server: Server[Any] = Server(
+            "library",
+            on_list_tools=self._list_tools,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_list_prompts=self._list_prompts,
+            on_read_resource=self._read,
+            on_get_prompt=self._get_prompt,
+            on_call_tool=self.call_tool,
+        )
+        self.live: Live | None = attach(self.server, coalesce=AT_ONCE, **options) if is_live else None
+
+    @property
+    def notify(self) -> Any:
+        assert self.live is not None
+        return self.live.notify
+
+    async def write(self, uri: str, text: str) -> None:
+        """Change a resource, and say so."""
+        self.texts[uri] = text
+        await self.notify.resource_updated(uri)
+
+    @asynccontextmanager
+    async def _asked(self, ctx: Any, what: str) -> AsyncGenerator[None]:
+        self.session = ctx.session
+        self.asked[what] += 1
+        self.running[what] += 1
+        self.most_running[what] = max(self.most_running[what], self.running[what])
+        try:
+            if what in self.gates:
+                await self.gates[what].wait()
+            if what in self.broken:
+                raise self.broken[what]
+            yield
+        except asyncio.CancelledError:
+            self.cancelled.append(what)
+            raise
+        finally:
+            self.running[what] -= 1
+
+    async def _page(self, ctx: Any, method: str, params: Any, items: list[str]) -> tuple[list[str], str | None]:
+        async with self._asked(ctx, method):
+            start = int(params.cursor) if params and params.cursor else 0
+            return items[start : start + 2], str(start + 2) if len(items) > start + 2 else None
+
+    async def _list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
+        names, cursor = await self._page(ctx, "tools/list", params, self.tools)
+        tools = [types.Tool(name=name, input_schema={"type": "object"}) for name in names]
+        return types.ListToolsResult(tools=tools, next_cursor=cursor)
+
+    async def _list_resources(self, ctx: Any, params: Any) -> types.ListResourcesResult:
+        uris, cursor = await self._page(ctx, "resources/list", params, self.resources)
+        return types.ListResourcesResult(
+            resources=[types.Resource(uri=uri, name=uri) for uri in uris], next_cursor=cursor
+        )
+
+    async def _list_templates(self, ctx: Any, params: Any) -> types.ListResourceTemplatesResult:
+        texts, cursor = await self._page(ctx, "resources/templates/list", params, self.templates)
+        templates = [types.ResourceTemplate(uri_template=text, name=text) for text in texts]
+        return types.ListResourceTemplatesResult(resource_templates=templates, next_cursor=cursor)
+
+    async def _list_prompts(self, ctx: Any, params: Any) -> types.ListPromptsResult:
+        names, cursor = await self._page(ctx, "prompts/list", params, self.prompts)
+        return types.ListPromptsResult(prompts=[types.Prompt(name=name) for name in names], next_cursor=cursor)
+
+    async def _read(self, ctx: Any, params: Any) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        async with self._asked(ctx, uri):
+            return read_result(uri, self.texts.get(uri, f"the text of {uri}"))
+
+    async def _get_prompt(self, ctx: Any, params: Any) -> types.GetPromptResult:
+        async with self._asked(ctx, params.name):
+            return types.GetPromptResult(
+                messages=[types.PromptMessage(role="user", content=types.TextContent(text=params.name))]
+            )
+
+    async def call_tool(self, ctx: Any, params: Any) -> Any:
+        async with self._asked(ctx, params.name):
+            return types.CallToolResult(content=[types.TextContent(text=params.name)])
+
+
+@asynccontextmanager
+async def connected(library: Library, era: str = "auto", **options: Any) -> AsyncGenerator[LiveClient]:
+    """A client of it, in memory."""
+    with anyio.fail_after(SECONDS):
+        client = await connect(library.server, era=era, **options).__aenter__()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@asynccontextmanager
+async def on_the_web(library: Library, port: int = 0) -> AsyncGenerator[str]:
+    """Its address, while it is served."""
+    async with serving(library.server.streamable_http_app(), port=port) as bound:
+        try:
+            yield f"http://127.0.0.1:{bound}/mcp"
+        finally:
+            if library.live is not None:
+                await library.live.aclose()  # Ends the streams, or uvicorn would wait for them.
+
+
+class Cut:
+    """A cable to a server on this machine: it can be cut, and mended, and count what goes through."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def mend(self) -> None:
+        """Let connections through."""
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self, *, refuse: bool = True) -> None:
+        """Break every connection; and, unless told otherwise, refuse new ones."""
+        if refuse and self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, onward = await asyncio.open_connection("127.0.0.1", self._to)
+        self._writers |= {writer, onward}
+        for source, sink in ((reader, onward), (there, writer)):
+            pump = asyncio.create_task(self._pump(source, sink))
+            self._pumps.add(pump)
+            pump.add_done_callback(self._pumps.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+        except OSError:
+            pass
+        finally:
+            self._writers.discard(sink)
+            sink.close()
+
+
+@asynccontextmanager
+async def cable(to: int) -> AsyncGenerator[Cut]:
+    cut = Cut(to)
+    await cut.mend()
+    try:
+        yield cut
+    finally:
+        await cut.cut()
