@@ -2,18 +2,21 @@
 
 # ruff: noqa: PLR0911 - one return for each name
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import httpx2
 from mcp.client._input_required import InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tidings.client.shapes import as_dict, as_list
@@ -23,6 +26,7 @@ from tidings.errors import (
     LimitReached,
     MalformedMessage,
     MessageTooLarge,
+    NoConnection,
     NotAuthorized,
     NotSupported,
     RequestFailed,
@@ -36,14 +40,29 @@ from tidings.errors import (
 RESOURCE_NOT_FOUND: Final = -32002
 """The old era's code. The new one has -32602, with the URI in the data."""
 
-_BY_CODE: Final = {kind.code: kind for kind in leaves()}
+_BY_CODE: Final = {kind.code: kind for kind in leaves() if not issubclass(kind, NoConnection)}
+"""What a server may say by name. Whether there is a connection is not for it to say."""
+
 _READS: Final = ("resources/read", "resources/subscribe")
 _TOO_LARGE: Final = (
     "Message too large",
     "Failed to parse JSON response: Body too large",
     "SSE stream failed: Server-sent",
 )
-_NO_DETAILS: Final = "Server returned an error response"
+AWAY: Final = (502, 503, 504)
+"""The HTTP statuses with which something before the server says that it does not get through to it."""
+
+_NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answered a request with 202")
+"""What the SDK says of an answer that is not the protocol's."""
+
+_BROKEN_OFF: Final = "SSE stream ended"
+_NO_DETAILS: Final = ("Server returned an error response", "Not Found")
+"""What the SDK says of an HTTP status that came without a message."""
+
+_GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
+_NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
+_PATH: Final = "Is the path right? Most MCP servers answer at /mcp."
+_SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
 
 
@@ -77,9 +96,7 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
                 f"The server asked for input more than {error.max_rounds} times during one {method}.", method=method
             )
         case RuntimeError() if "protocol version" in str(error):
-            return UnsupportedVersion(
-                f"{error}. Tidings speaks 2024-11-05 to 2026-07-28: upgrade the server, or Tidings.", method=method
-            )
+            return UnsupportedVersion(f"{error}. {_SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # What a tool returned does not match the schema that it announced.
             return MalformedMessage(f"{error}. This is a fault of the server: tell its authors.", method=method)
         case _:
@@ -98,12 +115,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
         and code != INVALID_PARAMS
     ):
         return by_status
-    if text.startswith(_TOO_LARGE):
-        return MessageTooLarge(
-            f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
-            "ClientConfig.max_message.",
-            **details,
-        )
+    if (no_answer := _no_answer(code, text, method, status, details)) is not None:
+        return no_answer
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method in _READS and "uri" in data):
         return ResourceNotFound(text or "There is no such resource.", **details)
     if code == METHOD_NOT_FOUND:
@@ -111,14 +124,43 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
         return UnsupportedVersion(
-            f"The server speaks {versions}; Tidings speaks 2024-11-05 to 2026-07-28. Upgrade whichever is older.",
+            f"The server speaks {versions}; {_SPOKEN}. Upgrade whichever is older.",
+            **details,
+        )
+    return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
+
+
+def _no_answer(code: int, text: str, method: str, status: int | None, details: dict[str, Any]) -> TidingsError | None:
+    """What the SDK says instead of an answer that it did not get, or could not read."""
+    if text.startswith(_TOO_LARGE):
+        return MessageTooLarge(
+            f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
+            "ClientConfig.max_message.",
             **details,
         )
     if code == PARSE_ERROR:
-        return MalformedMessage(f"The answer to {method} could not be read: {text}", **details)
-    if text == _NO_DETAILS and status is not None:
-        return RequestFailed(f"The server answered {method} with HTTP {status}, and nothing else.", **details)
-    return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
+        return MalformedMessage(
+            f"The server's answer to {method} is not a message of the protocol ({_unreadable(text)}). This is a fault "
+            "of the server: tell its authors.",
+            **details,
+        )
+    if text.startswith(_NO_MESSAGE):
+        return MalformedMessage(f"The server's answer to {method} is none: {text}. {_PATH}", **details)
+    if code == CONNECTION_CLOSED and text.startswith(_BROKEN_OFF):
+        return ConnectionLost(f"The server broke off its answer to {method}.", **details)
+    if text in _NO_DETAILS and status is not None and code != METHOD_NOT_FOUND:
+        return RequestFailed(
+            f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why.", **details
+        )
+    return None
+
+
+def _unreadable(text: str) -> str:
+    """What the SDK says, at length, of something that it could not read."""
+    if (found := _GIVEN.search(text)) is None:
+        return text.partition(": ")[2] or text
+    reason = _NOT_JSON.search(text)
+    return f"{reason[0] if reason else 'not JSON-RPC'}: {found[1]}"
 
 
 def is_lost_session(error: Exception) -> bool:
@@ -139,19 +181,32 @@ def http_error(status: int) -> TidingsError | None:
             return NotAuthorized(
                 f"The server refused these credentials (HTTP {status}). Pass others: token=..., headers=... or auth=..."
             )
+        case 421:
+            return NotAuthorized("The server does not answer to this host (HTTP 421). Add it to those that it allows.")
         case 413:
             return MessageTooLarge("The server takes no message of this size (HTTP 413). Send less at once.")
         case 429:
             return LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
-        case 502 | 503 | 504:
-            return ConnectionLost(f"Something before the server says that it is away (HTTP {status}).")
+        case _ if status in AWAY:
+            return ConnectionLost(
+                f"Something before the server says that it is away (HTTP {status}). Wait, or look whether it runs."
+            )
         case _:
             return None
 
 
-def connect_error(error: BaseException, name: str, status: int | None = None) -> TidingsError:
-    """Why there is no connection to the server called `name`. `status` is what its web server said, if it is one."""
-    for cause in causes(error):
+def connect_error(
+    error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
+) -> TidingsError:
+    """Why there is no connection to the server called `name`.
+
+    Args:
+        error: What was raised.
+        name: What the server is called.
+        status: What its web server said, if it is one.
+        speaks: The versions that it says it speaks.
+    """
+    for cause in sorted(causes(error), key=_is_consequence):
         match cause:
             case TidingsError():
                 return cause
@@ -161,16 +216,86 @@ def connect_error(error: BaseException, name: str, status: int | None = None) ->
                 return ConnectFailed(f"{name} is not an address that can be connected to: {cause}", server=name)
             case httpx2.TransportError():
                 return ConnectFailed(
-                    f"{name} broke the connection off ({type(cause).__name__}: {cause}). Is it an MCP server?",
+                    f"{name} broke the connection off ({type(cause).__name__}: {cause}). Is it an MCP server, and does "
+                    "it speak what its address begins with, http:// or https://?",
                     server=name,
                 )
+            case httpx2.HTTPStatusError():
+                return _refused(name, cause.response.status_code)
+            case httpx2.SSEError():
+                return MalformedMessage(f"{name} answered with no stream of events. {_PATH}", server=name)
             case MCPError() if is_lost_session(cause):
                 return SessionExpired(f"{name} no longer knows this session.", server=name)
             case MCPError() | ValidationError() | RuntimeError():
-                return answer_error(cause, method="initialize", status=status)
+                return _handshake_error(cause, name, status, speaks)
             case _:
                 continue
     return ConnectFailed(f"No connection to {name}: {error!r}", server=name)
+
+
+def _is_consequence(error: BaseException) -> bool:
+    """Whether this only says that the connection ended, of which another is the reason."""
+    return isinstance(error, MCPError) and error.error.code == CONNECTION_CLOSED
+
+
+def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:
+    if isinstance(error, MCPError) and error.error.message in _NO_DETAILS and status is not None:
+        return _refused(name, status)
+    told = answer_error(error, method="initialize", status=status)
+    told.server = name
+    match told:
+        case ConnectionLost():
+            return ConnectFailed(told.message, server=name)
+        case NotSupported() if speaks:
+            versions = ", ".join(map(str, speaks))
+            return UnsupportedVersion(
+                f"{name} speaks {versions}; {_SPOKEN}. Upgrade whichever is older.",
+                server=name,
+                data={"supported": list(speaks)},
+            )
+        case NotSupported():
+            return UnsupportedVersion(
+                f"{name} takes no connection of the kind that versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]} begin "
+                "with. Leave era out to take what it speaks; if that does not help, it is no MCP server.",
+                server=name,
+            )
+        case _:
+            return told
+
+
+def _refused(name: str, status: int) -> TidingsError:
+    """What an HTTP status without a message says of a connection that did not come about."""
+    match http_error(status):
+        case None if status < 500:
+            return MalformedMessage(f"{name} answered HTTP {status}, as no MCP server does. {_PATH}", server=name)
+        case None:
+            return RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
+        case ConnectionLost() as away:
+            return ConnectFailed(away.message, server=name)
+        case error:
+            error.server = name
+            return error
+
+
+def cleaned(error: TidingsError, clean: Callable[[str], str]) -> TidingsError:
+    """`error`, with what `clean` takes out of a text taken out of what the server said."""
+    error.message = clean(error.message)
+    error.args = (error.message,)
+    if error.data is not None:
+        error.data = _cleaned(error.data, clean)
+    return error
+
+
+def _cleaned(data: Any, clean: Callable[[str], str]) -> Any:
+    match data:
+        case str():
+            return clean(data)
+        case dict():
+            return {_cleaned(key, clean): _cleaned(value, clean) for key, value in cast("dict[Any, Any]", data).items()}
+        case list():
+            return [_cleaned(value, clean) for value in cast("list[Any]", data)]
+        case _:
+            return data
 
 
 def _unreachable(name: str, cause: Exception) -> str:
@@ -178,8 +303,10 @@ def _unreachable(name: str, cause: Exception) -> str:
     lower = text.lower()
     if any(sign in lower for sign in ("name or service not known", "nodename", "getaddrinfo", "name resolution")):
         return f"No host of this name was found for {name}. Check the spelling, and the network."
-    if "certificate" in lower or "ssl" in lower:
+    if "certificate" in lower:
         return f"{name} has no certificate that this machine trusts ({text})."
+    if "ssl" in lower or "tls" in lower:
+        return f"{name} does not speak https:// there ({text}). Try http://."
     if "connection attempts failed" in lower or "refused" in lower or "connect call failed" in lower:
         return f"Nothing answers at {name}. Is the server running, and on this port?"
     return f"{name} cannot be reached: {text}"

@@ -12,7 +12,6 @@ from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
-from tidings.client.failures import answer_error
 from tidings.client.feed import Listener, without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
@@ -76,7 +75,7 @@ class LegacyFeed:
                         f"No answer to {method} within {self._seconds:g} s.", method=method, server=self._link.name
                     )
                 except MCPError as error:
-                    failed[uri] = answer_error(error, method=method)
+                    failed[uri] = self._link.explain(error, method)
 
         async with asyncio.TaskGroup() as group:
             for uri in uris:

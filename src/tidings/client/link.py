@@ -21,13 +21,15 @@ from mcp import Client, ClientSession
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
+from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.config import ClientConfig
-from tidings.client.failures import connect_error
+from tidings.client.failures import answer_error, cleaned, connect_error
 from tidings.client.queue import QueueEntry
 from tidings.client.quiet import quiet
+from tidings.client.shapes import as_list
 from tidings.client.stdio import RunningCommand, open_command
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports import open_transport
@@ -35,6 +37,7 @@ from tidings.errors import (
     CommandFailed,
     ConnectFailed,
     ConnectionLost,
+    ConnectTimedOut,
     SessionExpired,
     TidingsError,
     UnsupportedVersion,
@@ -45,6 +48,9 @@ logger = logging.getLogger(__name__)
 CLIENT_INFO: Final = Implementation(name="tidings", version=version("tidings"))
 AUTO: Final = "auto"
 LEGACY: Final = "legacy"
+_LAST_WORDS: Final = 0.5
+"""How long a command that hung up may take to end by itself."""
+
 CLOSE_SECONDS: Final = 2.0
 """How long a server may take to see the connection end in good order."""
 
@@ -82,6 +88,9 @@ class Link:
         self._dispatcher: Dispatcher[Any] | None = None
         self._hung_up = False
         """The server was the one who ended it."""
+        self._exit_code: int | None = None
+        self._garbage = ""
+        self._speaks: list[Any] = []
         self._status: int | None = None
         self.first_status: int | None = None
         """What the web server said to the first request, if there is one."""
@@ -134,6 +143,14 @@ class Link:
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.close(seconds=0)
+            raise ConnectTimedOut(
+                f"{self.name} did not answer within {seconds:g} s. Give it longer with Timeouts(connect=...), if it is "
+                f"an MCP server.{self._last_words()}",
+                server=self.name,
+                elapsed=seconds,
+            ) from None
         except BaseException:
             await self.close(seconds=0)
             raise
@@ -171,11 +188,11 @@ class Link:
             self._fail(error)
         finally:
             self._over.set()
-            if self._hung_up:
-                self.error = self._ended_command(ConnectionLost) or self.error
+            if self._hung_up and (self.error is None or self._command is not None):
+                self.error = self._hanging_up()
             self.ended.set()
             if not self._ready.done():
-                self._ready.set_exception(self._failure())
+                self._ready.set_exception(self.error or self._hanging_up())
                 self._ready.exception()  # Looked at, so that nobody complains that it was not.
 
     def _check_version(self, client: Client) -> None:
@@ -186,27 +203,28 @@ class Link:
             )
 
     def _fail(self, error: Exception) -> None:
-        if self.error is None or self._hung_up:  # The reason says more than that it ended.
-            reason = self._clean(connect_error(error, self.name, self._status))
+        if self.error is None:
+            reason = cleaned(connect_error(error, self.name, self._status, self._speaks), self._setup.target.clean)
             was_open = self._ready.done()
             self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
 
-    def _failure(self) -> TidingsError:
-        if self._hung_up and (failed := self._ended_command(CommandFailed)) is not None:
-            return failed
-        return self.error or ConnectFailed(f"{self.name} closed the connection before it answered.", server=self.name)
+    def _hanging_up(self) -> TidingsError:
+        """That the server ended it, and how, if it is a command."""
+        how = "closed the connection"
+        if (code := self._exit_code) is not None:
+            how = f"ended with exit code {code}" if code >= 0 else f"ended with signal {-code}"
+        if self._ready.done():
+            return ConnectionLost(f"{self.name} {how}.{self._last_words()}", server=self.name)
+        kind = ConnectFailed if self._command is None else CommandFailed
+        return kind(f"{self.name} {how} before it answered.{self._last_words()}", server=self.name)
 
-    def _ended_command(self, kind: type[TidingsError]) -> TidingsError | None:
-        """How a command ended, and what it said last; None if there is none, or it runs."""
-        if self._command is None or (code := self._command.returncode) is None:
-            return None
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        tail = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
-        return kind(f"{self.name} ended with {how}.{tail}", server=self.name)
-
-    def _clean(self, error: TidingsError) -> TidingsError:
-        clean = self._setup.target.clean(error.message)
-        return error if clean == error.message else type(error)(clean, server=self.name)
+    def _last_words(self) -> str:
+        """What a command said that may explain what became of it, and what to do."""
+        if self._command is None:
+            return ""
+        printed = f" It printed {self._garbage!r}: its standard output is for messages only." if self._garbage else ""
+        said = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
+        return printed + (said or " Run the same command in a terminal to see what it says.")
 
     async def _client(self, stack: AsyncExitStack) -> Client:
         setup, target = self._setup, self._setup.target
@@ -249,9 +267,13 @@ class Link:
             target,
             max_message=self._setup.config.max_message,
             on_stderr=self._setup.on_stderr,
-            on_garbage=self._setup.on_garbage,
+            on_garbage=self._note_garbage,
         ) as self._command:
             yield self._command.streams
+
+    def _note_garbage(self, text: str) -> None:
+        self._garbage = self._garbage or text
+        self._setup.on_garbage(text)
 
     def _lenient(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
         """Take an answer that does not say which kind of result it is for a complete one. The SDK would refuse it."""
@@ -259,6 +281,8 @@ class Link:
 
         async def sent(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
             result: dict[str, Any] = await send(method, params, opts)
+            if method == "server/discover":
+                self._speaks = as_list(result.get("supportedVersions"))
             modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
             return {"resultType": "complete", **result} if modern else result
 
@@ -275,15 +299,25 @@ class Link:
 
             try:
                 await run(on_request, on_notify, hear, **options)
+                await self._note_end()
             finally:
-                if not self._over.is_set():
-                    self._hung_up = True
-                    self.error = self.error or ConnectionLost(f"{self.name} closed the connection.", server=self.name)
-                    self._over.set()
+                self._over.set()
 
         cast("Any", dispatcher).run = watched
         self._dispatcher = dispatcher
         return dispatcher
+
+    async def _note_end(self) -> None:
+        """The server hung up. If it is a command, see how it ended, before it is ended from here."""
+        self._hung_up = not self._over.is_set()
+        if self._hung_up and self._command is not None:
+            with anyio.move_on_after(_LAST_WORDS, shield=True):
+                await self._command.ended.wait()
+            self._exit_code = self._command.returncode
+
+    def explain(self, error: MCPError, method: str, status: int | None = None) -> TidingsError:
+        """What an error answer of this server's means, with no secret in it."""
+        return cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
 
     def stamp_log_level(self, level: LoggingLevel) -> None:
         """Have each request ask for log messages of this level, as the modern era does."""
@@ -309,13 +343,13 @@ class Link:
             self.first_status = status
         if isinstance(call, QueueEntry):
             call.http_status = status
-        if status == 404 and has_session:
+        if method == "GET" and 300 <= status < 500 and status != 429 and not self.stream_opened.is_set():
+            self.deaf = True  # It should be 405. But who has just opened a session and says 404 has no stream either.
+            self.stream_opened.set()
+        elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
             self.lose(SessionExpired(f"{self.name} no longer knows this session.", server=self.name))
-        elif method == "GET" and status == 405:
-            self.deaf = True
-            self.stream_opened.set()
         elif method == "GET" and status >= 400:
             self.lose(ConnectionLost(f"{self.name} offers no stream any more (HTTP {status}).", server=self.name))
 

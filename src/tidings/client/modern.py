@@ -13,10 +13,8 @@ from typing import Any, Final
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import LoggingLevel
-from mcp_types.version import LATEST_MODERN_VERSION
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
-from tidings.client.failures import answer_error
 from tidings.client.feed import Listener, without
 from tidings.client.link import Link
 from tidings.client.shapes import as_dict, as_list, as_text
@@ -207,7 +205,7 @@ class ModernFeed:
         try:
             await self._link.send_raw(_METHOD, stream.params(), request_id=stream.id)
         except MCPError as failure:
-            error = answer_error(failure, method=_METHOD)
+            error = self._link.explain(failure, _METHOD)
         finally:
             self._streams.pop(stream.id, None)
         if not stream.acknowledged.done():
@@ -302,7 +300,7 @@ class ModernFeed:
         return True
 
     async def ping(self) -> None:
-        await self._link.session.send_discover(self._link.client.protocol_version or LATEST_MODERN_VERSION)
+        await self._link.send_raw("server/discover", {})  # Not by the SDK's method: that has a time limit of its own.
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         self._link.stamp_log_level(level)

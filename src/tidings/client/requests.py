@@ -15,7 +15,7 @@ from mcp_types import CONNECTION_CLOSED
 from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import Events, ProgressMade
-from tidings.client.failures import answer_error, is_lost_session
+from tidings.client.failures import AWAY, answer_error, is_lost_session
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports import current_call
@@ -114,7 +114,7 @@ class Requests:
             with entry.scope:
                 return await send(link, entry)
         except MCPError as error:
-            raise await self._failure(link, entry, error) from error
+            raise await self._failure(link, entry, error) from None  # Which may quote a secret.
         except TidingsError:
             raise
         except Exception as error:
@@ -127,15 +127,16 @@ class Requests:
         raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
-        if link.over or (error.error.code == CONNECTION_CLOSED and not await self._connection.answers(link)):
+        in_doubt = error.error.code == CONNECTION_CLOSED or entry.http_status in AWAY
+        if link.over or (in_doubt and not await self._connection.answers(link)):
             return self._lost(link)
-        if is_lost_session(error):
+        if entry.http_status in (400, 404) and is_lost_session(error):
             entry.may_have_arrived = False
             link.lose(SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
             return self._lost(link)
         if entry.http_status == 503:
             entry.may_have_arrived = False
-        return answer_error(error, method=entry.method, status=entry.http_status)
+        return link.explain(error, entry.method, entry.http_status)
 
     @staticmethod
     def _lost(link: Link) -> TidingsError:
