@@ -17,13 +17,15 @@ from mcp_types import CONNECTION_CLOSED
 
 from tidings.client.config import ClientConfig
 from tidings.client.events import Events, StateChanged
+from tidings.client.failures import AWAY
 from tidings.client.feed import Feed
 from tidings.client.link import Link
 from tidings.client.pulse import Pulse
+from tidings.client.queue import QueueEntry
 from tidings.client.states import Signal, State, next_state
+from tidings.client.transports import current_call
 from tidings.errors import (
     BadTarget,
-    CommandFailed,
     ConnectionLost,
     ConnectTimedOut,
     Disconnected,
@@ -38,7 +40,7 @@ from tidings.errors import (
 logger = logging.getLogger(__name__)
 
 _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
-"""What another attempt cannot mend."""
+"""What another attempt cannot mend, even if it was connected before."""
 
 _SHORT: Final = 5.0
 """A connection that lasted no longer than so many seconds is tried again more slowly each time."""
@@ -108,7 +110,9 @@ class Connection:
 
     def _absence(self) -> TidingsError:
         if isinstance(self.error, GaveUp):
-            return GaveUp(self.error.message, server=self.name)
+            gave_up = GaveUp(self.error.message, server=self.name)
+            gave_up.__cause__ = self.error.__cause__
+            return gave_up
         if self.error is not None:
             return self.error
         return NotConnected(
@@ -119,11 +123,13 @@ class Connection:
         """Whether the server still answers on this link. If not, the link is lost."""
         if link.over or self._feed is None or self.link is not link:
             return False
+        ping = QueueEntry("ping", "ping", {}, aside=True)
+        token = current_call.set(ping)
         try:
             async with asyncio.timeout(self._config.timeouts.ping):
                 await self._feed.ping()
         except MCPError as error:
-            if error.error.code != CONNECTION_CLOSED:
+            if error.error.code != CONNECTION_CLOSED and ping.http_status not in AWAY:
                 return True  # An error is an answer too.
             link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
@@ -131,6 +137,8 @@ class Connection:
             link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, there was no answer
             link.lose(ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
+        finally:
+            current_call.reset(token)
         return not link.over
 
     # For whoever asks for a connection, or for none.
@@ -163,8 +171,10 @@ class Connection:
             if self.link is not None:
                 self.link, link = None, self.link
                 self._pulse()
-                await self._detach()
-                await link.close()
+                try:
+                    await self._detach()
+                finally:
+                    await link.close()
         await asyncio.shield(task)
 
     async def _supervise(self) -> None:
@@ -195,8 +205,7 @@ class Connection:
             await self._pause()
 
     async def _open(self) -> tuple[Link, Feed]:
-        seconds = self._config.timeouts.connect
-        opening = asyncio.ensure_future(self._open_link(seconds))
+        opening = asyncio.ensure_future(self._open_link(self._config.timeouts.connect))
         leaving = asyncio.ensure_future(self._leaving())
         try:
             await asyncio.wait((opening, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -206,13 +215,6 @@ class Connection:
             if opening.cancelled():
                 raise Disconnected("Disconnected while connecting.", server=self.name)
             return opening.result()
-        except TimeoutError:
-            raise ConnectTimedOut(
-                f"{self.name} did not answer within {seconds:g} s. Is it an MCP server? Give it longer with "
-                "Timeouts(connect=...).",
-                server=self.name,
-                elapsed=seconds,
-            ) from None
         finally:
             leaving.cancel()
 
@@ -239,14 +241,18 @@ class Connection:
                 await self.answers(link)
         await link.close(seconds=0)
         if self.link is link:  # Otherwise whoever disconnects sees to the rest.
-            self.link = None
-            await self._detach()
-            self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
-            lasted = asyncio.get_running_loop().time() - began
-            self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
-            if self._config.backoff.tries != 0:
-                self._announce_retry(max(self._short_lives - 1, 0))
-            self._signal(Signal.CONNECTION_LOST)
+            await self._lost(link, asyncio.get_running_loop().time() - began)
+
+    async def _lost(self, link: Link, lasted: float) -> None:
+        self.link = None
+        await self._detach()
+        if self.state is not State.CONNECTED:
+            return  # Somebody disconnected meanwhile.
+        self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+        self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
+        if self._config.backoff.tries != 0:
+            self._announce_retry(max(self._short_lives - 1, 0))
+        self._signal(Signal.CONNECTION_LOST)
 
     def _require_feed(self) -> Feed:
         if self._feed is None:
@@ -262,14 +268,14 @@ class Connection:
 
     def _may_retry(self, error: TidingsError) -> bool:
         limit = self._config.backoff.tries
-        if isinstance(error, _HOPELESS) or (isinstance(error, CommandFailed) and not self._was_connected):
+        if isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected):
             return False
         return limit is None or self.tries <= limit
 
     def _announce_retry(self, attempt: int) -> None:
         backoff = self._config.backoff
         pause = backoff.delay(attempt) * (1 + random.uniform(-backoff.jitter, backoff.jitter))  # noqa: S311
-        if isinstance(self.error, SessionExpired) and self._short_lives < 2:
+        if isinstance(self.error, SessionExpired) and attempt == 0 and self._short_lives < 2:
             pause = 0.0  # The server is there: it only wants a new handshake.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
