@@ -19,7 +19,8 @@ check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/lint-imports --no-logo
 
 bench: .venv/.ready-dev ## Tidings, its peer and the limit side by side, as ratios
-	$(BIN)/python -m benchmarks.fanout
+	@# Both run, whatever the first finds.
+	$(BIN)/python -m benchmarks.fanout; fanout=$$?; $(BIN)/python -m benchmarks.client && exit $$fanout
 
 ui: ## the inspector's page
 	@echo "There is no page to build yet: ui/ does not exist."

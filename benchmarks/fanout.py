@@ -7,7 +7,6 @@ could not be made.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from benchmarks.lab import QUICK, DeliveryLost, Lab, Size
 from benchmarks.parts import burst, crowd, deliveries, interest, stall, stop
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, all_met, table
+from benchmarks.report import Row, conclude
 
 PARTS: dict[str, Callable[[Lab], list[Row]]] = {
     "deliveries": deliveries.measure,
@@ -36,14 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.events:
         size = replace(size, events=chosen.events)
     rows, failed = _measure(chosen.only or list(PARTS), size)
-    print(table(rows))
-    if chosen.json:
-        chosen.json.write_text(json.dumps([row.as_json() for row in rows], indent=2, ensure_ascii=False) + "\n")
-    for failure in failed:
-        print(f"not measured: {failure}", file=sys.stderr)
-    if failed:
-        return 2
-    return 0 if all_met(rows) else 1
+    return conclude(rows, failed, chosen.json)
 
 
 def _parser() -> argparse.ArgumentParser:

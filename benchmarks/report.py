@@ -1,7 +1,10 @@
 """What was measured: rows of a table, some of them with a target that is met or missed."""
 
+import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -72,8 +75,10 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table, aligned so that it reads well in a terminal too."""
+    """A Markdown table, aligned so that it reads well in a terminal too. Nothing is said of a floor that none has."""
     lines = [("", "SDK", "Tidings", "bare sockets", "judged", "target", "", "note"), *map(_cells, rows)]
+    if all(row.floor is None for row in rows):
+        lines = [(*line[:3], *line[4:]) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
     text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
@@ -82,3 +87,15 @@ def table(rows: Sequence[Row]) -> str:
 
 def all_met(rows: Sequence[Row]) -> bool:
     return all(row.met is not False for row in rows)
+
+
+def conclude(rows: Sequence[Row], failed: Sequence[str], file: Path | None) -> int:
+    """Print the table, write the rows to `file`, say what could not be measured; returns the exit code."""
+    print(table(rows))
+    if file is not None:
+        file.write_text(json.dumps([row.as_json() for row in rows], indent=2, ensure_ascii=False) + "\n")
+    for failure in failed:
+        print(f"not measured: {failure}", file=sys.stderr)
+    if failed:
+        return 2
+    return 0 if all_met(rows) else 1

@@ -78,13 +78,13 @@ async def run_floor(answers: int) -> None:
     await control.run()
 
 
-async def run_variant(answers: int, name: str, options: dict[str, Any]) -> None:
+async def run_variant(answers: int, name: str, port: int, options: dict[str, Any]) -> None:
     # Imported here: the floor must not carry the SDK's memory.
     from benchmarks.variants import VARIANTS
 
     variant = VARIANTS[name](**options)
     config = uvicorn.Config(
-        variant.app, host="127.0.0.1", port=0, http="httptools", ws="none", log_level="error", access_log=False
+        variant.app, host="127.0.0.1", port=port, http="httptools", ws="none", log_level="error", access_log=False
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
@@ -102,6 +102,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("variant")
     parser.add_argument("--merging", action="store_true")
     parser.add_argument("--write-deadline", type=float, default=30)
+    parser.add_argument("--port", type=int, default=0)
     chosen = parser.parse_args(arguments)
     answers = take_stdout()
     logging.disable(logging.ERROR)
@@ -113,7 +114,7 @@ def main(arguments: list[str]) -> None:
     options = (
         {"merging": chosen.merging, "write_deadline": chosen.write_deadline} if chosen.variant == "tidings" else {}
     )
-    uvloop.run(run_variant(answers, chosen.variant, options))
+    uvloop.run(run_variant(answers, chosen.variant, chosen.port, options))
 
 
 if __name__ == "__main__":

@@ -80,8 +80,17 @@ def tidings(*, merging: bool = False, write_deadline: float = 30) -> Variant:
     return Variant(server.asgi(max_sessions=SESSIONS), server.notify.resource_updated)
 
 
+def callee() -> Variant:
+    """What clients call."""
+    from benchmarks.callee import Callee
+
+    called = Callee()
+    return Variant(called.mcp.asgi(), called.change)
+
+
 VARIANTS: Final[dict[str, Callable[..., Variant]]] = {
     "sdk-modern": sdk_modern,
     "sdk-legacy": sdk_legacy,
     "tidings": tidings,
+    "callee": callee,
 }

@@ -12,6 +12,7 @@ from tidings.cli.main import did_you_mean
 
 BENCHMARKS = {
     "fanout": "What it costs to tell many subscribers of one change.",
+    "client": "What the live client costs more than the SDK's own, and what it does for that.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 
@@ -37,7 +38,7 @@ def command(ctx: click.Context, name: str | None, args: tuple[str, ...]) -> None
         click.echo("\n".join(f"{name}  {purpose}" for name, purpose in BENCHMARKS.items()))
         return
     if name not in BENCHMARKS:
-        ctx.fail(f"No such benchmark {name!r}.{did_you_mean(name, BENCHMARKS)} There is: {', '.join(BENCHMARKS)}.")
+        ctx.fail(f"No such benchmark {name!r}.{did_you_mean(name, BENCHMARKS)} There are: {', '.join(BENCHMARKS)}.")
     checkout = find_checkout(name, (Path.cwd(), HERE))
     if checkout is None:
         raise click.ClickException(
