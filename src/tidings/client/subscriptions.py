@@ -8,6 +8,7 @@ of it would have been told: it was read while its subscription was established, 
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -60,6 +61,8 @@ class Subscriptions:
         self._list_changed = list_changed
         self._lists = lists
         self._explicit: dict[str, None] = {}
+        self._asking: Counter[str] = Counter()
+        """How many wait for the first word on a subscription."""
         self._kept: set[str] = set()
         self._prefixes: tuple[str, ...] = ()
         self._version = 1
@@ -85,10 +88,10 @@ class Subscriptions:
     # What is wanted.
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._explicit))
+        return iter([uri for uri in self._explicit if uri not in self._asking])
 
     def __contains__(self, uri: object) -> bool:
-        return uri in self._explicit
+        return uri in self._explicit and uri not in self._asking
 
     @property
     def all(self) -> frozenset[str]:
@@ -109,20 +112,32 @@ class Subscriptions:
         Raises:
             TidingsError: The server refused one of them; the others are subscribed to.
         """
-        new = [uri for uri in dict.fromkeys(map(check_subscription, uris)) if uri not in self._explicit]
+        asked = dict.fromkeys(map(check_subscription, uris))
+        new = [uri for uri in asked if uri not in self._explicit or uri in self._asking]
         self._explicit.update(dict.fromkeys(new))
+        self._asking.update(new)
         version = self._touch()
         try:
             await self._established_at(version)
         except BaseException:
-            self._drop(new)
+            self._give_up(new)
             raise
         failed = {uri: self._refused[uri] for uri in new if uri in self._refused}
-        self._drop(failed)
-        if len(failed) < len(new):
+        established = self._asking.keys() & set(new).difference(failed)
+        for uri in established:
+            del self._asking[uri]
+        self._give_up(failed)
+        if established:
             self._tell()
         if failed:
             raise next(iter(failed.values()))
+
+    def _give_up(self, uris: Iterable[str]) -> None:
+        """One who asked for these does not wait any more. What others wait for, or have got, stays."""
+        uris = [uri for uri in uris if uri in self._asking]
+        self._asking.subtract(uris)
+        if alone := [uri for uri in uris if not self._asking[uri]]:
+            self._drop(alone)
 
     async def _established_at(self, version: int) -> None:
         await self._pulse.until(lambda: self._synced >= version or self.broken is not None)
@@ -141,6 +156,7 @@ class Subscriptions:
     def _drop(self, uris: Iterable[str]) -> int:
         for uri in uris:
             self._explicit.pop(uri, None)
+            del self._asking[uri]
             self._kept.discard(uri)
             self._forget(uri)
         return self._touch()
@@ -155,7 +171,7 @@ class Subscriptions:
 
     def clear(self) -> None:
         """Want nothing any more."""
-        had = bool(self._explicit)
+        had = any(self)
         self._drop(self.all - frozenset(self.watches))
         self._known, self.cursor = Filter(), None
         if had:
@@ -177,8 +193,8 @@ class Subscriptions:
         return self._version
 
     def _tell(self) -> None:
-        self.on_subscriptions(frozenset(self._explicit))
-        self._events.emit(SubscriptionsChanged(tuple(self._explicit)))
+        self.on_subscriptions(frozenset(self))
+        self._events.emit(SubscriptionsChanged(tuple(self)))
 
     # Keeping the server informed of it.
 
