@@ -1,0 +1,84 @@
+"""One chaos run: changes and faults for a while, then quiet, then every copy must equal the truth.
+
+python -m tests.chaos.run [--seed N] [--engine sqlite|nats|redis] [--seconds S] [--runs N] [--stock]
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tests.chaos.world import Plan, Told, World, world
+
+CATCH_UP = 30.0
+"""Seconds after the last change within which everyone must be fresh."""
+
+
+async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, float]:
+    """What is stale in the end, what was done, and how long it took to become fresh."""
+    async with world(plan, folder) as chaos:
+        await _until(lambda: not chaos.stale(), CATCH_UP)
+        await _rage(chaos)
+        calm = time.monotonic()
+        await _until(lambda: not chaos.stale(), 5 if plan.stock else CATCH_UP)
+        return chaos.stale(), chaos.told, time.monotonic() - calm
+
+
+async def _rage(chaos: World) -> None:
+    until = time.monotonic() + chaos.plan.seconds
+
+    async def changes() -> None:
+        count = 0
+        while time.monotonic() < until:
+            count += 1
+            await chaos.change(chaos.random.choice(chaos.names), str(count))
+            await asyncio.sleep(chaos.random.uniform(0, 0.05))
+
+    async def misdeeds() -> None:
+        while time.monotonic() < until:
+            await asyncio.sleep(chaos.random.uniform(0, 0.6))
+            await chaos.misdeed()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(changes())
+        group.create_task(misdeeds())
+
+
+async def _until(true: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("tests.chaos.run", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engine", default="sqlite", choices=["sqlite", "nats", "redis"])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--runs", type=int, default=1, help="so many, with the seeds that follow")
+    parser.add_argument("--stock", action="store_true", help="the SDK's own server, bus and client, for comparison")
+    chosen = parser.parse_args()
+    plan = Plan(chosen.seed, engine=chosen.engine, seconds=chosen.seconds, stock=chosen.stock)
+    failed = 0
+    for seed in range(chosen.seed, chosen.seed + chosen.runs):
+        with tempfile.TemporaryDirectory() as folder:
+            stale, told, took = asyncio.run(run(replace(plan, seed=seed), Path(folder)))
+        copies = plan.clients * plan.notes
+        wrong = sum(map(len, stale.values()))
+        sys.stdout.write(
+            f"seed {seed}: {told.published} changes, {len(told.deeds)} faults; {wrong} of {copies} copies stale "
+            f"{took:.1f} s after the last change\n"
+        )
+        sys.stdout.flush()
+        if wrong and not plan.stock:
+            failed += 1
+            sys.stdout.write("".join(f"  {deed}\n" for deed in told.deeds))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Everything of a chaos run: the truth, replicas behind a balancer, a broker, clients, and what is done to them."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import urllib.parse
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.chaos.balancer import Balancer
+from tests.chaos.brokers import Broker, broker_for
+from tests.client.killing import ROOT, free_port
+
+ERAS = ("auto", "legacy")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a run is."""
+
+    seed: int
+    engine: str = "sqlite"
+    seconds: float = 6.0
+    replicas: int = 3
+    clients: int = 50
+    processes: int = 5
+    notes: int = 40
+    stock: bool = False
+    """The SDK's own server, bus and client instead of Tidings: for comparison."""
+
+
+@dataclass
+class Told:
+    """What was done, for whoever looks into a run that failed."""
+
+    deeds: list[str] = field(default_factory=list[str])
+    published: int = 0
+
+    def __call__(self, deed: str) -> None:
+        self.deeds.append(deed)
+
+
+class World:
+    """A run in progress."""
+
+    def __init__(self, plan: Plan, folder: Path, broker: Broker, zygote: "subprocess.Popen[str]") -> None:
+        self.plan = plan
+        self.folder = folder
+        self.random = random.Random(plan.seed)
+        self.told = Told()
+        self._broker = broker
+        self._zygote = zygote
+        self._balancer = Balancer(random.Random(plan.seed))
+        self._replicas: dict[int, int | None] = {}
+        """The port of each replica, and its pid while it runs."""
+        self._listeners: list[tuple[dict[str, Any], int]] = []
+        self.names = [f"n{number}" for number in range(plan.notes)]
+
+    # Setting it up.
+
+    async def begin(self) -> None:
+        for part in ("truth", "copies", "state"):
+            (self.folder / part).mkdir()
+        for name in self.names:
+            self._write(name, "0")
+        for _ in range(self.plan.replicas):
+            self._replicas[free_port()] = None
+        for port in self._replicas:
+            self._start_replica(port)
+        everyone = [await self._client(number) for number in range(self.plan.clients)]
+        share = -(-len(everyone) // self.plan.processes)
+        for start in range(0, len(everyone), share):
+            await self._start_listeners(everyone[start : start + share])
+
+    async def _client(self, number: int) -> dict[str, Any]:
+        era = ERAS[number % 2]
+        port = await self._balancer.listen(sticky=era == "legacy")
+        return {
+            "name": f"c{number}",
+            "era": era,
+            "url": f"http://127.0.0.1:{port}/mcp",
+            "keeps_state": number % 3 == 0,
+        }
+
+    async def _start_listeners(self, clients: list[dict[str, Any]]) -> None:
+        order = {"clients": clients, "uris": [f"note://{name}" for name in self.names], "folder": str(self.folder)}
+        kind = "stock-listeners" if self.plan.stock else "listeners"
+        self._listeners.append((order, self._order({"start": kind, **order})))
+
+    def _start_replica(self, port: int) -> None:
+        kind = "stock-replica" if self.plan.stock else "replica"
+        order = {"start": kind, "port": port, "folder": str(self.folder / "truth"), "bus": self._broker.url}
+        self._replicas[port] = self._order(order)
+        self._balancer.replicas = [each for each, pid in self._replicas.items() if pid is not None]
+
+    def _order(self, order: dict[str, Any]) -> int:
+        assert self._zygote.stdin is not None
+        assert self._zygote.stdout is not None
+        self._zygote.stdin.write(json.dumps(order) + "\n")
+        self._zygote.stdin.flush()
+        return int(self._zygote.stdout.readline())
+
+    # What changes.
+
+    def _write(self, name: str, text: str) -> None:
+        scratch = self.folder / f".{name}"
+        scratch.write_text(text)
+        scratch.replace(self.folder / "truth" / name)
+
+    async def change(self, name: str, text: str) -> None:
+        """Change the truth, and have it published: whoever does that asks until somebody says it is done."""
+        self._write(name, text)
+        while not await self._publish(self.random.choice(list(self._replicas)), f"note://{name}"):
+            await asyncio.sleep(0.02)
+        self.told.published += 1
+
+    async def _publish(self, port: int, uri: str) -> bool:
+        try:
+            async with asyncio.timeout(6):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                try:
+                    path = f"/publish?uri={urllib.parse.quote(uri)}"
+                    writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+                    return b" 200 " in await reader.readline()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False
+
+    # What is done to it.
+
+    async def misdeed(self) -> None:
+        """Something that should not happen, and does."""
+        deeds = [self.kill_replica, self.pause_replica, self.cut, self.stall, self.kill_listeners, self.kill_broker]
+        await self.random.choice(deeds)()
+
+    async def kill_replica(self) -> None:
+        port = self.random.choice(list(self._replicas))
+        if (pid := self._replicas[port]) is None:
+            return
+        self.told(f"replica {port} killed")
+        self._order({"kill": pid})
+        self._replicas[port] = None
+        self._balancer.replicas = [each for each, pid in self._replicas.items() if pid is not None]
+        await asyncio.sleep(self.random.uniform(0, 0.3))
+        self._start_replica(port)
+
+    async def pause_replica(self) -> None:
+        port = self.random.choice(list(self._replicas))
+        if (pid := self._replicas[port]) is None:
+            return
+        self.told(f"replica {port} stopped for a while")
+        process = psutil.Process(pid)
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(self.random.uniform(0, 1.5))
+        process.send_signal(signal.SIGCONT)
+
+    async def cut(self) -> None:
+        share = self.random.random()
+        self.told(f"{share:.0%} of the connections cut")
+        self._balancer.cut(share)
+
+    async def stall(self) -> None:
+        seconds = self.random.uniform(0, 1.5)
+        self.told(f"the balancer stalls for {seconds:.1f} s")
+        await self._balancer.stall(seconds)
+
+    async def kill_listeners(self) -> None:
+        place = self.random.randrange(len(self._listeners))
+        order, pid = self._listeners[place]
+        self.told(f"clients {order['clients'][0]['name']} and following killed")
+        self._order({"kill": pid})
+        await asyncio.sleep(self.random.uniform(0, 0.2))
+        kind = "stock-listeners" if self.plan.stock else "listeners"
+        self._listeners[place] = (order, self._order({"start": kind, **order}))
+
+    async def kill_broker(self) -> None:
+        if self._broker.can_be_killed and not self.plan.stock:
+            self.told("the broker killed")
+            await self._broker.kill()
+            await asyncio.sleep(self.random.uniform(0, 1))
+            await self._broker.start()
+
+    # What came of it.
+
+    def stale(self) -> dict[str, list[str]]:
+        """The notes of which a client's copy is not the truth, by client."""
+        truth = {f"note://{name}": (self.folder / "truth" / name).read_text() for name in self.names}
+        wrong: dict[str, list[str]] = {}
+        for number in range(self.plan.clients):
+            path = self.folder / "copies" / f"c{number}"
+            copies = json.loads(path.read_text()) if path.exists() else {}
+            if bad := [uri for uri, text in truth.items() if copies.get(uri) != text]:
+                wrong[f"c{number}"] = bad
+        return wrong
+
+    async def aclose(self) -> None:
+        await self._balancer.aclose()
+
+
+@asynccontextmanager
+async def world(plan: Plan, folder: Path) -> AsyncGenerator[World]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.chaos.zygote"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as zygote:
+        try:
+            async with broker_for(plan.engine, folder) as broker:
+                run = World(plan, folder, broker, zygote)
+                try:
+                    await run.begin()
+                    yield run
+                finally:
+                    await run.aclose()
+        finally:
+            assert zygote.stdin is not None
+            zygote.stdin.close()
+            zygote.wait(20)
