@@ -81,14 +81,20 @@ class Library:
     @asynccontextmanager
     async def _asked(self, ctx: Any, what: str) -> AsyncGenerator[None]:
         self.session = ctx.session
-        self.asked[what] += 1
-        self.running[what] += 1
-        self.most_running[what] = max(self.most_running[what], self.running[what])
-        try:
+        async with self.counted(what):
             if what in self.gates:
                 await self.gates[what].wait()
             if what in self.broken:
                 raise self.broken[what]
+            yield
+
+    @asynccontextmanager
+    async def counted(self, what: str) -> AsyncGenerator[None]:
+        """Count this among what was asked, and while it runs."""
+        self.asked[what] += 1
+        self.running[what] += 1
+        self.most_running[what] = max(self.most_running[what], self.running[what])
+        try:
             yield
         except asyncio.CancelledError:
             self.cancelled.append(what)
@@ -151,7 +157,17 @@ async def connected(library: Library, era: str = "auto", **options: Any) -> Asyn
 @asynccontextmanager
 async def on_the_web(library: Library, port: int = 0) -> AsyncGenerator[str]:
     """Its address, while it is served."""
-    async with serving(library.server.streamable_http_app(), port=port) as bound:
+    app = library.server.streamable_http_app()
+
+    async def counting(scope: Any, receive: Any, send: Any) -> None:
+        method = dict(scope.get("headers", ())).get(b"mcp-method", b"").decode()
+        if method != "subscriptions/listen":
+            await app(scope, receive, send)
+            return
+        async with library.counted(method):
+            await app(scope, receive, send)
+
+    async with serving(counting, port=port) as bound:
         try:
             yield f"http://127.0.0.1:{bound}/mcp"
         finally:
