@@ -29,7 +29,8 @@ class Balancer:
             assert task is not None
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            await self._carry(reader, writer, chosen if sticky else [])
+            with contextlib.suppress(asyncio.CancelledError):  # The run is over.
+                await self._carry(reader, writer, chosen if sticky else [])
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
         self._servers.append(server)

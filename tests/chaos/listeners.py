@@ -15,7 +15,7 @@ from tidings.client import Backoff, ClientConfig, Timeouts, connect
 
 CONFIG = ClientConfig(
     backoff=Backoff(delays=(0.02, 0.05, 0.1, 0.2), tries=None),
-    timeouts=Timeouts(connect=5, request=5, total=60, ping=1, ping_interval=1),
+    timeouts=Timeouts(connect=10, request=10, total=60, ping=4, ping_interval=3),
 )
 
 
