@@ -273,8 +273,7 @@ class Subscriptions:
     def _set_polling(self, uri: str) -> None:
         if (watched := self.watches.get(uri)) is None:
             return
-        error = self._refused.get(uri)
-        if error is not None and not error.retryable:
+        if uri in self._refused:  # If for a while only, the subscription is tried again besides.
             self.watches.start_polling(watched, self._poll, self.refresher.want)
         else:
             self.watches.stop_polling(watched)
