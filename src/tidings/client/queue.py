@@ -1,6 +1,7 @@
 """The queue of a user's requests: in order, a few at a time, each to be looked at and cancelled, and remembered."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 
-from tidings.errors import Cancelled, RequestCancelled, TidingsError
+from tidings.errors import Cancelled, RequestCancelled, RequestTimedOut, TidingsError
 
 _CANCELLED: Final = (Cancelled, asyncio.CancelledError)
 
@@ -90,11 +91,14 @@ class RequestQueue:
         self._ids = count(1)
         self._on_change = on_change
 
-    async def enter(self, method: str, params: Mapping[str, Any], *, aside: bool = False) -> QueueEntry:
+    async def enter(
+        self, method: str, params: Mapping[str, Any], *, aside: bool = False, within: float = math.inf
+    ) -> QueueEntry:
         """Wait for a turn, or with `aside` go past the queue. Whoever got one gives it back with `end`.
 
         Raises:
             RequestCancelled: It was cancelled while it waited.
+            RequestTimedOut: Its turn did not come within so many seconds.
             Disconnected: The client was disconnected while it waited.
         """
         entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
@@ -104,16 +108,27 @@ class RequestQueue:
             entry.turn = asyncio.get_running_loop().create_future()
             self._waiting[entry.id] = entry
             self._on_change(entry)
+            timer = self._set_timer(entry, within)
             try:
                 await entry.turn
             except BaseException as error:
                 self.end(entry, error)
                 raise
+            finally:
+                timer.cancel()
         if not aside:
             self._running[entry.id] = entry
         entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
         self._on_change(entry)
         return entry
+
+    def _set_timer(self, entry: QueueEntry, within: float) -> asyncio.TimerHandle:
+        late = RequestTimedOut(
+            f"{entry.method} waited {within:g} s for its turn, behind other requests. Let more run at once with "
+            "ClientConfig(concurrency=...), or give it longer with Timeouts(total=...).",
+            method=entry.method,
+        )
+        return asyncio.get_running_loop().call_later(within, self._stop, entry, late)
 
     def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
         """This request is over; the next one's turn begins."""

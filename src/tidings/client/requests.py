@@ -54,7 +54,7 @@ class Requests:
         """
         began = anyio.current_time()
         self._connection.check()
-        entry = await self._queue.enter(method, params, aside=aside)
+        entry = await self._queue.enter(method, params, aside=aside, within=self._timeouts.total)
         try:
             entry.result = result = await self._attempt(entry, send, safe, timeout or self._timeouts.request, began)
         except TidingsError as error:
