@@ -165,7 +165,7 @@ class Connection:
         if (task := self._task) is None:
             return
         if self.state is not State.DISCONNECTING:
-            self.error = None
+            self.error = self.next_retry = None
             self._signal(Signal.DISCONNECT)
             self._hurry.set()
             if self.link is not None:
@@ -183,14 +183,28 @@ class Connection:
                 await self._one_life()
         except Exception as error:
             logger.exception("the connection to %s failed in an unforeseen way", self.name)
-            self.error = ConnectionLost(f"The connection failed in an unforeseen way: {error!r}", server=self.name)
-            self.state = State.DISCONNECTED
+            await self._abandon(
+                ConnectionLost(f"The connection failed in an unforeseen way: {error!r}", server=self.name)
+            )
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
             if self.state is State.DISCONNECTING:
                 self._signal(Signal.CLEANUP_COMPLETE)
             self._pulse()
+
+    async def _abandon(self, error: TidingsError) -> None:
+        """Something is wrong with this program: let nobody wait for what will not come."""
+        if (link := self.link) is not None:
+            self.link = None
+            await link.close(seconds=0)
+        if self.state is State.DISCONNECTING:
+            return
+        self.error, self.next_retry = error, None
+        if self.state is not State.ERROR:
+            connected = self.state is State.CONNECTED
+            self._signal(Signal.CONNECTION_LOST if connected else Signal.TRANSPORT_ERROR)
+        self._give_up()
 
     async def _one_life(self) -> None:
         """One attempt and what comes of it, up to the next attempt or the end."""
