@@ -6,6 +6,7 @@ an address, a text that another process can be given.
 
 import asyncio
 import itertools
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -15,8 +16,10 @@ from typing import Any, ClassVar, Self
 import anyio
 import pytest
 
+from tests.bus.redis_server import shared_server
 from tidings.bus import Bus, Entry, History
 from tidings.bus.memory import MemoryBus
+from tidings.bus.redis import RedisBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import Change, Cursor
 
@@ -32,6 +35,9 @@ def open_bus(address: str, *, history: History | None = None, clock: Clock | Non
             return MemoryBus(**options)
         case "sqlite":
             return SqliteBus(place, poll=0.005, **options)
+        case "redis":
+            url, _, prefix = address.partition("#")
+            return RedisBus(url, prefix=prefix, poll=0.05, history=history)
         case _:
             raise ValueError(f"no bus has the address {address}")
 
@@ -89,7 +95,22 @@ class Sqlite(BusFactory):
             await anyio.Path(self.address.removeprefix("sqlite:") + suffix).unlink(missing_ok=True)
 
 
-BUSES: list[type[BusFactory]] = [Memory, Sqlite]
+class Redis(BusFactory):
+    shared = True
+    outlives = True
+    has_clock = False
+
+    @classmethod
+    def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - all tests share a server, and each has a prefix
+        return f"{shared_server().url}#{uuid.uuid4().hex}"
+
+    async def lose(self) -> None:
+        prefix = self.address.partition("#")[2]
+        shared_server().ask("DEL", *(f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")))
+
+
+BUSES: list[Any] = [Memory, Sqlite, pytest.param(Redis, marks=pytest.mark.redis)]
+"""Classes, with marks where they need some."""
 
 
 def name_of(kind: type[BusFactory]) -> str:
@@ -98,7 +119,7 @@ def name_of(kind: type[BusFactory]) -> str:
 
 def buses_that(can: Callable[[type[BusFactory]], bool]) -> pytest.MarkDecorator:
     """Run a test over those buses only."""
-    kinds = [kind for kind in BUSES if can(kind)]
+    kinds = [kind for kind in BUSES if can(kind.values[0] if hasattr(kind, "values") else kind)]
     return pytest.mark.parametrize("bus_factory", kinds, indirect=True, ids=name_of)
 
 

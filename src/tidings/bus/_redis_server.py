@@ -1,0 +1,125 @@
+"""A line to a Redis. The only file that imports the package `redis`.
+
+A line is one connection of that package, without its pool and its retries: the bus decides itself when to come back,
+and a line that was given up in the middle of an answer is closed and never used again.
+"""
+
+import asyncio
+import random
+from typing import Any, Final
+
+from tidings.bus._redis_url import read_url
+
+try:
+    from redis import exceptions
+    from redis.asyncio import Connection, Sentinel, SSLConnection, UnixDomainSocketConnection
+except ImportError as error:
+    raise ImportError('A RedisBus needs the package redis: pip install "tidings[redis]"') from error
+
+__all__ = ["Line", "Pause", "Server", "exceptions"]
+
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+
+
+class Line:
+    """One connection to a server. Whatever fails on it, close it, unless that was an answer of the server."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def ask(self, *words: str | bytes | float) -> Any:
+        """Send a command, and the answer to it."""
+        await self._connection.send_command(*words)
+        return await self._connection.read_response()
+
+    async def say(self, *words: str) -> None:
+        """Send a command whose answer is heard later."""
+        await self._connection.send_command(*words)
+
+    async def hear(self, seconds: float) -> Any:
+        """The next thing that the server says; None if it says nothing for so many `seconds`."""
+        return await self._connection.read_response(timeout=seconds, disconnect_on_error=False)
+
+    async def close(self) -> None:
+        """Let go of it at once, whatever it was in the middle of. Twice is once."""
+        await self._connection.disconnect(nowait=True)
+
+
+class Server:
+    """The server at `url`; `timeout` is for how many seconds a connection is waited for.
+
+    Raises:
+        ValueError: That is no URL of a Redis.
+    """
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        self._address = read_url(url)
+        self._timeout = timeout
+        self._moved: dict[str, Any] = {}
+        if "path" in self._address.options:
+            self._kind: type[Any] = UnixDomainSocketConnection
+        else:
+            self._kind = SSLConnection if self._address.tls else Connection
+        try:
+            self._kind(**self._options())
+        except (TypeError, ValueError, exceptions.RedisError) as error:
+            raise ValueError(f"An option in the URL of {self.place} means nothing: {error}") from None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: without secrets."""
+        return self._address.place
+
+    def _options(self) -> dict[str, Any]:
+        # No time limit for reading and writing: a call has one for all of it. Version 2 of the protocol is enough.
+        own = {"socket_timeout": None, "socket_connect_timeout": self._timeout, "protocol": 2}
+        return self._address.options | self._moved | own
+
+    async def connect(self) -> Line:
+        """A new line, signed in."""
+        try:
+            connection = self._kind(**(self._options() | await self._master()))
+            try:
+                await connection.connect()
+            except BaseException:
+                await connection.disconnect(nowait=True)
+                raise
+        except BaseException:
+            # The next time begins where the user said, not where a cluster once led to.
+            self._moved = {}
+            raise
+        return Line(connection)
+
+    async def _master(self) -> dict[str, Any]:
+        """Where the sentinels say that the server is."""
+        address = self._address
+        if not address.service:
+            return {}
+        own = {"socket_timeout": self._timeout, "socket_connect_timeout": self._timeout, "protocol": 2}
+        sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | own)
+        try:
+            host, port = await sentinel.discover_master(address.service)
+        finally:
+            for client in sentinel.sentinels:
+                await client.aclose()
+        return {"host": host, "port": port}
+
+    def moved(self, error: Any) -> None:
+        """A node of a cluster says where the log is, in a `MovedError`: the next line goes there."""
+        self._moved = {"port": error.port} | ({"host": error.host} if error.host else {})
+
+
+class Pause:
+    """The time between two attempts: longer each time, and never quite the same for any two processes."""
+
+    def __init__(self) -> None:
+        self._seconds = _FIRST_PAUSE
+
+    def reset(self) -> None:
+        """It works again."""
+        self._seconds = _FIRST_PAUSE
+
+    async def sleep(self) -> None:
+        seconds, self._seconds = self._seconds, min(2 * self._seconds, _LONGEST_PAUSE)
+        await asyncio.sleep(seconds * random.uniform(0.5, 1))  # noqa: S311 - nobody gains by guessing it

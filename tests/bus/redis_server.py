@@ -1,0 +1,102 @@
+"""A real Redis: started, asked, killed and started again, with its files in a folder."""
+
+import atexit
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+from redis import Redis as Client
+from redis.exceptions import RedisError
+
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+EVERY_SECOND = ("--appendonly", "yes", "--appendfsync", "everysec")
+NOTHING = ("--appendonly", "no")
+
+# Should the tests be killed, it ends with them.
+_TIED = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+
+
+class RedisServer:
+    """A server with `options` of its command line, on a port of its own that it keeps when it is started again."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.options = options
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and return when it takes connections. Its data may still be loading."""
+        self.folder.mkdir(exist_ok=True)
+        own = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "")
+        quiet = ("--logfile", str(self.folder / "log"), "--daemonize", "no")
+        self._process = subprocess.Popen([*_TIED, "redis-server", *own, *quiet, *self.options])
+        deadline = time.monotonic() + 20
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text())
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """End it as kill -9 does. Twice is once."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def ask(self, *words: str | int, **options: Any) -> Any:
+        """The answer to a command, on a connection of its own."""
+        with Client(port=self.port, decode_responses=True, retry=None, **options) as client:
+            return client.execute_command(*words)
+
+    def until(self, words: str, *command: str) -> None:
+        """Until the answer to `command` has `words`."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with suppress(RedisError):
+                if words in str(self.ask(*command)):
+                    return
+            time.sleep(0.02)
+        raise TimeoutError(f"{command} never had {words!r}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@asynccontextmanager
+async def redis_server(folder: Path, *options: str) -> AsyncGenerator[RedisServer]:
+    """A server of one's own, gone at the end."""
+    server = RedisServer(folder, *(options or NOTHING))
+    await anyio.to_thread.run_sync(server.start)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@cache
+def shared_server() -> RedisServer:
+    """The server that all tests share which do it no harm; each has a prefix of its own."""
+    folder = tempfile.TemporaryDirectory(prefix="tidings-redis-")
+    server = RedisServer(Path(folder.name), *NOTHING)
+    server.start()
+    atexit.register(folder.cleanup)
+    atexit.register(server.kill)
+    return server
