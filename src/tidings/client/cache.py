@@ -16,6 +16,8 @@ from enum import StrEnum
 from math import inf
 from typing import Final
 
+from mcp_types import ReadResourceResult
+
 from tidings.client._weight import weigh
 from tidings.client.config import CacheLimits
 from tidings.client.invocations import Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall
@@ -201,7 +203,7 @@ class ContentCache(Cache):
         if not isinstance(invocation, ResourceRead | TemplateRead) or invocation.result.ttl_ms <= 0:
             return inf
         # An age below zero would come of a wall clock that was put back.
-        return self._clock() + min(invocation.result.ttl_ms / 1000, LONGEST_TTL) - max(age, 0.0)
+        return self._clock() + lasts(invocation.result) - max(age, 0.0)
 
     def _fits(self, entry: _Entry) -> bool:
         return (
@@ -213,6 +215,11 @@ class ContentCache(Cache):
     def _make_room(self, size: int) -> None:
         while self._entries and (len(self._entries) >= self._limits.entries or self._size + size > self._limits.size):
             self._remove(*next(iter(self._entries)))
+
+
+def lasts(result: ReadResourceResult) -> float:
+    """For how many seconds the server says that this holds, within reason."""
+    return min(result.ttl_ms, LONGEST_TTL * 1000) / 1000
 
 
 def place_of(invocation: Invocation) -> tuple[Kind, str]:

@@ -83,12 +83,9 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
         case MCPError():
             return _rpc_error(error, method, status)
         case ValidationError():
-            details = "; ".join(
-                f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in error.errors()[:3]
-            )
             return MalformedMessage(
-                f"The server's answer to {method} is not what the protocol says ({details}). This is a fault of the "
-                "server: tell its authors.",
+                f"The server's answer to {method} is not what the protocol says ({_invalid(error)}). This is a fault "
+                "of the server: tell its authors.",
                 method=method,
             )
         case InputRequiredRoundsExceededError():
@@ -101,6 +98,13 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
             return MalformedMessage(f"{error}. This is a fault of the server: tell its authors.", method=method)
         case _:
             return RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
+
+
+def _invalid(error: ValidationError) -> str:
+    """What is wrong with a result, in a line."""
+    # The other kind of result that an answer could have been is of no interest.
+    items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
+    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
 
 
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:

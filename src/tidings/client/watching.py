@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Protocol
 
+from tidings.client.cache import lasts
 from tidings.client.config import Poll
 from tidings.client.invocations import ResourceRead
 from tidings.client.pulse import Pulse
@@ -176,7 +177,7 @@ async def _poll(watched: Watched, poll: Poll, read: Callable[[str], None]) -> No
     while True:
         before = watched.digest
         read(watched.uri)
-        lasts = 0.0 if watched.latest is None else watched.latest.result.ttl_ms / 1000
+        least = 0.0 if watched.latest is None else lasts(watched.latest.result)
         spread = 1 + random.uniform(-poll.jitter, poll.jitter)  # noqa: S311 - spreads load, guards nothing
-        await asyncio.sleep(max(pause * spread, lasts))
+        await asyncio.sleep(max(pause * spread, least))
         pause = poll.interval if watched.digest != before else min(pause * 1.5, poll.longest)
