@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.client.misbehaving import Asked, site
-from tidings.client import Backoff, ClientConfig, State, connect
+from tidings.client import Backoff, ClientConfig, State, Timeouts, connect
 from tidings.client.events import StateChanged
 from tidings.errors import ConnectFailed, NotAuthorized
 
@@ -16,6 +16,10 @@ pytestmark = pytest.mark.anyio
 
 AT_ONCE = ClientConfig(backoff=Backoff(delays=(0.0,)))
 SECRET = "the-secret-tool"
+
+
+def is_signed_in(asked: Asked) -> bool:
+    return asked.headers.get("authorization") == "Bearer granted"
 
 
 async def modern(asked: Asked) -> None:
@@ -27,7 +31,7 @@ async def modern(asked: Asked) -> None:
             return await asked.result(supportedVersions=["2026-07-28"], capabilities={"tools": {}})
         case {"method": "tools/list"}:
             return await asked.result(tools=[{"name": name, "inputSchema": {}} for name in ("open", SECRET)])
-        case {"method": "tools/call", "params": {"name": str(name)}} if name == SECRET:
+        case {"method": "tools/call", "params": {"name": str(name)}} if name == SECRET and not is_signed_in(asked):
             return await asked.answer(403, www_authenticate='Bearer error="insufficient_scope"')
         case {"method": "tools/call"}:
             return await asked.result(content=[])
@@ -46,6 +50,26 @@ class Consent(httpx2.Auth):
         if response.status_code == 403:
             self.asked += 1
             raise PermissionError("the user said no")
+
+
+class Slowly(httpx2.Auth):
+    """Asks a person who takes some seconds, and lets everybody else wait for them, as the SDK's providers do."""
+
+    def __init__(self, seconds: float) -> None:
+        self.asked = 0
+        self._token = "Bearer old"
+        self._seconds = seconds
+        self._lock = anyio.Lock()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        async with self._lock:
+            request.headers["authorization"] = self._token
+            response = yield request
+            if response.status_code in (401, 403):
+                self.asked += 1
+                await anyio.sleep(self._seconds)
+                request.headers["authorization"] = self._token = "Bearer granted"
+                yield request
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -98,6 +122,36 @@ async def test_an_authorization_server_that_is_away_is_not_one_that_refuses() ->
     async with site(lambda asked: asked.answer(401)) as here:
         with anyio.fail_after(10), pytest.raises(ConnectFailed, match="nobody there"):
             await connect(here.url, auth=Elsewhere(), config=ClientConfig(backoff=Backoff(tries=0))).connect()
+
+
+async def test_a_person_may_take_longer_to_sign_in_than_a_server_to_answer() -> None:
+    async def answer(asked: Asked) -> None:
+        await modern(asked) if is_signed_in(asked) else await asked.answer(401)
+
+    auth = Slowly(seconds=1.5)
+    async with site(answer) as here:
+        with anyio.fail_after(20):
+            async with connect(here.url, auth=auth, config=ClientConfig(timeouts=Timeouts(connect=1))) as client:
+                assert client.connected
+                assert auth.asked == 1
+
+
+async def test_neither_a_call_nor_a_connection_runs_out_of_time_while_a_person_signs_in() -> None:
+    timeouts, states = Timeouts(request=1, ping=0.5, ping_interval=0.2), list[State]()
+    async with site(modern) as here:
+        with anyio.fail_after(20):
+            async with connect(here.url, auth=Slowly(seconds=1.5), config=ClientConfig(timeouts=timeouts)) as client:
+                client.on(StateChanged, lambda event: states.append(event.new))
+                assert (await client.call_tool(SECRET)).success
+        assert states == [State.DISCONNECTING, State.DISCONNECTED]
+
+
+async def test_a_person_who_never_signs_in_is_not_waited_for_without_end() -> None:
+    auth = Slowly(seconds=60)
+    async with site(lambda asked: asked.answer(401)) as here:
+        with anyio.fail_after(10), pytest.raises(NotAuthorized, match=r"longer than 0\.2 s"):
+            await connect(here.url, auth=auth, config=ClientConfig(timeouts=Timeouts(answer=0.2))).connect()
+        assert auth.asked == 1
 
 
 async def test_an_answer_that_does_not_say_which_kind_it_is_counts_as_complete() -> None:

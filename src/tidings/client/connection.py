@@ -123,6 +123,8 @@ class Connection:
         """Whether the server still answers on this link. If not, the link is lost."""
         if link.over or self._feed is None or self.link is not link:
             return False
+        if link.somebody_signs_in:
+            return True
         ping = QueueEntry("ping", "ping", {}, aside=True)
         token = current_call.set(ping)
         try:

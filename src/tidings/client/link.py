@@ -83,6 +83,7 @@ class Link:
         self._scope = anyio.CancelScope()
         self._over = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._clock: asyncio.Timeout | None = None
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._command: RunningCommand | None = None
         self._dispatcher: Dispatcher[Any] | None = None
@@ -91,6 +92,7 @@ class Link:
         self._exit_code: int | None = None
         self._garbage = ""
         self._speaks: list[Any] = []
+        self._signing_in = 0
         self._status: int | None = None
         self.first_status: int | None = None
         """What the web server said to the first request, if there is one."""
@@ -124,6 +126,11 @@ class Link:
         """Whether it has ended, or is about to."""
         return self._over.is_set() or self.ended.is_set()
 
+    @property
+    def somebody_signs_in(self) -> bool:
+        """Whether somebody may be signing in: messages wait for that, and their silence means nothing."""
+        return self._signing_in > 0
+
     async def until_over(self) -> None:
         """Wait until it has ended, or is about to."""
         await self._over.wait()
@@ -141,7 +148,7 @@ class Link:
         """
         self._task = asyncio.create_task(self._live(), name=f"tidings link to {self.name}")
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as self._clock:
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close(seconds=0)
@@ -230,7 +237,13 @@ class Link:
         setup, target = self._setup, self._setup.target
         server: Any
         if isinstance(target, HttpTarget):
-            server = open_transport(target, max_message=setup.config.max_message, watch=self, kind=self._transport)
+            server = open_transport(
+                target,
+                max_message=setup.config.max_message,
+                watch=self,
+                kind=self._transport,
+                sign_in=setup.config.timeouts.answer,
+            )
         elif isinstance(target, CommandTarget):
             self.stream_opened.set()
             server = self._command_streams(target)
@@ -359,6 +372,15 @@ class Link:
             call.may_have_arrived = False
         if method == "GET":
             self.lose(ConnectionLost(f"{self.name} is away: {type(error).__name__}", server=self.name))
+
+    def signing_in(self, call: object, *, busy: bool) -> None:
+        """Somebody may be asked to sign in: no clock runs meanwhile."""
+        self._signing_in += 1 if busy else -1
+        if isinstance(call, QueueEntry):
+            call.hold() if busy else call.release()
+        if self._clock is not None and not self._ready.done():
+            seconds = self._setup.config.timeouts.connect
+            self._clock.reschedule(None if self._signing_in else asyncio.get_running_loop().time() + seconds)
 
     def stream_open(self, call: object, method: str) -> None:
         """A stream of events was opened."""

@@ -64,6 +64,20 @@ class QueueEntry:
         """Whether nothing more will come of it."""
         return self.status not in (Status.PENDING, Status.IN_PROGRESS)
 
+    def hold(self) -> None:
+        """A person is asked on its behalf: its clock stands still."""
+        self.holds += 1
+        if self.scope is not None:
+            self.scope.deadline = math.inf
+
+    def release(self) -> None:
+        """They answered, or need not any more: its clock starts anew."""
+        self.holds -= 1
+        if not self.holds and self.scope is not None:
+            now = anyio.current_time()
+            self.until = max(self.until, now + self.seconds)
+            self.scope.deadline = now + self.seconds
+
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:

@@ -162,17 +162,11 @@ class Requests:
         """
         held = [entry] if entry is not None else [each for each in self._queue.running() if not each.aside]
         for each in held:
-            each.holds += 1
             each.asked_user = True
-            if each.scope is not None:
-                each.scope.deadline = math.inf
+            each.hold()
         return held
 
     def release(self, held: list[QueueEntry]) -> None:
         """The person has answered, or need not any more."""
         for each in held:
-            each.holds -= 1
-            if not each.holds and each.scope is not None:
-                now = anyio.current_time()
-                each.until = max(each.until, now + each.seconds)
-                each.scope.deadline = now + each.seconds
+            each.release()

@@ -4,8 +4,9 @@ Whoever holds the connection learns of each exchange what the SDK keeps to itsel
 request can have arrived, when a stream was opened.
 """
 
+import asyncio
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -60,6 +61,10 @@ class Watch(Protocol):
         """The answer is a stream of events, and has begun."""
         ...
 
+    def signing_in(self, call: Any | None, *, busy: bool) -> None:
+        """The server refused a message, and the `auth` object sees to it, or has done so. It may ask a person."""
+        ...
+
 
 def fallback_to_sse(status: int) -> bool:
     """Whether a server that answers the first message so may be one that knows only the older transport."""
@@ -68,7 +73,12 @@ def fallback_to_sse(status: int) -> bool:
 
 @asynccontextmanager
 async def open_transport(
-    target: HttpTarget, *, max_message: int, watch: Watch, kind: Literal["http", "sse"] | None = None
+    target: HttpTarget,
+    *,
+    max_message: int,
+    watch: Watch,
+    kind: Literal["http", "sse"] | None = None,
+    sign_in: float | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """A way to `target`: what the SDK reads from and writes to.
 
@@ -77,12 +87,13 @@ async def open_transport(
         max_message: Bytes of one message from the server.
         watch: Hears of each exchange.
         kind: The transport; unless given the target's own, or streamable HTTP.
+        sign_in: Seconds that a person may take to sign in.
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK puts it in its log.
     with quiet(target.clean):
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(_WatchedClient(target, url, max_message, watch))
+            client = await stack.enter_async_context(_WatchedClient(target, url, max_message, watch, sign_in))
             if (kind or target.kind) == "sse":
                 way = sse_streams(plain, client, max_message)
             else:
@@ -94,8 +105,10 @@ async def open_transport(
 class _WatchedClient(httpx2.AsyncClient):
     """Tells a `Watch` of each message that is sent and what came of it, whatever it took to sign in."""
 
-    def __init__(self, target: HttpTarget, url: httpx2.URL, max_message: int, watch: Watch) -> None:
-        auth = None if target.auth is None else _SignIn(target.auth)
+    def __init__(
+        self, target: HttpTarget, url: httpx2.URL, max_message: int, watch: Watch, sign_in: float | None
+    ) -> None:
+        auth = None if target.auth is None else _SignIn(target.auth, watch, sign_in)
         if auth is None and url.userinfo:
             auth = httpx2.BasicAuth(url.username, url.password)
         headers = httpx2.Headers({"accept-encoding": ENCODING})
@@ -138,18 +151,22 @@ class _WatchedClient(httpx2.AsyncClient):
 
 
 class _SignIn(httpx2.Auth):
-    """An `auth` object, with a name for whatever it raises: nobody could sign in."""
+    """An `auth` object: watched while it signs in, and with a name for whatever it raises, since nobody could."""
 
-    def __init__(self, inner: httpx2.Auth) -> None:
+    def __init__(self, inner: httpx2.Auth, watch: Watch, seconds: float | None) -> None:
         self._inner = inner
+        self._watch = watch
+        self._seconds = seconds
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = self._inner.async_auth_flow(request)
+        refused = False
         try:
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing
-                outgoing = await flow.asend(response)
+                refused = refused or response.status_code in (401, 403)
+                outgoing = await (self._patiently(flow.asend(response)) if refused else flow.asend(response))
         except StopAsyncIteration:
             return
         except httpx2.TransportError:
@@ -158,6 +175,17 @@ class _SignIn(httpx2.Auth):
             raise NotAuthorized(f"Signing in failed: {error or type(error).__name__}") from error
         finally:
             await flow.aclose()
+
+    async def _patiently(self, step: Awaitable[httpx2.Request]) -> httpx2.Request:
+        call = current_call.get()
+        self._watch.signing_in(call, busy=True)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await step
+        except TimeoutError:
+            raise TimeoutError(f"it took longer than {self._seconds:g} s (Timeouts.answer)") from None
+        finally:
+            self._watch.signing_in(call, busy=False)
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
