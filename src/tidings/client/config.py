@@ -37,7 +37,7 @@ class Timeouts:
     """How long things may take."""
 
     connect: float = 30.0
-    """From the first byte to the end of the handshake, for one attempt."""
+    """From the first byte to the end of the handshake, for one attempt. The time to sign in is not counted."""
 
     request: float = 60.0
     """For an answer to one request. Progress starts it anew, unless `progress_resets` is off."""
@@ -46,7 +46,7 @@ class Timeouts:
     """For one request in all: its turn in the queue, a reconnection, progress. A person's answer is not counted."""
 
     answer: float = 300.0
-    """For a person, a function or a script to answer what the server asks."""
+    """For a person, a function or a script to answer what the server asks; and for a person to sign in."""
 
     ping: float = 10.0
     """For an answer to a liveness check."""
