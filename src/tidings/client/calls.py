@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from mcp.shared.uri_template import UriTemplate
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
     CallToolResult,
     CompleteResult,
@@ -13,6 +13,7 @@ from mcp_types import (
     ReadResourceResult,
     ResourceTemplateReference,
 )
+from pydantic_core import to_json
 
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client.cache import ContentCache
@@ -29,8 +30,9 @@ from tidings.client.lists import Lists
 from tidings.client.queue import QueueEntry
 from tidings.client.requests import Requests
 from tidings.client.subscriptions import Subscriptions
-from tidings.errors import ResourceNotFound, TidingsError
+from tidings.errors import MalformedMessage, ResourceNotFound, TidingsError
 
+ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
 OnProgress = Callable[[float, float | None, str | None], Any]
 
@@ -92,11 +94,12 @@ class Calls:
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> tuple[ResourceRead, int, QueueEntry]:
         generation = 0
+        meta: Any = _sendable("metadata", metadata)
 
         def send(link: Link, _: QueueEntry) -> Awaitable[ReadResourceResult]:
             nonlocal generation
             generation = self._subscriptions.generation(uri)
-            return link.client.read_resource(uri, meta=_meta(metadata))
+            return link.client.read_resource(uri, meta=meta)
 
         result, entry = await self._requests.run(
             "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
@@ -114,7 +117,14 @@ class Calls:
             raise ResourceNotFound(
                 f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
             )
-        uri = UriTemplate.parse(uri_template).expand(dict(params))
+        try:
+            template = UriTemplate.parse(uri_template)
+        except InvalidUriTemplate as error:
+            raise MalformedMessage(
+                f"The server's resource template {uri_template!r} is none ({error}). This is a fault of the server: "
+                "tell its authors."
+            ) from None
+        uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
         if self._cache.get_resource(uri) is read:
@@ -126,10 +136,12 @@ class Calls:
         self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Metadata | None = None
     ) -> PromptGet:
         """Get a prompt, filled in by the server."""
-        texts = None if arguments is None else {key: _text(value) for key, value in arguments.items()}
+        _sendable("name", {name: None})
+        given = None if arguments is None else {key: _text(value) for key, value in arguments.items()}
+        texts, meta = _sendable("arguments", given), cast("Any", _sendable("metadata", metadata))
 
         def send(link: Link, _: QueueEntry) -> Awaitable[GetPromptResult]:
-            return link.client.get_prompt(name, texts, meta=_meta(metadata))
+            return link.client.get_prompt(name, texts, meta=meta)
 
         result, entry = await self._requests.run(
             "prompts/get", {"name": name, "arguments": texts or {}}, send, safe=True
@@ -151,7 +163,9 @@ class Calls:
         idempotent: bool = False,
     ) -> ToolCall:
         """Call a tool."""
-        params = dict(arguments or {})
+        _sendable("name", {name: None})
+        params = _sendable("arguments", arguments) or {}
+        meta: Any = _sendable("metadata", metadata)
 
         def send(link: Link, entry: QueueEntry) -> Awaitable[CallToolResult]:
             async def made(progress: float, total: float | None, message: str | None) -> None:
@@ -159,7 +173,7 @@ class Calls:
                 if on_progress is not None:
                     on_progress(progress, total, message)
 
-            return link.client.call_tool(name, params, None, made, meta=_meta(metadata))
+            return link.client.call_tool(name, params, None, made, meta=meta)
 
         try:
             result, entry = await self._requests.run(
@@ -195,16 +209,32 @@ class Calls:
         context: Mapping[str, str] | None = None,
     ) -> CompleteResult:
         """Ask for completions of an argument."""
+        given, known = _sendable("argument", argument) or {}, _sendable("context", context)
 
         def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
-            return link.client.complete(ref, dict(argument), None if context is None else dict(context))
+            return link.client.complete(ref, given, known)
 
-        result, _ = await self._requests.run("completion/complete", {"argument": dict(argument)}, send, safe=True)
+        result, _ = await self._requests.run("completion/complete", {"argument": given}, send, safe=True)
         return result
 
 
-def _meta(metadata: Metadata | None) -> Any:
-    return None if metadata is None else dict(metadata)
+def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, ValueT] | None:
+    """A copy of `values`, which can be sent.
+
+    Raises:
+        ValueError: They cannot: they are no JSON. It is the caller's mistake, and must not cost the connection.
+    """
+    if values is None:
+        return None
+    given = dict(values)
+    try:
+        to_json(given)
+    except ValueError as error:
+        raise ValueError(f"The {what} cannot be sent as JSON: {error}") from None
+    for name in cast("dict[object, ValueT]", given):
+        if not isinstance(name, str):
+            raise ValueError(f"The {what} must have texts for names, not {name!r}")  # noqa: TRY004 - a value of a mapping
+    return given
 
 
 def _text(value: Any) -> str:

@@ -91,6 +91,7 @@ class Link:
         """The server was the one who ended it."""
         self._exit_code: int | None = None
         self._garbage = ""
+        self._broken: Exception | None = None
         self._speaks: list[Any] = []
         self._signing_in = 0
         self._status: int | None = None
@@ -138,7 +139,8 @@ class Link:
     def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Let the SDK know these tools: it checks what they return, and leaves out those it may not call."""
         result = ListToolsResult(tools=list(tools))
-        return tuple(self.session._absorb_tool_listing(result, complete=True).tools)
+        with quiet(self._setup.target.clean):
+            return tuple(self.session._absorb_tool_listing(result, complete=True).tools)
 
     async def open(self, seconds: float) -> None:
         """Connect and shake hands.
@@ -314,6 +316,9 @@ class Link:
                 await run(on_request, on_notify, hear, **options)
                 await self._note_end()
             finally:
+                if self._broken is not None and self._ready.done() and not self._over.is_set():
+                    how = f"broke the connection off ({type(self._broken).__name__})"
+                    self.error = ConnectionLost(f"{self.name} {how}.", server=self.name)
                 self._over.set()
 
         cast("Any", dispatcher).run = watched
@@ -370,6 +375,7 @@ class Link:
         """A request got no answer from the web server. `sent` is false if it surely never arrived there."""
         if isinstance(call, QueueEntry) and not sent:
             call.may_have_arrived = False
+        self._broken = error
         if method == "GET":
             self.lose(ConnectionLost(f"{self.name} is away: {type(error).__name__}", server=self.name))
 

@@ -9,7 +9,7 @@ from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListCha
 from tidings.client.cache import ContentCache
 from tidings.client.config import ListChanged
 from tidings.client.events import Events, PromptsChanged, ResourcesChanged, ResourceTemplatesChanged, ToolsChanged
-from tidings.client.mirrors import FetchPage, Mirror
+from tidings.client.mirrors import FetchPage, Malformed, Mirror
 from tidings.client.pulse import Pulse
 from tidings.errors import TidingsError
 
@@ -110,7 +110,11 @@ class Lists:
 
     def _tools_loaded(self, mirror: Mirror[Tool], before: tuple[Tool, ...], error: TidingsError | None) -> None:
         if error is None:
-            mirror.items = self._absorb_tools(mirror.items)
+            kept = self._absorb_tools(mirror.items)
+            reason = "x-mcp-header: not valid, so the protocol forbids to call it"
+            known = {id(tool) for tool in kept}
+            mirror.malformed += tuple(Malformed(tool, reason) for tool in mirror.items if id(tool) not in known)
+            mirror.items = kept
         self._events.emit(ToolsChanged(mirror.items, error))
 
     def _resources_loaded(

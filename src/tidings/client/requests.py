@@ -82,7 +82,6 @@ class Requests:
             try:
                 return await self._send(link, entry, send, seconds, until)
             except NoConnection as lost:
-                await self._breathe(link, entry, until)
                 if entry.may_have_arrived and not safe:
                     raise EffectUnknown(
                         f"The connection was lost while {entry.method} ran ({lost.message}): whether it took effect is "
@@ -91,6 +90,7 @@ class Requests:
                     ) from lost
                 if entry.attempts >= _ATTEMPTS:
                     raise
+                await self._breathe(link, entry, until)
 
     async def _breathe(self, link: Link, entry: QueueEntry, until: float) -> None:
         """Where something before the server says that it is away, the link itself lives: ask again, but not at once."""
