@@ -5,7 +5,7 @@ measured by whoever reads the events.
 """
 
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 import httpx2
@@ -16,6 +16,7 @@ ENCODING: Final = "gzip"
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _PART: Final = 256 * 2**10
 _STREAM: Final = "text/event-stream"
+_EXTENSION: Final = "tidings.body"
 
 
 class BodyTooLarge(httpx2.StreamError):
@@ -24,11 +25,6 @@ class BodyTooLarge(httpx2.StreamError):
 
 class BodyUnreadable(httpx2.StreamError):
     """An answer is packed in a way that it must not be, or badly."""
-
-
-def is_stream(response: httpx2.Response) -> bool:
-    """Whether the answer is a stream of events."""
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower() == _STREAM
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -40,38 +36,53 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
-        limit = None if is_stream(response) else self._limit
-        packed = response.headers.get("content-encoding", "").strip().lower()
-        stated = response.headers.get("content-length", "")
+        headers = response.headers
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport has asynchronous streams")
-        response.stream = _Body(response.stream, limit, packed, int(stated) if stated.isdecimal() else 0)
-        if packed == ENCODING:
-            del response.headers["content-encoding"]
+        response.stream = body = Body(response.stream, self._limit, headers)
+        response.extensions[_EXTENSION] = body
+        if body.packed == ENCODING:
+            del headers["content-encoding"]
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Body(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None, packed: str, stated: int) -> None:
+class Body(httpx2.AsyncByteStream):
+    """The body of an answer, unpacked."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, headers: httpx2.Headers) -> None:
         self._inner = inner
-        self._limit = limit
-        self._packed = packed
-        self._stated = stated
+        self.is_stream = headers.get("content-type", "").partition(";")[0].strip().lower() == _STREAM
+        """Whether it is a stream of events."""
+        self._limit = None if self.is_stream else limit
+        # Most have none, and to look for one is cheaper than to ask for it in vain.
+        self.packed = headers["content-encoding"].strip().lower() if "content-encoding" in headers else ""
+        """How it arrives: `ENCODING`, or as it is, or in a way that was not asked for."""
+        stated = "" if self.is_stream else headers.get("content-length", "")
+        self._stated = int(stated) if stated.isdecimal() else 0
+        self.on_failure: Callable[[Exception], None] = lambda _: None
+        """Told of what goes wrong while it is read."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        self._check(self._stated)
-        if self._packed not in ("", "identity", ENCODING):
-            raise BodyUnreadable(f"Body packed with {self._packed}, which was not asked for.")
-        unpacker = _Unpacker() if self._packed == ENCODING else None
-        size = 0
-        async for piece in self._inner:
-            for part in unpacker.unpack(piece) if unpacker else (piece,):
-                size += len(part)
-                self._check(size)
-                yield part
+        try:
+            self._check(self._stated)
+            unpacker = self._unpacker() if self.packed else None
+            size = 0
+            async for piece in self._inner:
+                for part in unpacker.unpack(piece) if unpacker else (piece,):
+                    size += len(part)
+                    self._check(size)
+                    yield part
+        except Exception as error:
+            self.on_failure(error)
+            raise
+
+    def _unpacker(self) -> "_Unpacker | None":
+        if self.packed not in ("identity", ENCODING):
+            raise BodyUnreadable(f"Body packed with {self.packed}, which was not asked for.")
+        return _Unpacker() if self.packed == ENCODING else None
 
     def _check(self, size: int) -> None:
         if self._limit is not None and size > self._limit:
@@ -79,6 +90,11 @@ class _Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def body_of(response: httpx2.Response) -> Body | None:
+    """The body of an answer that came through a `BoundedTransport`; None if it came from elsewhere."""
+    return response.extensions.get(_EXTENSION)
 
 
 class _Unpacker:

@@ -6,7 +6,7 @@ request can have arrived, when a stream was opened.
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
 from tidings.client.addresses import HttpTarget
-from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, is_stream
+from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of
 from tidings.client.quiet import Clean, quiet
 from tidings.client.sse import sse_streams
 from tidings.errors import ConnectFailed, NotAuthorized
@@ -33,6 +33,7 @@ _CONNECT_SECONDS: Final = 30.0
 _FAREWELL_SECONDS: Final = 1.0
 """How long a server may take to hear that its session is over. Nobody else waits for a request here."""
 
+_SESSION_HEADER: Final = MCP_SESSION_ID.encode()
 _SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
 _NEVER_SENT: Final = (
     httpx2.ConnectError,
@@ -140,13 +141,15 @@ class _WatchedClient(httpx2.AsyncClient):
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
         # The older transport names its session in the address.
-        has_session = MCP_SESSION_ID in request.headers or bool(_SESSION_PARAMETERS & request.url.params.keys())
+        has_session = _SESSION_HEADER in dict(request.headers.raw) or (
+            bool(request.url.query) and bool(_SESSION_PARAMETERS & request.url.params.keys())
+        )
         self._watch.responded(call, request.method, response.status_code, has_session=has_session)
         self._welcome = self._welcome or response.is_success
-        if response.is_success and is_stream(response):
-            self._watch.stream_open(call, request.method)
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _WatchedBody(response.stream, self._watch, call, request.method)
+        if (body := body_of(response)) is not None:
+            body.on_failure = lambda error: self._watch.failed(call, request.method, error, sent=True)
+            if body.is_stream and response.is_success:
+                self._watch.stream_open(call, request.method)
         return response
 
 
@@ -192,25 +195,6 @@ def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
     """What a server would answer that had itself found that nobody is signed in."""
     details = {"code": INTERNAL_ERROR, "message": error.message, "data": {"code": error.code}}
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
-
-
-class _WatchedBody(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, watch: Watch, call: Any | None, method: str) -> None:
-        self._inner = inner
-        self._watch = watch
-        self._call = call
-        self._method = method
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self._inner:
-                yield piece
-        except Exception as error:
-            self._watch.failed(self._call, self._method, error, sent=True)
-            raise
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 class _QuietWriter:
