@@ -82,6 +82,8 @@ class Connection:
         self.tries = 0
         """How many attempts have failed in a row."""
         self.next_retry: datetime | None = None
+        self._retries = 0
+        """How many attempts were made without being asked for, since the last that succeeded."""
         self._pause_seconds: float | None = None
         self._was_connected = False
         self._short_lives = 0
@@ -152,7 +154,7 @@ class Connection:
             TidingsError: It was given up.
         """
         if self._task is None:
-            self.error = None
+            self.error, self.tries, self._retries = None, 0, 0
             self._signal(Signal.CONNECT)
             self._task = asyncio.create_task(self._supervise(), name=f"tidings connection to {self.name}")
         await self.ready()
@@ -244,7 +246,7 @@ class Connection:
         if self.state is not State.CONNECTING:
             await link.close()
             return
-        self.tries, self.error, self.next_retry = 0, None, None
+        self.error, self.next_retry, self.tries, self._retries = None, None, 0, 0
         self.link = link
         began = asyncio.get_running_loop().time()
         await self._attach(link, self._require_feed())
@@ -279,14 +281,14 @@ class Connection:
         self.error = error
         self.tries += 1
         if self._may_retry(error):
-            self._announce_retry(self.tries - 1)
+            self._announce_retry(self._retries)
         self._signal(Signal.TIMEOUT if isinstance(error, ConnectTimedOut) else Signal.TRANSPORT_ERROR)
 
     def _may_retry(self, error: TidingsError) -> bool:
         limit = self._config.backoff.tries
         if isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected):
             return False
-        return limit is None or self.tries <= limit
+        return limit is None or self._retries < limit
 
     def _announce_retry(self, attempt: int) -> None:
         backoff = self._config.backoff
@@ -307,6 +309,7 @@ class Connection:
                 await self._hurry.wait()
         self.next_retry = None
         if self.state is State.ERROR:
+            self._retries += 1
             self._signal(Signal.RECONNECT)
 
     def _give_up(self) -> None:
