@@ -161,3 +161,38 @@ async def test_an_answer_that_does_not_say_which_kind_it_is_counts_as_complete()
                 assert client.protocol_version == "2026-07-28"
                 assert [tool.name for tool in client.tools] == ["open", SECRET]
                 assert (await client.call_tool("open")).success
+
+
+class OneAfterTheOther(httpx2.Auth):
+    """Lets a request through only when the one before it is answered, as the SDK's providers do."""
+
+    def __init__(self) -> None:
+        self.gate = anyio.Event()
+        self.gate.set()
+        self.waited = 0
+        self.more = anyio.Event()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self.gate.is_set():
+            self.waited += 1
+            self.more.set()
+            self.more = anyio.Event()
+        await self.gate.wait()
+        yield request
+
+
+async def test_a_ping_that_was_never_sent_says_nothing_about_the_server() -> None:
+    auth = OneAfterTheOther()
+    hurried = ClientConfig(timeouts=Timeouts(ping=0.05, ping_interval=0.05))
+    states: list[State] = []
+    async with site(modern) as here:
+        with anyio.fail_after(10):
+            async with connect(here.url, auth=auth, config=hurried) as client:
+                client.on(StateChanged, lambda event: states.append(event.new))
+                auth.gate = anyio.Event()
+                while auth.waited < 3:
+                    await auth.more.wait()
+                assert states == []
+                auth.gate.set()
+                await client.call_tool("open")
+                assert client.state is State.CONNECTED

@@ -137,6 +137,8 @@ class Connection:
                 return True  # An error is an answer too.
             link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
+            if ping.held_back:
+                return True  # It was never sent, so that there is no answer says nothing.
             seconds = self._config.timeouts.ping
             link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, there was no answer

@@ -298,7 +298,9 @@ class Link:
             result: dict[str, Any] = await send(method, params, opts)
             if method == "server/discover":
                 self._speaks = as_list(result.get("supportedVersions"))
-            modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            if "resultType" in result or not self._ready.done():
+                return result
+            modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
             return {"resultType": "complete", **result} if modern else result
 
         cast("Any", dispatcher).send_raw_request = sent
@@ -346,11 +348,11 @@ class Link:
 
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Send a request as it is, and return the answer as it is. For what the SDK's typed methods cannot say."""
+        if self._dispatcher is None or self.over:
+            raise ConnectionLost(f"{self.name} is not connected.", server=self.name)
         data: dict[str, Any] = {"method": method, "params": params}
         opts = cast("CallOptions", options)
         self.session._stamp(data, opts)
-        if self._dispatcher is None:
-            raise ConnectionLost(f"{self.name} is not connected.", server=self.name)
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
@@ -387,6 +389,11 @@ class Link:
         if self._clock is not None and not self._ready.done():
             seconds = self._setup.config.timeouts.connect
             self._clock.reschedule(None if self._signing_in else asyncio.get_running_loop().time() + seconds)
+
+    def held_back(self, call: object, *, is_so: bool) -> None:
+        """A request waits for an `auth` object, or does so no more."""
+        if isinstance(call, QueueEntry):
+            call.held_back = is_so
 
     def stream_open(self, call: object, method: str) -> None:
         """A stream of events was opened."""

@@ -46,6 +46,8 @@ class QueueEntry:
     """How often it was sent."""
     may_have_arrived: bool = field(default=False, repr=False)
     """Whether the server may have got it. Known to be false only where the transport proves it."""
+    held_back: bool = field(default=False, repr=False)
+    """Whether it waits for whoever signs in, and so has not been sent."""
     http_status: int | None = field(default=None, repr=False)
     """What the server's web server answered last, if it is one."""
     asked_user: bool = field(default=False, repr=False)

@@ -58,6 +58,10 @@ class Watch(Protocol):
         """There is no answer, or not all of it. `sent` is false if the request certainly did not reach the server."""
         ...
 
+    def held_back(self, call: Any | None, *, is_so: bool) -> None:
+        """The request waits for an `auth` object, or does so no more."""
+        ...
+
     def stream_open(self, call: Any | None, method: str) -> None:
         """The answer is a stream of events, and has begun."""
         ...
@@ -164,8 +168,12 @@ class _SignIn(httpx2.Auth):
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = self._inner.async_auth_flow(request)
         refused = False
+        call = current_call.get()
         try:
+            # It may let one request after the other through, and so hold this one back for as long as another takes.
+            self._watch.held_back(call, is_so=True)
             outgoing = await anext(flow)
+            self._watch.held_back(call, is_so=False)
             while True:
                 response = yield outgoing
                 refused = refused or response.status_code in (401, 403)
