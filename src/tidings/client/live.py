@@ -280,6 +280,7 @@ class LiveClient:
 
     async def _detach(self) -> None:
         self._feed = None
+        self._requests.let_go()
         await self._subscriptions.detach()
 
     def _gave_up(self, error: TidingsError) -> None:

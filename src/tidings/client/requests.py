@@ -123,7 +123,9 @@ class Requests:
             raise answer_error(error, method=entry.method, status=entry.http_status) from error
         finally:
             current_call.reset(token)
-        # Only a cancelled scope leads here: by whoever asked for it, or by the clock.
+        # Only a cancelled scope leads here: by whoever asked for it, by the clock, or for want of a connection.
+        if entry.cancel_reason is None and link.over:
+            raise self._lost(link)
         raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
@@ -165,6 +167,12 @@ class Requests:
             each.asked_user = True
             each.hold()
         return held
+
+    def let_go(self) -> None:
+        """The connection was lost. What waits for a person would not notice before they answered, in vain."""
+        for entry in self._queue.running():
+            if entry.holds and entry.scope is not None:
+                entry.scope.cancel()
 
     def release(self, held: list[QueueEntry]) -> None:
         """The person has answered, or need not any more."""
