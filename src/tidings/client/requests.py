@@ -4,6 +4,7 @@ A request whose connection was lost is sent again on the next one if that cannot
 reads, or its tool is marked as idempotent or read-only. Of any other it is said that its effect is unknown.
 """
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -52,13 +53,13 @@ class Requests:
         Raises:
             TidingsError: What went wrong, by its name.
         """
-        began = anyio.current_time()
+        began = _now()
         self._connection.check()
         entry = await self._queue.enter(method, params, aside=aside, within=self._timeouts.total)
         try:
             entry.result = result = await self._attempt(entry, send, safe, timeout or self._timeouts.request, began)
         except TidingsError as error:
-            error.method, error.elapsed = error.method or method, anyio.current_time() - began
+            error.method, error.elapsed = error.method or method, _now() - began
             error.server = error.server or self._connection.name
             self._queue.end(entry, error)
             raise
@@ -108,7 +109,7 @@ class Requests:
         entry.attempts += 1
         entry.may_have_arrived, entry.http_status = True, None
         token = current_call.set(entry)
-        deadline = math.inf if entry.holds else min(anyio.current_time() + seconds, until)
+        deadline = math.inf if entry.holds else min(_now() + seconds, until)
         entry.scope, entry.seconds, entry.until = anyio.CancelScope(deadline=deadline), seconds, until
         try:
             with entry.scope:
@@ -155,7 +156,7 @@ class Requests:
     def progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
         """The server tells how far it is: the clock of this request starts anew."""
         if self._timeouts.progress_resets and entry.scope is not None and not entry.holds:
-            entry.scope.deadline = min(anyio.current_time() + entry.seconds, entry.until)
+            entry.scope.deadline = min(_now() + entry.seconds, entry.until)
         self._events.emit(ProgressMade(entry, progress, total, message))
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
@@ -178,3 +179,8 @@ class Requests:
         """The person has answered, or need not any more."""
         for each in held:
             each.release()
+
+
+def _now() -> float:
+    """The clock of scopes. AnyIO would first look for the event loop's kind, with each request anew."""
+    return asyncio.get_running_loop().time()
