@@ -43,6 +43,7 @@ class Library:
         self.resources = ["note://1", "note://2", "note://3", "note://4", "note://5"]
         self.templates = ["a://{x}", "b://{x}", "c://{x}", "d://{x}", "e://{x}"]
         self.prompts = ["p1", "p2", "p3", "p4", "p5"]
+        self.annotations: dict[str, types.ToolAnnotations] = {}
         self.texts: dict[str, str] = {}
         self.asked: Counter[str] = Counter()
         """How often each method came; for a read, each URI."""
@@ -109,7 +110,10 @@ class Library:
 
     async def _list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         names, cursor = await self._page(ctx, "tools/list", params, self.tools)
-        tools = [types.Tool(name=name, input_schema={"type": "object"}) for name in names]
+        tools = [
+            types.Tool(name=name, input_schema={"type": "object"}, annotations=self.annotations.get(name))
+            for name in names
+        ]
         return types.ListToolsResult(tools=tools, next_cursor=cursor)
 
     async def _list_resources(self, ctx: Any, params: Any) -> types.ListResourcesResult:
@@ -181,9 +185,19 @@ class Cut:
     def __init__(self, to: int) -> None:
         self._to = to
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._writers: dict[asyncio.StreamWriter, asyncio.StreamWriter] = {}
+        """The end here of each connection, by both its ends."""
+        self._said: dict[asyncio.StreamWriter, bytes] = {}
+        """The last that was said from here."""
         self._pumps: set[asyncio.Task[None]] = set()
+        self._flows = anyio.Event()
+        self._flows.set()
         self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Its other end."""
+        return f"http://127.0.0.1:{self.port}/mcp"
 
     async def mend(self) -> None:
         """Let connections through."""
@@ -195,13 +209,27 @@ class Cut:
         if refuse and self._server is not None:
             self._server.close()
             self._server = None
+        self.thaw()
         for writer in tuple(self._writers):
             writer.transport.abort()
         await asyncio.gather(*self._pumps, return_exceptions=True)
 
+    def cut_one(self, words: bytes) -> None:
+        """Break the one connection on which these words were the last from here."""
+        (writer,) = [writer for writer, said in self._said.items() if words in said]
+        writer.transport.abort()
+
+    def freeze(self) -> None:
+        """Carry nothing any more, and let nobody notice."""
+        self._flows = anyio.Event()
+
+    def thaw(self) -> None:
+        """Carry on."""
+        self._flows.set()
+
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, onward = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers |= {writer, onward}
+        self._writers |= {writer: writer, onward: writer}
         for source, sink in ((reader, onward), (there, writer)):
             pump = asyncio.create_task(self._pump(source, sink))
             self._pumps.add(pump)
@@ -210,18 +238,22 @@ class Cut:
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
             while data := await source.read(65536):
+                await self._flows.wait()
+                if sink is not self._writers[sink]:
+                    self._said[self._writers[sink]] = data
                 sink.write(data)
                 await sink.drain()
         except OSError:
             pass
         finally:
-            self._writers.discard(sink)
+            self._said.pop(self._writers.pop(sink), None)
             sink.close()
 
 
 @asynccontextmanager
-async def cable(to: int) -> AsyncGenerator[Cut]:
-    cut = Cut(to)
+async def cable(url: str) -> AsyncGenerator[Cut]:
+    """A cable to what is at `url`."""
+    cut = Cut(int(url.split(":")[2].split("/", maxsplit=1)[0]))
     await cut.mend()
     try:
         yield cut

@@ -211,8 +211,8 @@ async def test_content_that_was_read_before_a_subscription_is_read_again(era: st
 @ERAS
 async def test_a_lost_connection_keeps_cache_and_subscriptions_and_catches_up(era: str) -> None:
     library = Library()
-    async with on_the_web(library) as url, cable(int(url.split(":")[2].split("/")[0])) as cut:
-        client = connect(f"http://127.0.0.1:{cut.port}/mcp", era=era, config=QUICK)
+    async with on_the_web(library) as url, cable(url) as cut:
+        client = connect(cut.url, era=era, config=QUICK)
         with anyio.fail_after(SECONDS):
             await client.connect()
             await client.subscribe([ONE, TWO, "a://*"])
