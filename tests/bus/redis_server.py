@@ -1,12 +1,13 @@
 """A real Redis: started, asked, killed and started again, with its files in a folder."""
 
 import atexit
+import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 EVERY_SECOND = ("--appendonly", "yes", "--appendfsync", "everysec")
 NOTHING = ("--appendonly", "no")
 
-# Should the tests be killed, it ends with them.
+# Should the tests be killed, it ends with them: with the thread that started it, so let that be the main one.
 _TIED = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
 
 
@@ -37,19 +38,30 @@ class RedisServer:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start it, and return when it takes connections. Its data may still be loading."""
+        self._spawn()
+        with anyio.fail_after(20):
+            while not self._listens():  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+
+    def start_and_wait(self) -> None:
+        """The same, outside of an event loop."""
+        self._spawn()
+        self._until(self._listens, "it never listened")
+
+    def _spawn(self) -> None:
         self.folder.mkdir(exist_ok=True)
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "")
-        quiet = ("--logfile", str(self.folder / "log"), "--daemonize", "no")
+        quiet = ("--repl-diskless-sync-delay", "0", "--logfile", str(self.folder / "log"), "--daemonize", "no")
         self._process = subprocess.Popen([*_TIED, "redis-server", *own, *quiet, *self.options])
-        deadline = time.monotonic() + 20
-        while True:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((self.folder / "log").read_text())
-            time.sleep(0.01)
+
+    def _listens(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError((self.folder / "log").read_text())
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
 
     def kill(self) -> None:
         """End it as kill -9 does. Twice is once."""
@@ -65,13 +77,31 @@ class RedisServer:
 
     def until(self, words: str, *command: str) -> None:
         """Until the answer to `command` has `words`."""
+        self._until(lambda: words in str(self.ask(*command)), f"{command} never had {words!r}")
+
+    def lose_what_follows(self, words: str) -> Callable[[], Awaitable[None]]:
+        """Note how far its append-only file goes that has `words`. The result starts it again with no more than that,
+        as a power cut would.
+        """
+        (path,) = (self.folder / "appendonlydir").glob("*.incr.aof")
+        self._until(lambda: words.encode() in path.read_bytes(), f"{path} never had {words!r}")
+        size = path.stat().st_size
+
+        async def lose() -> None:
+            self.kill()
+            os.truncate(path, size)
+            await self.start()
+
+        return lose
+
+    def _until(self, done: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with suppress(RedisError):
-                if words in str(self.ask(*command)):
+                if done():
                     return
             time.sleep(0.02)
-        raise TimeoutError(f"{command} never had {words!r}")
+        raise TimeoutError(otherwise)
 
 
 def free_port() -> int:
@@ -84,8 +114,8 @@ def free_port() -> int:
 async def redis_server(folder: Path, *options: str) -> AsyncGenerator[RedisServer]:
     """A server of one's own, gone at the end."""
     server = RedisServer(folder, *(options or NOTHING))
-    await anyio.to_thread.run_sync(server.start)
     try:
+        await server.start()
         yield server
     finally:
         server.kill()
@@ -96,7 +126,7 @@ def shared_server() -> RedisServer:
     """The server that all tests share which do it no harm; each has a prefix of its own."""
     folder = tempfile.TemporaryDirectory(prefix="tidings-redis-")
     server = RedisServer(Path(folder.name), *NOTHING)
-    server.start()
+    server.start_and_wait()
     atexit.register(folder.cleanup)
     atexit.register(server.kill)
     return server

@@ -83,9 +83,7 @@ class Engine:
         """It answers."""
         if not self.connected:
             away = self._clock() - self._state.since
-            logger.warning(
-                "the bus at %s is back after %.1f s; %d changes wait and go out", self.place, away, self._state.waiting
-            )
+            logger.warning("the bus at %s is back after %.1f s, and changes go out again", self.place, away)
             self._set(connected=True)
 
     def away(self, reason: str) -> None:

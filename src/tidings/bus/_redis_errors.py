@@ -32,10 +32,12 @@ _UNAVAILABLE: Final = {
     "READONLY": "is a read-only replica. Give this bus the URL of the master, or of its sentinels.",
     "MISCONF": "does not write at present, because it cannot save ({error}). Look at its disk.",
     "NOPERM": _PERMISSIONS,
+    "The user executing the script": _PERMISSIONS,
+    "ACL failure in script": _PERMISSIONS,
 }
 _MISMATCH: Final = {"WRONGTYPE": _IN_USE, FOREIGN: _IN_USE, UNKNOWN_SCHEMA: _OTHER_SCHEMA, NO_RUN: _NO_RUN}
 
-# A code begins the answer of a newer Redis, and stands in the middle of an older one's about a script that failed.
+# A code begins most answers, but may stand in the middle of one about a script that failed, or be missing there.
 _CODE: Final = re.compile("|".join(rf"\b{code}\b" for code in (*_UNAVAILABLE, *_MISMATCH)))
 
 _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [

@@ -83,6 +83,12 @@ if begun then
 elseif probe or log[6] ~= run then
   redis.call('HSET', LOG, 'run', run)
 end
+if probe then
+  -- What is not permitted is to be known now, and not when it is needed.
+  redis.call('ZADD', CHANGES, 'XX', '0', '')
+  redis.call('ZREM', CHANGES, '')
+  redis.call('HDEL', TIMES, '')
+end
 
 -- The changes.
 local places = {}

@@ -9,6 +9,7 @@ May import: `changes`, `errors`.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -41,7 +42,7 @@ class Worker:
         self._more = asyncio.Event()
         self._rumour: Cursor | None = None
         self._due = 0.0
-        self._questions: list[Question] = []
+        self._questions: deque[Question] = deque()
         self._finishing = False
         self.waiting = Waiting(buffer, self._added)
         self.head = NOWHERE
@@ -89,6 +90,7 @@ class Worker:
                     self._engine.back()
                     pause.reset()
         finally:
+            self._give_up_questions()
             await self._log.close()
 
     @property
@@ -148,22 +150,26 @@ class Worker:
             self.head = news.head
 
     async def _answer(self) -> None:
-        questions, self._questions = self._questions, []
-        try:
-            for cursor, answer in questions:
-                if not answer.done():
-                    found = await self._log.since(cursor)
-                    if not answer.done():
-                        answer.set_result(found)
-        finally:
-            _do_not_know(questions)
+        """Answer one question. The others wait for the next turn, as they must not keep those who publish."""
+        if self._questions:
+            cursor, answer = self._questions[0]
+            found = None if answer.done() else await self._log.since(cursor)
+            self._questions.popleft()
+            if not answer.done():
+                answer.set_result(found)
+
+    def _give_up_questions(self) -> None:
+        """Nobody knows the answers: the server is away."""
+        while self._questions:
+            _, answer = self._questions.popleft()
+            if not answer.done():
+                answer.set_result(None)
 
     async def _failed(self, error: Exception) -> None:
         if not isinstance(error, BusUnavailable | BusMismatch):
             logger.error("the bus at %s failed unexpectedly", self._engine.place, exc_info=error)
         self._engine.away(str(error))
-        questions, self._questions = self._questions, []
-        _do_not_know(questions)
+        self._give_up_questions()
         self._rumour = NOWHERE
         if self._log.connected:
             # It answers, only not to this. Whoever publishes need not wait to hear that; and others may be heard.
@@ -172,9 +178,3 @@ class Worker:
             self.waiting.refuse(lambda: kind(text))
             with suppress(BusUnavailable, BusMismatch):
                 await self._look()
-
-
-def _do_not_know(questions: Sequence[Question]) -> None:
-    for _, answer in questions:
-        if not answer.done():
-            answer.set_result(None)

@@ -1,0 +1,285 @@
+"""A Redis that is out of reach for a while: cut off, stalled, slow, gone. What waits goes out, and nobody is kept."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.bus.buses import Ear
+from tests.bus.proxy import Proxy, proxy_to
+from tests.bus.redis_server import ALWAYS, redis_server, shared_server
+from tidings.bus import _engine
+from tidings.bus.redis import RedisBus
+from tidings.changes import ResourceUpdated
+from tidings.errors import BusUnavailable
+
+pytestmark = [pytest.mark.anyio, pytest.mark.redis]
+
+A, B, C = (ResourceUpdated(f"note://{name}") for name in "abc")
+NOTES = [ResourceUpdated(f"note://{n}") for n in range(50)]
+
+
+@pytest.fixture
+async def proxy() -> AsyncGenerator[Proxy]:
+    async with proxy_to(shared_server().port) as proxy:
+        yield proxy
+
+
+def bus_through(proxy: Proxy, prefix: Path, **options: float) -> RedisBus:
+    return RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(prefix), **{"poll": 0.05, **options})  # type: ignore[arg-type]
+
+
+def bus_beside(prefix: Path) -> RedisBus:
+    return RedisBus(shared_server().url, prefix=str(prefix), poll=0.05)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not done():  # noqa: ASYNC110 - nobody tells
+            await anyio.sleep(0.01)
+
+
+async def test_what_is_published_while_the_server_is_away_goes_out_in_order_when_it_is_back(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    async with bus_through(proxy, tmp_path) as bus, bus_beside(tmp_path) as other:
+        ears = (Ear(), Ear())
+        bus.subscribe(ears[0])
+        other.subscribe(ears[1])
+        proxy.refusing = True
+        proxy.cut()
+        publishing = [asyncio.create_task(bus.publish(change)) for change in [*NOTES, *NOTES]]
+        meanwhile = await other.publish(A)
+        await until(lambda: not bus.state.connected)
+        proxy.refusing = False
+        cursors = await asyncio.gather(*publishing)
+        for ear in ears:
+            await ear.until_after(max(cursors))
+            assert ear.heard[0] == (meanwhile, A)
+            assert ear.changes[1:] == NOTES
+            assert ear.in_order
+        assert len(set(cursors)) == 100
+
+
+async def test_a_publish_that_is_not_answered_in_time_is_kept_and_goes_out_later(proxy: Proxy, tmp_path: Path) -> None:
+    async with bus_through(proxy, tmp_path, timeout=0.3) as bus, bus_beside(tmp_path) as other:
+        ear = Ear()
+        other.subscribe(ear)
+        proxy.stall()
+        began = time.monotonic()
+        with pytest.raises(BusUnavailable, match=r"within 0.3 s.*The change is kept") as caught:
+            await bus.publish(A)
+        assert time.monotonic() - began < 2
+        assert caught.value.retryable
+        assert bus.state.waiting == 1
+        assert await bus.since(bus.head) is None
+        proxy.cut()
+        proxy.flow()
+        await ear.until(lambda ear: A in ear.changes)
+        await ear.until_after(await bus.publish(B))
+        assert bus.state.connected
+        assert bus.state.waiting == 0
+        assert set(ear.changes) == {A, B}
+
+
+async def test_what_has_no_room_is_refused_and_not_kept(proxy: Proxy, tmp_path: Path) -> None:
+    async with bus_through(proxy, tmp_path, timeout=0.5, buffer=3) as bus, bus_beside(tmp_path) as other:
+        ear = Ear()
+        other.subscribe(ear)
+        proxy.stall()
+        results = await asyncio.gather(*(bus.publish(change) for change in NOTES[:6]), return_exceptions=True)
+        assert [("is kept" in str(result)) for result in results] == [True] * 3 + [False] * 3
+        assert all("not kept, as 3 others wait" in str(result) for result in results[3:])
+        # What waits already may come again.
+        with pytest.raises(BusUnavailable, match="The change is kept"):
+            await bus.publish(NOTES[1])
+        assert bus.state.waiting == 3
+        proxy.cut()
+        proxy.flow()
+        await ear.until_after(await bus.publish(A))
+        assert set(ear.changes) == {*NOTES[:3], A}
+
+
+async def test_a_burst_larger_than_the_buffer_waits_for_room(tmp_path: Path) -> None:
+    async with RedisBus(shared_server().url, prefix=str(tmp_path), buffer=5) as bus:
+        assert len(set(await asyncio.gather(*(bus.publish(change) for change in NOTES)))) == 50
+
+
+async def test_what_was_published_while_this_process_was_cut_off_is_heard_when_it_is_back(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    async with bus_through(proxy, tmp_path) as bus, bus_beside(tmp_path) as other:
+        ear = Ear()
+        bus.subscribe(ear)
+        proxy.refusing = True
+        proxy.cut()
+        # More than a page.
+        changes = [ResourceUpdated(f"note://{n}") for n in range(2500)]
+        published = await asyncio.gather(*(other.publish(change) for change in changes))
+        proxy.refusing = False
+        await ear.until_after(max(published))
+        assert ear.heard == list(zip(published, changes, strict=True))
+
+
+async def test_a_lost_sign_is_made_good_by_looking(proxy: Proxy, tmp_path: Path) -> None:
+    """Only the first line, on which it asks, leads anywhere."""
+    async with bus_through(proxy, tmp_path, poll=0.1) as bus, bus_beside(tmp_path) as other:
+        ear = Ear()
+        bus.subscribe(ear)
+        shared_server().ask("CLIENT", "KILL", "TYPE", "pubsub")
+        proxy.refusing = True
+        await ear.until_after(await other.publish(A))
+        assert bus.state.connected
+        proxy.refusing = False
+        await ear.until_after(await other.publish(B))
+        assert ear.changes == [A, B]
+
+
+async def test_a_line_for_signs_that_has_gone_silent_is_made_anew(proxy: Proxy, tmp_path: Path) -> None:
+    async with bus_through(proxy, tmp_path, timeout=0.2, poll=3600) as bus, bus_beside(tmp_path) as other:
+        ear = Ear()
+        bus.subscribe(ear)
+        before = proxy.accepted
+        proxy.stall()
+        await until(lambda: proxy.accepted > before)
+        proxy.flow()
+        await ear.until_after(await other.publish(A))
+
+
+async def test_a_slow_server_is_waited_for(proxy: Proxy, tmp_path: Path) -> None:
+    async with bus_through(proxy, tmp_path) as bus:
+        ear = Ear()
+        bus.subscribe(ear)
+        proxy.delay = 0.2
+        cursors = await asyncio.gather(*(bus.publish(change) for change in NOTES))
+        assert ear.heard == list(zip(cursors, NOTES, strict=True))
+        assert bus.state.connected
+
+
+async def test_each_change_of_state_is_logged_once(
+    proxy: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with bus_through(proxy, tmp_path) as bus:
+        assert bus.state.connected
+        entered = bus.state.since
+        proxy.refusing = True
+        proxy.cut()
+        publishing = asyncio.create_task(bus.publish(A))
+        attempts = proxy.accepted
+        await until(lambda: proxy.accepted >= attempts + 4)
+        assert not bus.state.connected
+        assert bus.state.since > entered
+        assert bus.state.waiting == 1
+        assert "cannot be reached" in bus.state.reason
+        proxy.refusing = False
+        await publishing
+        assert bus.state.connected
+    said = [record.message for record in caplog.records if record.name == _engine.__name__]
+    assert len(said) == 2
+    assert "out of reach" in said[0]
+    assert "is back after" in said[1]
+
+
+@pytest.mark.parametrize("trouble", ["stalled", "refused"])
+async def test_leaving_takes_less_than_a_second_whatever_the_server_does(
+    proxy: Proxy, tmp_path: Path, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus = bus_through(proxy, tmp_path, timeout=60)
+    async with bus:
+        if trouble == "stalled":
+            proxy.stall()
+        else:
+            proxy.refusing = True
+            proxy.cut()
+        publishing = [asyncio.create_task(bus.publish(change)) for change in (A, B)]
+        asking = asyncio.create_task(bus.since(bus.head))
+        await anyio.sleep(0.05)
+        began = time.monotonic()
+    assert time.monotonic() - began < 0.9
+    for task in publishing:
+        with pytest.raises(BusUnavailable, match="was left before"):
+            await task
+    assert await asking is None
+    assert "2 changes could not be published" in caplog.text
+    assert bus.state.waiting == 0
+
+
+async def test_leaving_leaves_no_task_and_no_connection_behind(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server, proxy_to(server.port) as proxy:
+        tasks = asyncio.all_tasks()
+        for _ in range(3):
+            async with bus_through(proxy, tmp_path) as bus:
+                bus.subscribe(Ear())
+                await bus.publish(A)
+                assert proxy.connections == 2
+            await until(lambda: not proxy.connections)
+        assert asyncio.all_tasks() == tasks
+
+
+async def test_leaving_while_cancelled_still_leaves_everything_in_order(proxy: Proxy, tmp_path: Path) -> None:
+    tasks = asyncio.all_tasks()
+    with anyio.CancelScope() as scope:
+        async with bus_through(proxy, tmp_path) as bus:
+            await bus.publish(A)
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+    assert {task for task in asyncio.all_tasks() - tasks if "RedisBus" in repr(task) or "Worker" in repr(task)} == set()
+
+
+async def test_entering_that_is_cancelled_leaves_nothing_open_and_can_be_tried_again(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    bus = bus_through(proxy, tmp_path)
+    proxy.stall()
+    with anyio.move_on_after(0.1):
+        await bus.__aenter__()
+    proxy.flow()
+    await until(lambda: not proxy.connections)
+    async with bus:
+        await bus.publish(A)
+
+
+def test_a_loop_that_ends_without_leaving_the_bus_ends_its_tasks(tmp_path: Path) -> None:
+    async def forget() -> RedisBus:
+        bus = RedisBus(shared_server().url, prefix=str(tmp_path))
+        await bus.__aenter__()
+        await bus.publish(A)
+        return bus
+
+    asyncio.run(forget())
+
+
+async def test_a_server_that_still_loads_its_data_is_waited_for(tmp_path: Path) -> None:
+    options = (*ALWAYS, "--key-load-delay", "200")
+    async with redis_server(tmp_path, *options) as server, RedisBus(server.url, durable=True, timeout=20) as bus:
+        first = await bus.publish(A)
+        server.ask("EVAL", "for n = 1, 5000 do redis.call('SET', 'k' .. n, n) end", 0)
+        server.kill()
+        publishing = asyncio.create_task(bus.publish(B))
+        await server.start()
+        await until(lambda: "still reads its data" in bus.state.reason)
+        second = await publishing
+        assert first.epoch == second.epoch
+        assert await bus.since(first) == [(second, B)]
+
+
+async def test_a_server_that_moves_its_clock_moves_nothing_else(tmp_path: Path) -> None:
+    """Ages go by the server's clock, and the clocks of clients by nothing."""
+    async with redis_server(tmp_path) as server, RedisBus(server.url, poll=0.05) as bus:
+        first = await bus.publish(A)
+        # As if the clock had been a year ahead when A was published, and a year behind for B.
+        server.ask("HSET", "{tidings}:times", "resource note://a", "99999999999.0")
+        second = await bus.publish(B)
+        server.ask("HSET", "{tidings}:times", "resource note://b", "1.0")
+        third = await bus.publish(C)
+        assert await bus.since(first) == [(second, B), (third, C)]
+        server.ask("HSET", "{tidings}:times", "resource note://a", "1.0")
+        last = await bus.publish(C)
+        assert await bus.since(first) is None
+        assert await bus.since(second) == [(last, C)]
