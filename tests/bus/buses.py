@@ -16,9 +16,12 @@ from typing import Any, ClassVar, Self
 import anyio
 import pytest
 
+from tests.bus.nats_server import api
+from tests.bus.nats_server import shared as shared_nats
 from tests.bus.redis_server import shared_server
 from tidings.bus import Bus, Entry, History
 from tidings.bus.memory import MemoryBus
+from tidings.bus.nats import NatsBus
 from tidings.bus.redis import RedisBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import Change, Cursor
@@ -38,6 +41,9 @@ def open_bus(address: str, *, history: History | None = None, clock: Clock | Non
         case "redis":
             url, _, prefix = address.partition("#")
             return RedisBus(url, prefix=prefix, poll=0.05, history=history)
+        case "nats":
+            url, _, prefix = address.partition("#")
+            return NatsBus(url, prefix=prefix, history=history)
         case _:
             raise ValueError(f"no bus has the address {address}")
 
@@ -109,7 +115,21 @@ class Redis(BusFactory):
         shared_server().ask("DEL", *(f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")))
 
 
-BUSES: list[Any] = [Memory, Sqlite, pytest.param(Redis, marks=pytest.mark.redis)]
+class Nats(BusFactory):
+    shared = True
+    outlives = True
+    has_clock = False
+
+    @classmethod
+    def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - all tests share a server, and each has a prefix
+        return f"{shared_nats().url}#{uuid.uuid4().hex}"
+
+    async def lose(self) -> None:
+        url, _, prefix = self.address.partition("#")
+        await api(url, f"STREAM.DELETE.{prefix}")
+
+
+BUSES: list[Any] = [Memory, Sqlite, pytest.param(Redis, marks=pytest.mark.redis), Nats]
 """Classes, with marks where they need some."""
 
 
