@@ -9,7 +9,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import anyio
 from mcp.client._transport import TransportStreams
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 _IDLE: Final = 0.25
 """Seconds of silence after which a program that has ended is taken to have said all. Others may hold its pipes open."""
 
-_FLUSH: Final = 0.5
 _CHUNK: Final = 64 * 2**10
 _LONGEST_SAID: Final = 64 * 2**10
 _TAIL_LINES: Final = 20
@@ -70,10 +70,10 @@ class RunningCommand:
         self._on_stderr = on_stderr
         self._on_garbage = on_garbage
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        self._write, self._written = anyio.create_memory_object_stream[SessionMessage](0)
+        self._input = _Input(self)
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
         self._program: Program | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
         self._waits_for_more = False
         self.ended = asyncio.Event()
@@ -82,7 +82,7 @@ class RunningCommand:
     @property
     def streams(self) -> TransportStreams:
         """What the SDK reads from and writes to. Reading ends with the program, or with its standard output."""
-        return self._read, self._write
+        return self._read, self._input
 
     @property
     def pid(self) -> int | None:
@@ -113,28 +113,28 @@ class RunningCommand:
             raise not_started(target, error, env) from error
         self._reader = self._spawn(self._pass_on(program.stdout))
         self._listener = self._spawn(self._listen(program.stderr))
-        self._writer = self._spawn(self._pass_in(program.stdin))
         self._spawn(self._watch(program))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._tasks.append(task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
         """End the program, in good order if it lets us. Takes a few seconds at most."""
         self._read.close()  # What the program still says is read and dropped: if it cannot write, it does not read.
-        self._write.close()
+        self._input.closed = True
         try:
             if self._program is not None:
-                await asyncio.wait((self._writer,), timeout=_FLUSH)
                 await self._program.stop()
         finally:
-            for task in self._tasks:
+            tasks = tuple(self._tasks)
+            for task in tasks:
                 task.cancel()
             self._end()
             self.ended.set()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, program: Program) -> None:
         """See the program end, and let the session know."""
@@ -154,7 +154,7 @@ class RunningCommand:
     def _end(self) -> None:
         """To the session, the connection has ended."""
         self._read_writer.close()
-        self._written.close()
+        self._input.broken = True
 
     # What the program says, and what it is told
 
@@ -216,22 +216,55 @@ class RunningCommand:
         except Exception:
             logger.exception("A function that hears what %s says failed; the connection goes on", self._target.name)
 
-    async def _pass_in(self, stdin: asyncio.StreamWriter) -> None:
-        """Pass each message on to the program."""
+    async def pass_in(self, message: SessionMessage) -> None:
+        """Pass a message on to the program."""
         try:
-            async for message in self._written:
-                try:
-                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                except ValueError as error:  # Such as half a surrogate pair.
-                    await self._refuse(message, error)
-                    continue
-                stdin.write(text.encode() + b"\n")
-                await stdin.drain()
-        except (OSError, anyio.ClosedResourceError):
-            await self._until_silent()  # It may have said why.
-            self._end()
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        except ValueError as error:  # Such as half a surrogate pair.
+            self._spawn(self._refuse(message, error))
+            return
+        if self._program is not None:
+            try:
+                self._program.stdin.write(text.encode() + b"\n")
+                await self._program.stdin.drain()
+            except OSError:
+                self._spawn(self._hear_last_words())
+
+    async def _hear_last_words(self) -> None:
+        """The program does not listen any more. It may have said why."""
+        await self._until_silent()
+        self._end()
 
     async def _refuse(self, message: SessionMessage, error: ValueError) -> None:
         if isinstance(message.message, JSONRPCRequest):
             data = ErrorData(code=INVALID_REQUEST, message=f"This cannot be sent as JSON: {error}")
             await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))
+
+
+class _Input:
+    """What the SDK writes to: straight into the program's standard input, with no task in between."""
+
+    def __init__(self, command: RunningCommand) -> None:
+        self._command = command
+        self.closed = False
+        """We have ended it."""
+        self.broken = False
+        """The program has."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self.closed:
+            raise anyio.ClosedResourceError
+        if self.broken:
+            raise anyio.BrokenResourceError
+        await self._command.pass_in(item)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
