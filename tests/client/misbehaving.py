@@ -96,6 +96,9 @@ class Log(Watch):
         self.told.append((call, method, type(error).__name__, sent))
         self.errors.append(error)
 
+    def stream_over(self, call: Any | None, method: str) -> None:
+        """Not looked at."""
+
     def stream_open(self, call: Any | None, method: str) -> None:
         self.told.append((call, method, "stream"))
 

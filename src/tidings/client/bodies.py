@@ -64,6 +64,8 @@ class Body(httpx2.AsyncByteStream):
         self._stated = int(stated) if stated.isdecimal() else 0
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told of what goes wrong while it is read."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Told when all of it was read."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -78,6 +80,7 @@ class Body(httpx2.AsyncByteStream):
         except Exception as error:
             self.on_failure(error)
             raise
+        self.on_end()
 
     def _unpacker(self) -> "_Unpacker | None":
         if self.packed not in ("identity", ENCODING):

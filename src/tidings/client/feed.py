@@ -27,12 +27,21 @@ class Listener(Protocol):
         """Everything up to this place in the server's log has been told."""
         ...
 
+    def resumed(self) -> None:
+        """Changes are told again, after a time in which they were not. What was unknown by then has been told."""
+        ...
+
 
 class Feed(Protocol):
     """One era's way to hear of changes, on one connection."""
 
     supported: bool
     """Whether the server offers subscriptions to resources."""
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether changes are not told at present: a stream was lost, and is yet to be opened again."""
+        ...
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
         """Hear of exactly `wanted` from now on. Returns what was refused, and why."""

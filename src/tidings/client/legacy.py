@@ -93,6 +93,11 @@ class LegacyFeed:
 
     def _again(self) -> None:
         self._listener.unknown(self._known)
+        self._listener.resumed()
+
+    @property
+    def is_deaf(self) -> bool:
+        return self._link.stream_ended
 
     async def ping(self) -> None:
         await self._link.session.send_ping()

@@ -104,6 +104,8 @@ class Link:
         """Set when the old era's stream of notifications is open; over a pipe, at once."""
         self.deaf = False
         """The server offers no stream of notifications."""
+        self.stream_ended = False
+        """The old era's stream of notifications has ended, and is yet to be opened again."""
         self.on_stream_again: Callable[[], None] = lambda: None
         """Called when the old era's stream of notifications was opened anew: what was sent meanwhile is lost."""
 
@@ -399,6 +401,12 @@ class Link:
         """A stream of events was opened."""
         if method != "GET":
             return
+        self.stream_ended = False
         if self.stream_opened.is_set():
             self.on_stream_again()
         self.stream_opened.set()
+
+    def stream_over(self, call: object, method: str) -> None:
+        """A stream of events came to its end."""
+        if method == "GET":
+            self.stream_ended = True

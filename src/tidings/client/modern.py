@@ -221,7 +221,15 @@ class ModernFeed:
         task = asyncio.create_task(self._reopen(stream))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._reopening.discard(stream))
+        task.add_done_callback(lambda _: self._reopened(stream))
+
+    def _reopened(self, stream: _Stream) -> None:
+        self._reopening.discard(stream)
+        self._listener.resumed()
+
+    @property
+    def is_deaf(self) -> bool:
+        return bool(self._reopening)
 
     async def _reopen(self, stream: _Stream) -> None:
         """Open a stream again, and find out what was missed."""

@@ -281,7 +281,11 @@ class Subscriptions:
     @property
     def settled(self) -> bool:
         """Whether the server has been told all that is wanted now."""
-        return self._feed is not None and self._synced >= self._version
+        return self._hears and self._synced >= self._version
+
+    @property
+    def _hears(self) -> bool:
+        return self._feed is not None and not self._feed.is_deaf
 
     # Hearing of changes.
 
@@ -348,6 +352,9 @@ class Subscriptions:
         self.cursor = cursor
         self.on_cursor(cursor)
 
+    def resumed(self) -> None:
+        self._pulse()
+
     # Reading.
 
     def generation(self, uri: str) -> int:
@@ -376,7 +383,7 @@ class Subscriptions:
 
     def is_fresh(self, uri: str) -> bool:
         """Whether the copy in the cache is known to be the server's, now."""
-        return self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
+        return self._hears and self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
 
     # What watchers need.
 

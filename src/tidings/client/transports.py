@@ -66,6 +66,10 @@ class Watch(Protocol):
         """The answer is a stream of events, and has begun."""
         ...
 
+    def stream_over(self, call: Any | None, method: str) -> None:
+        """The stream of events has ended, in good order."""
+        ...
+
     def signing_in(self, call: Any | None, *, busy: bool) -> None:
         """The server refused a message, and the `auth` object sees to it, or has done so. It may ask a person."""
         ...
@@ -153,6 +157,7 @@ class _WatchedClient(httpx2.AsyncClient):
         if (body := body_of(response)) is not None:
             body.on_failure = lambda error: self._watch.failed(call, request.method, error, sent=True)
             if body.is_stream and response.is_success:
+                body.on_end = lambda: self._watch.stream_over(call, request.method)
                 self._watch.stream_open(call, request.method)
         return response
 
