@@ -26,11 +26,17 @@ _TIED = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else
 
 
 class RedisServer:
-    """A server with `options` of its command line, on a port of its own that it keeps when it is started again."""
+    """A server with `options` of its command line, on a port of its own that it keeps when it is started again.
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    With a `configuration`, it is a sentinel.
+    """
+
+    def __init__(self, folder: Path, *options: str, configuration: Path | None = None) -> None:
         self.folder = folder
         self.options = options
+        self._program = (
+            (str(configuration), "--sentinel") if configuration else ("--save", "", "--repl-diskless-sync-delay", "0")
+        )
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -52,9 +58,9 @@ class RedisServer:
 
     def _spawn(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        own = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "")
-        quiet = ("--repl-diskless-sync-delay", "0", "--logfile", str(self.folder / "log"), "--daemonize", "no")
-        self._process = subprocess.Popen([*_TIED, "redis-server", *own, *quiet, *self.options])
+        own = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder))
+        quiet = ("--logfile", str(self.folder / "log"), "--daemonize", "no")
+        self._process = subprocess.Popen([*_TIED, "redis-server", *self._program, *own, *quiet, *self.options])
 
     def _listens(self) -> bool:
         if self._process is None or self._process.poll() is not None:
@@ -71,8 +77,9 @@ class RedisServer:
             process.wait()
 
     def ask(self, *words: str | int, **options: Any) -> Any:
-        """The answer to a command, on a connection of its own."""
-        with Client(port=self.port, decode_responses=True, retry=None, **options) as client:
+        """The answer to a command, on a connection of its own, as the server gave it."""
+        with Client(port=self.port, decode_responses=True, retry=None, protocol=2, **options) as client:
+            client.response_callbacks.clear()
             return client.execute_command(*words)
 
     def until(self, words: str, *command: str) -> None:
@@ -111,9 +118,9 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def redis_server(folder: Path, *options: str) -> AsyncGenerator[RedisServer]:
+async def redis_server(folder: Path, *options: str, configuration: Path | None = None) -> AsyncGenerator[RedisServer]:
     """A server of one's own, gone at the end."""
-    server = RedisServer(folder, *(options or NOTHING))
+    server = RedisServer(folder, *options, configuration=configuration)
     try:
         await server.start()
         yield server

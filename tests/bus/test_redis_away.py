@@ -86,6 +86,21 @@ async def test_a_publish_that_is_not_answered_in_time_is_kept_and_goes_out_later
         assert set(ear.changes) == {A, B}
 
 
+async def test_only_the_beginning_of_an_outage_is_waited_for(proxy: Proxy, tmp_path: Path) -> None:
+    async with bus_through(proxy, tmp_path, timeout=0.3) as bus:
+        proxy.refusing = True
+        proxy.cut()
+        for change in (A, B):
+            with pytest.raises(BusUnavailable, match=r"cannot be reached.*The change is kept"):
+                await bus.publish(change)
+        began = time.monotonic()
+        for change in NOTES:
+            with pytest.raises(BusUnavailable, match="The change is kept"):
+                await bus.publish(change)
+        assert time.monotonic() - began < 0.3
+        assert bus.state.waiting == 52
+
+
 async def test_what_has_no_room_is_refused_and_not_kept(proxy: Proxy, tmp_path: Path) -> None:
     async with bus_through(proxy, tmp_path, timeout=0.5, buffer=3) as bus, bus_beside(tmp_path) as other:
         ear = Ear()
@@ -100,6 +115,7 @@ async def test_what_has_no_room_is_refused_and_not_kept(proxy: Proxy, tmp_path: 
         assert bus.state.waiting == 3
         proxy.cut()
         proxy.flow()
+        await until(lambda: bus.state.connected)
         await ear.until_after(await bus.publish(A))
         assert set(ear.changes) == {*NOTES[:3], A}
 

@@ -17,7 +17,7 @@ from tidings.errors import BusMismatch
 pytestmark = [pytest.mark.anyio, pytest.mark.redis]
 
 A, B, C = (ResourceUpdated(f"note://{name}") for name in "abc")
-LINKED = "'master_link_status': 'up'"
+LINKED = "master_link_status:up"
 NOTES = [ResourceUpdated(f"note://{n}") for n in range(50)]
 
 

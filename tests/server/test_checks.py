@@ -17,7 +17,6 @@ from tidings.server import Coalesce, Limits
 @pytest.mark.parametrize(
     ("option", "value", "help_in_message"),
     [
-        ("bus", "changes.db", r"bus is str 'changes\.db': pass a bus object, e\.g\. SqliteBus\(path\)"),
         ("bus", Path("changes.db"), r"bus is pathlib.*Path: pass a bus object"),
         ("bus", SqliteBus, r"bus is the class SqliteBus: pass a bus object"),
         ("coalesce", 0.5, r"coalesce is a Coalesce, or a mapping of URI patterns to them, .*, not float 0\.5"),

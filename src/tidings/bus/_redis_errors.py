@@ -16,7 +16,7 @@ _START_AFRESH: Final = (
 _IN_USE: Final = "has something else under the keys of this bus, which was left as it is. Give this bus another prefix."
 _PERMISSIONS: Final = (
     "does not permit this user what a bus needs ({error}). With 'tidings' for the prefix, that is: "
-    "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping"
+    "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping."
 )
 _NO_RUN: Final = (
     "does not say in INFO which run of it this is (run_id, master_replid), so a bus could not tell when changes were "
@@ -57,7 +57,7 @@ _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
         (exceptions.InvalidResponse, UnicodeError),
         "does not speak as a Redis does ({error}). Look at host and port; for TLS, write rediss://.",
     ),
-    ((exceptions.ConnectionError, OSError), "cannot be reached: {error}"),
+    ((exceptions.ConnectionError, OSError), "cannot be reached ({error})."),
 ]
 
 
@@ -76,7 +76,7 @@ def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | Bu
 def _cause(error: Exception) -> str:
     # A refusal of the package's own kinds, without its code.
     known = (cause for kinds, cause in _KINDS if isinstance(error, kinds))
-    return next(known, "does not do what a bus needs: {error}")
+    return next(known, "does not do what a bus needs ({error}).")
 
 
 def unknown_change(place: str, error: ValueError) -> BusMismatch:

@@ -34,6 +34,9 @@ NOWHERE: Final = Cursor("", 0)
 PAGE: Final = 1000
 """How many entries are read at once: Redis does nothing else meanwhile."""
 
+_NODES: Final = 5
+"""How many nodes of a cluster are asked one after the other."""
+
 _SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -170,12 +173,8 @@ class RedisLog:
     async def _do(self, work: Callable[[Line], Awaitable[T]]) -> T:
         try:
             async with asyncio.timeout(self._timeout):
-                if self._line is None:
-                    self._line = await self._server.connect()
-                return await work(self._line)
+                return await self._follow(work)
         except Exception as error:
-            if isinstance(error, exceptions.MovedError):
-                self._server.moved(error)
             # After an answer the line is in order, but it may lead to the wrong server.
             if not isinstance(error, exceptions.ResponseError | BusMismatch) or _leads_astray(error):
                 await self.close()
@@ -183,6 +182,18 @@ class RedisLog:
         except BaseException:
             await self.close()
             raise
+
+    async def _follow(self, work: Callable[[Line], Awaitable[T]]) -> T:
+        """The result of `work`, on the node of a cluster that has the log; any node knows which one that is."""
+        for _ in range(_NODES):
+            if self._line is None:
+                self._line = await self._server.connect()
+            try:
+                return await work(self._line)
+            except exceptions.MovedError as error:
+                self._server.moved(error)
+                await self.close()
+        raise exceptions.ConnectionError("its nodes do not agree on where the log is")
 
 
 def _leads_astray(error: Exception) -> bool:

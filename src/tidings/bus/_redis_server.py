@@ -13,6 +13,8 @@ from tidings.bus._redis_url import read_url
 try:
     from redis import exceptions
     from redis.asyncio import Connection, Sentinel, SSLConnection, UnixDomainSocketConnection
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
 except ImportError as error:
     raise ImportError('A RedisBus needs the package redis: pip install "tidings[redis]"') from error
 
@@ -64,7 +66,7 @@ class Server:
         try:
             self._kind(**self._options())
         except (TypeError, ValueError, exceptions.RedisError) as error:
-            raise ValueError(f"An option in the URL of {self.place} means nothing: {error}") from None
+            raise ValueError(f"An option in the URL of the Redis at {self.place} means nothing: {error}") from None
 
     @property
     def place(self) -> str:
@@ -96,8 +98,10 @@ class Server:
         address = self._address
         if not address.service:
             return {}
-        own = {"socket_timeout": self._timeout, "socket_connect_timeout": self._timeout, "protocol": 2}
-        sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | own)
+        # Each once and for its share of the time: one that is gone or hangs must not keep the others from being asked.
+        share = self._timeout / (len(address.sentinels) + 1)
+        once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": share, "socket_connect_timeout": share, "protocol": 2}
+        sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | once)
         try:
             host, port = await sentinel.discover_master(address.service)
         finally:

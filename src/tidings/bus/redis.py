@@ -4,6 +4,7 @@ May import: `changes`, `errors`.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,6 +16,7 @@ import anyio
 from tidings.bus import Entry, History, Listener
 from tidings.bus._engine import BusState, Engine
 from tidings.bus._listeners import Listeners
+from tidings.bus._redis_errors import explain
 from tidings.bus._redis_log import NOWHERE, RedisLog
 from tidings.bus._redis_server import Server
 from tidings.bus._redis_wakes import Wakes
@@ -35,8 +37,10 @@ class RedisBus:
     Buses with the same `prefix` are one log. `history` is how much of the past is kept, by the server's own clock.
 
     Changes are heard through pub/sub, which is only a sign to look; where a sign is lost, the log is looked at every
-    `poll` seconds. While the server is away, up to `buffer` distinct changes wait, and go out in order when it is back;
-    `state` tells how it stands. `timeout` is for how many seconds an answer is waited for.
+    `poll` seconds. `timeout` is for how many seconds an answer is waited for. While the server is away, up to `buffer`
+    distinct changes wait, and go out in order when it is back; publishing then raises `BusUnavailable`, which says
+    whether the change is kept. `since` answers None meanwhile. `state` tells how it stands, and each change of it is
+    logged once.
 
     The log survives the end of every process that uses it. Whenever the server starts again, or another takes its
     place, it may have lost what it had acknowledged, so a new epoch begins and each listener is told once that
@@ -102,17 +106,24 @@ class RedisBus:
         worker = self._entered()
         _check_storable(change)
         try:
-            return await worker.waiting.put(change, self._timeout)
+            return await worker.waiting.put(change, self._patience())
         except NotStored as late:
             raise (self._late(kept=late.kept) if self._worker is worker else self._left()) from None
 
+    def _patience(self) -> float:
+        """How many seconds a change may take: all who publish during an outage wait for its beginning only."""
+        state = self._engine.state
+        return self._timeout if state.connected else max(self._timeout - (time.time() - state.since), 0.0)
+
     def _late(self, *, kept: bool) -> BusUnavailable:
-        what = f"The Redis at {self._server.place} did not take the change within {self._timeout:g} s"
-        why = f" ({self._engine.reason})" if self._engine.reason else ""
+        slow = f"The Redis at {self._server.place} did not take the change within {self._timeout:g} s."
+        why = self._engine.reason or slow
         if kept:
-            return BusUnavailable(f"{what}{why}. The change is kept, and goes out when the server is back.")
+            return BusUnavailable(f"{why} The change is kept, and goes out when the server is back.")
         waiting = self.state.waiting
-        return BusUnavailable(f"{what}{why}. It is not kept, as {waiting} others wait already: publish it again later.")
+        return BusUnavailable(
+            f"{why} The change is not kept, as {waiting} others wait already: publish it again later."
+        )
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         return self._listeners.add(listener)
@@ -152,9 +163,7 @@ class RedisBus:
             await log.close()
             await wakes.close()
             if isinstance(error, TimeoutError):
-                raise BusUnavailable(
-                    f"The Redis at {self._server.place} did not answer within {self._timeout:g} s."
-                ) from None
+                raise explain(error, self._server.place, self._timeout) from None
             raise
         self._engine.entered()
         self._worker = worker

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 
 from tidings.bus import Bus
+from tidings.bus.urls import bus_from_url
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.errors import TidingsError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
@@ -32,7 +33,7 @@ _live_servers: WeakSet[Server[Any]] = WeakSet()
 def attach(
     server: object,
     *,
-    bus: Bus | None = None,
+    bus: Bus | str | None = None,
     coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     authorize: Authorize | None = None,
@@ -45,8 +46,9 @@ def attach(
 
     Raises:
         TypeError: `server` is of another kind, or an option is.
-        ValueError: `server` is live already, or a pattern among the options is none.
+        ValueError: `server` is live already, a pattern among the options is none, or no bus has this URL.
     """
+    bus = bus_from_url(bus) if isinstance(bus, str) else bus
     check_options(bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
@@ -63,7 +65,8 @@ class LiveServer(MCPServer[LifespanResultT]):
     Everything that `MCPServer` takes, this takes too. Beyond that:
 
     Args:
-        bus: How changes travel between processes, and how much of the past is kept; in memory by default.
+        bus: How changes travel between processes, and how much of the past is kept; in memory by default. A bus, or its
+            URL, as in `redis://host` or `sqlite:///path/to/bus.db`: see `tidings.bus.urls`.
         coalesce: How changes that follow each other quickly are merged; for all, or for each URI pattern.
         limits: How many subscribers and subscriptions are taken on, and how long slow readers are waited for.
         authorize: Asked with the request's context and the URI before a subscription is honoured. What it refuses is
@@ -75,7 +78,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         self,
         name: str | None = None,
         *arguments: Any,
-        bus: Bus | None = None,
+        bus: Bus | str | None = None,
         coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         authorize: Authorize | None = None,
