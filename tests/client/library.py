@@ -55,6 +55,7 @@ class Library:
         """What it answers instead."""
         self.cancelled: list[str] = []
         """What was cancelled while it waited."""
+        self._open_streams: dict[str, anyio.CancelScope] = {}
         self.session: Any = None
         """The session of the last request."""
         self.server: Server[Any] = Server(
@@ -88,6 +89,18 @@ class Library:
             if what in self.broken:
                 raise self.broken[what]
             yield
+
+    async def until_hung_up(self, what: str, app: Any, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a stream until it ends, or until a test ends it as if all were said."""
+        with anyio.CancelScope() as scope_of_it:
+            self._open_streams[what] = scope_of_it
+            await app(scope, receive, send)
+        if scope_of_it.cancelled_caught:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def hang_up(self, what: str) -> None:
+        """End the stream of this kind that was opened last."""
+        self._open_streams[what].cancel()
 
     @asynccontextmanager
     async def counted(self, what: str) -> AsyncGenerator[None]:
@@ -165,11 +178,14 @@ async def on_the_web(library: Library, port: int = 0) -> AsyncGenerator[str]:
 
     async def counting(scope: Any, receive: Any, send: Any) -> None:
         method = dict(scope.get("headers", ())).get(b"mcp-method", b"").decode()
-        if method != "subscriptions/listen":
+        stream = scope.get("method") if scope.get("method") == "GET" else method
+        if stream not in ("GET", "subscriptions/listen"):
             await app(scope, receive, send)
             return
-        async with library.counted(method):
-            await app(scope, receive, send)
+        async with library.counted(stream):
+            if stream in library.gates:
+                await library.gates[stream].wait()
+            await library.until_hung_up(stream, app, scope, receive, send)
 
     async with serving(counting, port=port) as bound:
         try:

@@ -31,6 +31,8 @@ pytestmark = [
     pytest.mark.anyio,
     # The SDK calls parts of the old era deprecated; they are what is tried here.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+    # The first use on a new machine waits for the installation of a server.
+    pytest.mark.timeout(300),
 ]
 
 SECONDS = 8
@@ -67,10 +69,15 @@ async def met(request: pytest.FixtureRequest) -> AsyncGenerator[Met]:
             client.on(kind, told.append)
         with anyio.fail_after(20):
             await client.connect()
+        assert _steps(told) == ["disconnected connect connecting", "connecting handshake_complete connected"]
         try:
             yield Met(way, client, told)
         finally:
             await client.aclose()
+
+
+def _steps(told: list[Any]) -> list[str]:
+    return [f"{each.old} {each.signal} {each.new}" for each in told if isinstance(each, StateChanged)]
 
 
 KINDS: tuple[type[Any], ...] = (
@@ -306,12 +313,12 @@ async def test_a_disconnect_is_told_state_by_state_and_keeps_nothing(met: Met) -
     assert (client.tools, client.resources, client.resource_templates, client.prompts) == ([], [], [], [])
     with pytest.raises(NotConnected):
         await client.read_resource(peer.uri)
-    with anyio.fail_after(20):
+    steps = ["connected disconnect disconnecting", "disconnecting cleanup_complete disconnected"]
+    assert _steps(met.told) == steps
+    if met.way.transport == "stdio":
+        return  # To start the program once more takes long.
+    with anyio.fail_after(SECONDS):
         await client.connect()
     assert peer.uri in [resource.uri for resource in client.resources]
-    assert [(each.old.value, each.new.value, each.signal.value) for each in met.heard(StateChanged)] == [
-        ("connected", "disconnecting", "disconnect"),
-        ("disconnecting", "disconnected", "cleanup_complete"),
-        ("disconnected", "connecting", "connect"),
-        ("connecting", "connected", "handshake_complete"),
-    ]
+    steps += ["disconnected connect connecting", "connecting handshake_complete connected"]
+    assert _steps(met.told) == steps

@@ -1,0 +1,152 @@
+"""The modern era's streams: opened again when they end, asked what was missed, and as few as the server allows."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+
+from tests.client.library import ERAS, SECONDS, Library, cable, connected, hear, on_the_web
+from tests.server.serving import eventually
+from tidings import ResourceUpdated
+from tidings.client import LiveClient, connect
+from tidings.client.events import StateChanged, SubscriptionFailed
+from tidings.server import Limits
+
+pytestmark = pytest.mark.anyio
+
+URIS = [f"note://{number}" for number in range(30)]
+
+
+class Copies:
+    """What somebody who watches has seen last."""
+
+    def __init__(self, client: LiveClient, uris: list[str]) -> None:
+        self.texts: dict[str, str] = {}
+        self._task = asyncio.create_task(self._keep(client, uris))
+
+    async def _keep(self, client: LiveClient, uris: list[str]) -> None:
+        async for read in client.watch(uris):
+            self.texts[read.uri] = read.text
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def kept(client: LiveClient, uris: list[str]) -> AsyncGenerator[dict[str, str]]:
+    copies = Copies(client, uris)
+    try:
+        await eventually(lambda: len(copies.texts) == len(uris))
+        with anyio.fail_after(SECONDS):
+            await client.wait_fresh()
+        yield copies.texts
+    finally:
+        await copies.stop()
+
+
+async def test_of_a_stream_that_broke_only_what_changed_meanwhile_is_read_again() -> None:
+    library = Library()
+    async with on_the_web(library) as url, cable(url) as cut, connect(cut.url) as client, kept(client, URIS) as copies:
+        states = hear(client, StateChanged)
+        for number in range(3):
+            reads = library.asked.copy()
+            cut.cut_one(b"subscriptions/listen")
+            await library.write(URIS[number], f"new {number}")
+            await eventually(lambda number=number: copies[URIS[number]] == f"new {number}")
+            with anyio.fail_after(SECONDS):
+                await client.wait_fresh()
+            read_again = {uri for uri in URIS if library.asked[uri] != reads[uri]}
+            assert read_again == {URIS[number]}
+        assert states == []
+        assert all(map(client.is_fresh, URIS))
+
+
+class Forgetful(Library):
+    """A server with the SDK's own streams, which know nothing of what was missed."""
+
+    def __init__(self) -> None:
+        super().__init__(is_live=False)
+        self.bus = InMemorySubscriptionBus()
+        self.handler = ListenHandler(self.bus)
+        self.server.add_request_handler("subscriptions/listen", *_listen(self.handler))
+
+    async def write(self, uri: str, text: str) -> None:
+        self.texts[uri] = text
+        await self.bus.publish(ResourceUpdated(uri))
+
+
+def _listen(handler: ListenHandler) -> tuple[Any, Any]:
+    entry = Server("other", on_subscriptions_listen=handler)._request_handlers["subscriptions/listen"]
+    return entry.params_type, entry.handler
+
+
+@pytest.mark.parametrize("way", ["ended", "broken"])
+async def test_of_a_stream_that_knows_nothing_of_the_past_all_is_read_again(way: str) -> None:
+    library = Forgetful()
+    async with on_the_web(library) as url, cable(url) as cut, connect(cut.url) as client, kept(client, URIS) as copies:
+        states = hear(client, StateChanged)
+        for number in range(3):
+            reads = library.asked.copy()
+            if way == "ended":
+                library.handler.close()
+            else:
+                cut.cut_one(b"subscriptions/listen")
+            library.texts[URIS[number]] = f"new {number}"  # Told to nobody.
+            await eventually(lambda number=number: copies[URIS[number]] == f"new {number}")
+            with anyio.fail_after(SECONDS):
+                await client.wait_fresh()
+            assert all(library.asked[uri] > reads[uri] for uri in URIS)
+        assert states == []
+        await library.write(URIS[9], "told")
+        await eventually(lambda: copies[URIS[9]] == "told")
+
+
+async def test_where_a_stream_takes_only_so_many_there_are_as_few_as_that_allows() -> None:
+    library = Library(limits=Limits(subscriptions=8))
+    async with connected(library) as client:
+        failed = hear(client, SubscriptionFailed)
+        async with kept(client, URIS) as copies:
+            assert len(library.notify.subscribers()) <= 8
+            assert all(library.notify.counts()[uri] == 1 for uri in URIS)
+            for uri in URIS:
+                await library.write(uri, "new")
+            await eventually(lambda: set(copies.values()) == {"new"})
+        assert failed == []
+
+
+@ERAS
+async def test_while_a_stream_is_away_nothing_is_said_to_be_fresh(era: str) -> None:
+    library = Library()
+    stream = "subscriptions/listen" if era == "auto" else "GET"
+    async with on_the_web(library) as url, connect(url, era=era) as client:
+        with anyio.fail_after(SECONDS):
+            await client.subscribe("note://1")
+            await client.read_resource("note://1")
+            await client.wait_fresh()
+        assert client.is_fresh("note://1")
+        before = library.asked[stream]
+        gate = library.gates[stream] = anyio.Event()
+        library.hang_up(stream)
+        await eventually(lambda: not client.is_fresh("note://1"))
+        assert client.connected
+        waiting = asyncio.create_task(client.wait_fresh())
+        await library.write("note://1", "new")
+        await eventually(lambda: library.asked[stream] > before)
+        assert not waiting.done()
+        heard = hear(client, ResourceUpdated)
+        gate.set()
+        await eventually(lambda: heard)
+        with anyio.fail_after(SECONDS):
+            await waiting
+            if client.cache.get_resource("note://1") is None:  # A Tidings server tells what was missed.
+                await client.read_resource("note://1")
+        assert client.is_fresh("note://1")
+        read = client.cache.get_resource("note://1")
+        assert read is not None
+        assert read.text == "new"
