@@ -124,3 +124,12 @@ async def api(url: str, what: str, body: object = None) -> dict[str, Any]:
         return json.loads(answer.data)
     finally:
         await client.close()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A key and a certificate for this machine that nobody has signed but itself."""
+    key, made = folder / "key.pem", folder / "cert.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", key, "-out", made], check=True, capture_output=True)
+    return key, made

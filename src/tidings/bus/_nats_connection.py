@@ -34,7 +34,14 @@ _CLOSE_SECONDS: Final = 0.1
 
 
 class _Tcp(TcpTransport):
-    """A transport that can be dropped."""
+    """A transport that can be dropped, and of which only the reader says that it is broken.
+
+    The library does not expect the same news from the writer, and breaks off in the middle of its cleaning up.
+    """
+
+    async def drain(self) -> None:
+        with suppress(OSError):
+            await super().drain()
 
     def abort(self) -> None:
         for writer in (self._io_writer, self._bare_io_writer):
@@ -54,6 +61,7 @@ class _Wire(Client):
         self.info: dict[str, Any] = {}
         self._insist_on_tls = insist_on_tls
         self._tcp = self._transport = _Tcp()
+        self._listening: set[asyncio.Task[Any]] = set()
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         """The server has introduced itself; nothing was said to it yet, where this is the first time."""
@@ -64,8 +72,26 @@ class _Wire(Client):
             info["tls_required"] = True
         await super()._process_info(info, initial_connection)
 
-    def abort(self) -> None:
+    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        subscription = await self.subscribe(subject, cb=heard, pending_bytes_limit=0)  # pyright: ignore[reportUnknownMemberType]
+        for task in _tasks_of(subscription):
+            self._listening.add(task)
+            task.add_done_callback(self._listening.discard)
+        return subscription
+
+    async def abort(self) -> None:
+        """Drop the connection, and whatever the library still does about it."""
         self._tcp.abort()
+        tasks = _tasks_of(self) | self._listening
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+
+
+def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:
+    """The tasks that the library has begun for a thing of its own. It ends them itself, but not always, nor at once."""
+    return {task for task in vars(owner).values() if isinstance(task, asyncio.Task)}
 
 
 class Connection:
@@ -125,7 +151,7 @@ class Connection:
 
     async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
         """Have `heard` called for each message on `subject`, one after the other."""
-        return await self._wire.subscribe(subject, cb=heard, pending_bytes_limit=0)  # pyright: ignore[reportUnknownMemberType]
+        return await self._wire.listen(subject, heard)
 
     async def say(self, subject: str, body: bytes = b"") -> None:
         """Send what nobody answers."""
@@ -206,8 +232,7 @@ class Connection:
         try:
             await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         finally:
-            self._wire.abort()
-        if not closing.done():
+            await self._wire.abort()
             closing.cancel()
             await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
 

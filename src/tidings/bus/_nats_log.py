@@ -29,65 +29,77 @@ class Place(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An entry of the log."""
+    """An entry of the log, and when it was stored."""
 
-    change: Change
-    seq: int
+    entry: Entry
     at: int
+
+    @property
+    def seq(self) -> int:
+        return self.entry[0].version
+
+    @property
+    def change(self) -> Change:
+        return self.entry[1]
 
 
 class Tail:
     """The newest entries: all that are after `start`, and at most as many as the history has room for."""
 
     def __init__(self, history: History) -> None:
-        self._history = history
-        self._age = round(history.age * 10**9) if history.age < 10**9 else 10**18
+        self._room = history.entries
+        self._age = min(history.age, 10**9) * 10**9
         self.begin(0)
 
     def begin(self, start: int) -> None:
         """Nothing is known of what is up to `start`, for now."""
         self.start = start
         self.floor = 0
-        """Nobody knows any more what was before."""
+        """What changed since a place before this one nobody can say any more."""
         # In order of seq: a change that comes again is taken out and put back at the end.
-        self._entries: dict[Change, Recorded] = {}
+        self._records: dict[Change, Recorded] = {}
 
-    def add(self, entry: Recorded) -> None:
+    def add(self, record: Recorded) -> None:
         """One more, the newest."""
-        self._entries.pop(entry.change, None)
-        self._entries[entry.change] = entry
-        if len(self._entries) > self._history.entries:
-            self._drop(next(iter(self._entries.values())))
+        self._records.pop(record.change, None)
+        self._records[record.change] = record
+        self._trim()
 
     def prepend(self, older: Iterable[Recorded], start: int) -> None:
         """What is after `start`, and was not known so far, in order."""
-        entries = {entry.change: entry for entry in older if entry.change not in self._entries}
-        self._entries = entries | self._entries
+        self._records = {
+            record.change: record for record in older if record.change not in self._records
+        } | self._records
         self.start = start
-        for entry in list(itertools.islice(self._entries.values(), max(0, len(self) - self._history.entries))):
-            self._drop(entry)
+        self._trim()
+
+    def _trim(self) -> None:
+        excess = len(self._records) - self._room
+        if excess > 0:
+            self._drop(list(itertools.islice(self._records.values(), excess)))
 
     def expire(self, now: int) -> None:
         """Forget what is too old at the time `now`."""
-        for entry in list(itertools.takewhile(lambda entry: entry.at < now - self._age, self._entries.values())):
-            self._drop(entry)
+        oldest = now - self._age
+        self._drop(list(itertools.takewhile(lambda record: record.at < oldest, self._records.values())))
+
+    def _drop(self, records: Sequence[Recorded]) -> None:
+        for record in records:
+            del self._records[record.change]
+            self.start = self.floor = record.seq
 
     def unknown(self, seq: int) -> None:
         """What is after `seq` is more than the history has room for, or is not there any more."""
         self.floor = max(self.floor, seq + 1)
 
-    def after(self, seq: int) -> Sequence[Recorded]:
+    def after(self, seq: int) -> list[Entry]:
         """What is after `seq`, which is not before `start`, in order."""
-        newest_first = itertools.takewhile(lambda entry: entry.seq > seq, reversed(self._entries.values()))
-        return list(newest_first)[::-1]
-
-    def _drop(self, entry: Recorded) -> None:
-        del self._entries[entry.change]
-        self.floor = max(self.floor, entry.seq)
-        self.start = max(self.start, entry.seq)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        found: list[Entry] = []
+        for entry, _ in reversed(self._records.values()):
+            if entry[0].version <= seq:
+                break
+            found.append(entry)
+        return found[::-1]
 
 
 class Log:
@@ -106,7 +118,7 @@ class Log:
         """From now on it is another log, or this one at another place; `lost` says whether anybody missed something."""
         self.place, self.mark = place, mark
         self.head = Cursor(place.epoch, head)
-        self.tail.begin(place.seq)
+        self.tail.begin(head)
         self._arrivals.clear()
         if lost:
             self._tell(self.head, None)
@@ -116,7 +128,7 @@ class Log:
         self.place = Place(self.place.epoch, seq, at)
         if change is not None:
             self.head = Cursor(self.place.epoch, seq)
-            self.tail.add(Recorded(change, seq, at))
+            self.tail.add(Recorded((self.head, change), at))
             self._tell(self.head, change)
         self._arrive()
 
@@ -139,7 +151,3 @@ class Log:
     def _arrive(self) -> None:
         while self._arrivals and self._arrivals[0][0] <= self.place.seq:
             heapq.heappop(self._arrivals)[2](self.place.epoch)
-
-    def entries(self, records: Sequence[Recorded]) -> list[Entry]:
-        """Records as those who ask want them."""
-        return [(Cursor(self.place.epoch, entry.seq), entry.change) for entry in records]

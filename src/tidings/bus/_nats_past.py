@@ -47,7 +47,7 @@ class Past:
             tail.expire(found.now)
         if cursor.epoch != log.place.epoch or version < tail.start:
             return None
-        return log.entries(tail.after(version))
+        return tail.after(version)
 
     async def _up_to_date(self, link: Link) -> Found:
         """How it stands with the log, once everything up to there was heard."""
@@ -64,6 +64,7 @@ class Past:
         found = await link.stream.find()
         if found.created != link.found.created or self._log.mark.seq < found.first:
             link.connection.fail(Interrupted("the stream was emptied, or is another one."))
+            raise link.connection.ended.result()
         arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._log.when(found.last, arrived.set_result)
         await asyncio.wait([arrived, link.connection.ended], return_when=asyncio.FIRST_COMPLETED)
@@ -79,7 +80,7 @@ class Past:
 
     async def _remember(self, link: Link, version: int) -> None:
         """Read what is after `version` and was not known so far."""
-        tail, end = self._log.tail, self._log.tail.start
+        tail, end, epoch = self._log.tail, self._log.tail.start, self._log.place.epoch
         if not tail.floor <= version < end:
             return
         if version < self._log.mark.floor:
@@ -91,7 +92,7 @@ class Past:
         def take(delivery: Delivery) -> None:
             change = change_in(delivery.data)
             if delivery.seq <= end and change is not None and delivery.subject != link.subjects.mark:
-                older.append(Recorded(change, delivery.seq, delivery.at))
+                older.append(Recorded((Cursor(epoch, delivery.seq), change), delivery.at))
             if (delivery.seq >= end or not delivery.pending) and not complete.done():
                 complete.set_result(None)
 
@@ -107,7 +108,7 @@ class Past:
         finally:
             await reader.close()
         # What was heard meanwhile may have pushed out what was known: then there is a hole.
-        if not link.connection.ended.done() and tail.start == end:
+        if not link.connection.ended.done() and (tail.start, self._log.place.epoch) == (end, epoch):
             tail.prepend(older, version)
 
     async def stop(self) -> None:

@@ -46,6 +46,8 @@ class Sender:
         self._subjects = subjects
         self._log = log
         self._engine = engine
+        self.stored = 0
+        """How many messages were stored so far."""
         self._sent: dict[Held, _Sent] = {}
         self._on_the_way = 0
         self._progress = asyncio.Event()
@@ -83,6 +85,7 @@ class Sender:
             connection.fail(answer)
             return
         sent.seqs.append(answer["seq"])
+        self.stored += 1
         self._more.set()
         if sent.stored:
             self._log.when(max(sent.seqs), partial(self._told, sent))

@@ -148,6 +148,7 @@ class Session:
     async def _use(self, link: Link) -> None:
         """Send and hear until the connection ends."""
         self._link, self._trouble = link, None
+        stored = self._sender.stored
         self._attention.clear()
         link.connection.ended.add_done_callback(lambda _: self._attention.set())
         sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection))
@@ -161,6 +162,8 @@ class Session:
             await asyncio.wait([sending])
             self._sender.interrupted()
             self._joined = not link.fell_behind
+            if self._sender.stored > stored:
+                self._failures = 0
 
     async def _watch(self, link: Link) -> None:
         """One beat, or less if there is something to do."""

@@ -25,7 +25,7 @@ try:
     from tidings.bus._nats_session import Session
     from tidings.bus._nats_subjects import Subjects
 except ModuleNotFoundError as error:
-    if error.name != "nats":
+    if (error.name or "").partition(".")[0] != "nats":
         raise
     raise ModuleNotFoundError('NatsBus needs the NATS client: pip install "tidings[nats]"', name="nats") from error
 
