@@ -11,6 +11,7 @@ from mcp.client._input_required import InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
@@ -131,6 +132,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
             f"The server speaks {versions}; {_SPOKEN}. Upgrade whichever is older.",
             **details,
         )
+    if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
+        return LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
     return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
 
 

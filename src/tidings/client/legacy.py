@@ -74,6 +74,8 @@ class LegacyFeed:
                     failed[uri] = RequestTimedOut(
                         f"No answer to {method} within {self._seconds:g} s.", method=method, server=self._link.name
                     )
+                except ConnectionLost:
+                    return  # See below.
                 except MCPError as error:
                     failed[uri] = self._link.explain(error, method)
 

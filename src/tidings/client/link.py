@@ -339,7 +339,9 @@ class Link:
 
     def explain(self, error: MCPError, method: str, status: int | None = None) -> TidingsError:
         """What an error answer of this server's means, with no secret in it."""
-        return cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
+        reason = cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
+        reason.server = self.name
+        return reason
 
     def stamp_log_level(self, level: LoggingLevel) -> None:
         """Have each request ask for log messages of this level, as the modern era does."""
@@ -365,9 +367,12 @@ class Link:
             self.first_status = status
         if isinstance(call, QueueEntry):
             call.http_status = status
-        if method == "GET" and 300 <= status < 500 and status != 429 and not self.stream_opened.is_set():
-            self.deaf = True  # It should be 405. But who has just opened a session and says 404 has no stream either.
-            self.stream_opened.set()
+        if method == "GET" and status >= 300 and not self.stream_opened.is_set():
+            # It should be 405. But who has just opened a session and says 404 has no stream either. What may pass
+            # (429, 5xx) the SDK tries once more.
+            if status < 500 and status != 429:
+                self.deaf = True
+                self.stream_opened.set()
         elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
@@ -380,7 +385,7 @@ class Link:
         if isinstance(call, QueueEntry) and not sent:
             call.may_have_arrived = False
         self._broken = error
-        if method == "GET":
+        if method == "GET" and (self.stream_opened.is_set() or not sent):  # Else the SDK tries once more.
             self.lose(ConnectionLost(f"{self.name} is away: {type(error).__name__}", server=self.name))
 
     def signing_in(self, call: object, *, busy: bool) -> None:

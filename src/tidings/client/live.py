@@ -61,7 +61,7 @@ from tidings.client.store import StateFile
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports import current_call, fallback_to_sse
-from tidings.errors import ConnectionLost, Disconnected, NotSupported, TidingsError
+from tidings.errors import ConnectionLost, Disconnected, NotSupported, RequestTimedOut, TidingsError
 
 logger = logging.getLogger(__name__)
 
@@ -514,8 +514,22 @@ class LiveClient:
 
         Raises:
             NotSupported: The server offers no subscriptions. (`watch` polls then.)
+            RequestTimedOut: No connection lasted long enough to establish them.
             TidingsError: The server refused one of them; the others are subscribed to.
         """
+        seconds = self._config.timeouts.total
+        try:
+            async with asyncio.timeout(seconds):
+                await self._subscribe([uris] if isinstance(uris, str) else uris)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"{self.name} took no subscription within {seconds:g} s. Give it longer with Timeouts(total=...).",
+                server=self.name,
+                method="resources/subscribe",
+                elapsed=seconds,
+            ) from None
+
+    async def _subscribe(self, uris: Sequence[str]) -> None:
         await self._connection.ready()
         if not self._subscriptions.supported:
             raise NotSupported(
@@ -523,7 +537,7 @@ class LiveClient:
                 server=self.name,
                 method="resources/subscribe",
             )
-        await self._subscriptions.add([uris] if isinstance(uris, str) else uris)
+        await self._subscriptions.add(uris)
 
     async def unsubscribe(self, uris: str | Sequence[str]) -> None:
         """Undo `subscribe`. What is not subscribed to is passed over."""

@@ -31,6 +31,9 @@ _METHOD: Final = "subscriptions/listen"
 _PAUSES: Final = (0.0, 0.05, 0.2, 1.0, 5.0)
 """Seconds before a stream that ended is opened again, by how often in a row it ended at once."""
 
+_MOST_FAILURES: Final = 64
+"""So often a filter is made smaller. A server that refuses everything need not be asked about each resource."""
+
 _LASTED: Final = 5.0
 """A stream that was open for so many seconds did not end at once."""
 
@@ -73,11 +76,12 @@ class _Stream:
             return
         told = as_dict(params.get("notifications"))
         uris = (uri for uri in as_list(told.get("resourceSubscriptions")) if isinstance(uri, str))
+        wanted = self.wanted
         self.honoured = Filter.of(
-            self.wanted.subscriptions.intersection(uris),
-            tools=told.get("toolsListChanged") is True,
-            prompts=told.get("promptsListChanged") is True,
-            resources=told.get("resourcesListChanged") is True,
+            wanted.subscriptions.intersection(uris),
+            tools=wanted.tools and told.get("toolsListChanged") is True,
+            prompts=wanted.prompts and told.get("promptsListChanged") is True,
+            resources=wanted.resources and told.get("resourcesListChanged") is True,
         )
         self.cursor = as_text(meta.get(CURSOR_KEY))
         self.recovered = meta.get(RECOVERED_KEY) is True
@@ -99,6 +103,8 @@ class ModernFeed:
         self._streams: dict[str, _Stream] = {}
         self._most: int | None = None
         """How many URIs this server takes in one stream, once it has said."""
+        self._untold = Filter()
+        """The lists whose changes this server does not tell, though it said that it would."""
         self._reopening: set[_Stream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
@@ -113,7 +119,7 @@ class ModernFeed:
         opened = await self._open_all(wanted, self.cursor, refused)
         # A stream that was lost meanwhile leaves a gap, unless the new ones know what happened since.
         unbroken = bool(old) and all(stream.id in self._streams for stream in old)
-        for stream in (*old, *self._reopening):
+        for stream in {*old, *self._reopening}.difference(opened):  # One that ended again already is seen to.
             self._close(stream)
         honoured = self._union(opened)
         for uri in wanted.subscriptions - honoured.subscriptions - refused.keys():
@@ -124,6 +130,8 @@ class ModernFeed:
         self._known = honoured
         if unknown:
             self._listener.unknown(unknown)
+        untold, self._untold = self._untold, without(_lists(wanted), honoured)
+        self._untell(without(self._untold, untold))
         self._tell_cursor()
         return refused
 
@@ -141,18 +149,32 @@ class ModernFeed:
         """Open as few streams as the server allows for what it does not refuse."""
         opened: list[_Stream] = []
         waiting = self._split(wanted)
+        failures = 0
         try:
             while waiting:
                 part = waiting.pop(0)
                 try:
                     opened.append(await self._open(part, since))
                 except TidingsError as error:
+                    failures += 1
                     waiting[:0] = self._smaller(part, error, refused)
+                    if self._is_hopeless(part, error, failures):
+                        if not opened:
+                            raise
+                        refused.update((uri, error) for rest in waiting for uri in rest.subscriptions)
+                        break
         except BaseException:
             for stream in opened:
                 self._close(stream)
             raise
         return opened
+
+    def _is_hopeless(self, part: Filter, error: TidingsError, failures: int) -> bool:
+        """Whether to ask no more: the limit is one of streams, not of resources in one; or everything is refused."""
+        if isinstance(error, LimitReached) and len(part.subscriptions) == 1:
+            self._most = None
+            return True
+        return failures >= _MOST_FAILURES
 
     def _split(self, wanted: Filter) -> list[Filter]:
         texts = sorted(wanted.subscriptions)
@@ -193,7 +215,8 @@ class ModernFeed:
             self._close(stream)
             if isinstance(error, TimeoutError):
                 raise RequestTimedOut(
-                    f"{self._link.name} did not acknowledge a subscription within {self._seconds:g} s.",
+                    f"{self._link.name} did not acknowledge a subscription within {self._seconds:g} s. Give it longer "
+                    "with Timeouts(request=...).",
                     method=_METHOD,
                     server=self._link.name,
                 ) from None
@@ -206,14 +229,20 @@ class ModernFeed:
             await self._link.send_raw(_METHOD, stream.params(), request_id=stream.id)
         except MCPError as failure:
             error = self._link.explain(failure, _METHOD)
+        except TidingsError as failure:
+            error = failure
         finally:
             self._streams.pop(stream.id, None)
         if not stream.acknowledged.done():
-            lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
-            stream.acknowledged.set_exception(lost if self._link.over or error is None else error)
-            stream.acknowledged.exception()
+            self._never_began(stream, None if self._link.over else error)
         elif not stream.closing and not self._link.over:
             self._lost(stream)
+
+    def _never_began(self, stream: _Stream, error: TidingsError | None = None) -> None:
+        """Tell whoever opens a stream that it ended instead."""
+        lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
+        stream.acknowledged.set_exception(error or lost)
+        stream.acknowledged.exception()  # Looked at, so that nobody complains that it was not.
 
     def _lost(self, stream: _Stream) -> None:
         """A stream ended that should not have."""
@@ -251,6 +280,7 @@ class ModernFeed:
             honoured = self._union(opened)
             dropped = without(wanted, honoured)
             self._known = without(self._known, dropped)
+            self._untell(_lists(dropped))
             for uri in dropped.subscriptions:
                 self._listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
             if honoured and not all(each.recovered for each in opened):
@@ -258,8 +288,16 @@ class ModernFeed:
             self._tell_cursor()
             return
 
+    def _untell(self, lists: Filter) -> None:
+        """The server does not tell of these any more, or never did: at least they are loaded once."""
+        if lists:
+            self._listener.unknown(lists)
+
     def _not_subscribable(self, uri: str) -> TidingsError:
-        return NotSubscribable(f"The server does not tell of changes of {uri}.", server=self._link.name)
+        return NotSubscribable(
+            f"The server does not tell of changes of {uri}. `watch` works all the same: it polls.",
+            server=self._link.name,
+        )
 
     def _close(self, stream: _Stream) -> None:
         stream.closing = True
@@ -297,7 +335,10 @@ class ModernFeed:
         elif method == "notifications/cancelled" and stream.task is not None:
             stream.task.cancel()
             self._streams.pop(stream.id, None)
-            self._lost(stream)
+            if stream.acknowledged.done():
+                self._lost(stream)
+            else:
+                self._never_began(stream)
         elif (change := event_from_wire(method, told)) is not None and stream.acknowledged.done():
             self._listener.changed(change)
             if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
@@ -323,6 +364,11 @@ class ModernFeed:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _lists(what: Filter) -> Filter:
+    """The lists in `what`, without the resources."""
+    return Filter(tools=what.tools, prompts=what.prompts, resources=what.resources)
 
 
 def _named_uris(error: TidingsError) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tidings.changes import (
+    MAX_URI_LENGTH,
     Change,
     Filter,
     PromptsListChanged,
@@ -224,9 +225,11 @@ class Subscriptions:
         failures = 0
         while not link.over:
             version, wanted = self._version, self._wanted(feed)
+            failed: TidingsError | None = None
             try:
                 refused = await feed.sync(wanted)
             except TidingsError as error:
+                failed = error
                 if link.over:
                     return
                 logger.info("subscriptions at %s: %s", link.name, error)
@@ -234,7 +237,7 @@ class Subscriptions:
                     self._list_changed(change)
                 refused = dict.fromkeys(wanted.subscriptions, error)
             self._settle(version, wanted, refused, feed)
-            retry = any(error.retryable for error in refused.values())
+            retry = any(error.retryable for error in (*refused.values(), failed) if error is not None)
             failures = failures + 1 if retry else 0
             pause = _PAUSES[min(failures, len(_PAUSES)) - 1] if retry else None
             with contextlib.suppress(TimeoutError):
@@ -293,7 +296,7 @@ class Subscriptions:
         if not isinstance(change, ResourceUpdated):
             self._list_changed(change)
             return
-        concerned = self._concerned(change.uri)
+        concerned = self._concerned(change.uri) if len(change.uri) <= MAX_URI_LENGTH else []
         if not concerned:
             return
         for uri in concerned:
