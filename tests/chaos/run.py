@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.chaos.world import Plan, Told, World, world
 
-CATCH_UP = 30.0
+CATCH_UP = 90.0
 """Seconds after the last change within which everyone must be fresh."""
 
 

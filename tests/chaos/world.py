@@ -32,7 +32,7 @@ class Plan:
     replicas: int = 3
     clients: int = 50
     processes: int = 5
-    notes: int = 20
+    notes: int = 10
     stock: bool = False
     """The SDK's own server, bus and client instead of Tidings: for comparison."""
 
