@@ -32,6 +32,7 @@ __all__ = [
     "MAX_URI_LENGTH",
     "RECOVERED_KEY",
     "SINCE_KEY",
+    "UNTIL_KEY",
     "Change",
     "Cursor",
     "Filter",
@@ -56,6 +57,9 @@ RECOVERED_KEY: Final = "dev.tidings/recovered"
 
 SINCE_KEY: Final = "dev.tidings/since"
 """In `_meta` of a listen request: the cursor up to which its sender has heard."""
+
+UNTIL_KEY: Final = "dev.tidings/until"
+"""In `_meta` of an acknowledgment: the cursor of the last change that follows because the listener missed it."""
 
 MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import LoggingLevel
 
-from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
+from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.client.feed import Listener, without
 from tidings.client.link import Link
 from tidings.client.shapes import as_dict, as_list, as_text
@@ -50,6 +50,8 @@ class _Stream:
         self.cursor = since
         self.honoured = Filter()
         self.recovered = False
+        self.until: Cursor | None = None
+        """How far it must have heard to know all that was missed; None if it does."""
         self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
         self.closing = False
@@ -85,7 +87,16 @@ class _Stream:
         )
         self.cursor = as_text(meta.get(CURSOR_KEY))
         self.recovered = meta.get(RECOVERED_KEY) is True
+        self.until = Cursor.parse(meta.get(UNTIL_KEY)) if self.recovered else None
         self.acknowledged.set_result(None)
+
+    def has_caught_up(self) -> bool:
+        """Whether it knows, by now, all that was missed."""
+        here = Cursor.parse(self.cursor)
+        if self.until is not None and (here is None or here.epoch != self.until.epoch or here >= self.until):
+            self.until = None
+            return True
+        return False
 
 
 class ModernFeed:
@@ -258,7 +269,7 @@ class ModernFeed:
 
     @property
     def is_deaf(self) -> bool:
-        return bool(self._reopening)
+        return bool(self._reopening) or any(stream.until is not None for stream in self._streams.values())
 
     async def _reopen(self, stream: _Stream) -> None:
         """Open a stream again, and find out what was missed."""
@@ -344,6 +355,8 @@ class ModernFeed:
             if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
                 stream.cursor = cursor
                 self._tell_cursor()
+                if stream.has_caught_up():
+                    self._listener.resumed()
         else:
             return False
         return True

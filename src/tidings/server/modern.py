@@ -18,7 +18,7 @@ from mcp_types import (
     SubscriptionsListenResult,
 )
 
-from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
+from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
 from tidings.server.borrow import SCOPE_KEY
 from tidings.server.core import Core, client_key, client_name
@@ -44,9 +44,13 @@ class ListenStream(Subscriber):
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def acknowledge(self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool) -> None:
+    async def acknowledge(
+        self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool, until: Cursor | None
+    ) -> None:
         """Send the first frame, and let the others follow."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
+        if until is not None and self.screen is None:  # What is screened may never be told.
+            meta[UNTIL_KEY] = str(until)
         if self.stream is not None:
             self.stream.after_next_event(lambda event: self.open())
         await self._ctx.session.send_notification(
@@ -112,8 +116,8 @@ class ModernEra:
         async with core.joined(stream, key):
             position = core.position
             await core.watched(wanted.subscriptions)
-            cursor, recovered = await self._catch_up(stream, wanted, _since(ctx), position)
-            await stream.acknowledge(_as_filter(wanted), cursor, recovered=recovered)
+            cursor, recovered, until = await self._catch_up(stream, wanted, _since(ctx), position)
+            await stream.acknowledge(_as_filter(wanted), cursor, recovered=recovered, until=until)
             await stream.ended
             await stream.drain()
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
@@ -139,16 +143,20 @@ class ModernEra:
 
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
-    ) -> tuple[Cursor, bool]:
-        """Put what the listener missed at the front of its stream; say where it stands, and whether that is all."""
+    ) -> tuple[Cursor, bool, Cursor | None]:
+        """Put what the listener missed at the front of its stream; say where it stands, whether that is all, and up to
+        where it goes.
+        """
         missed = None if since is None else await self._core.since(since, wanted.wants)
         if since is None or missed is None:
-            return position, False
+            return position, False, None
         if len(missed) > max(self._core.policy.limits.backlog, len(wanted.subscriptions)):
-            return position, False  # To read everything again costs the listener no more, and the server far less.
+            return position, False, None  # To read everything again costs the listener no more, the server far less.
         stream.replay(missed)
-        # With something to replay, the listener has heard of nothing new yet when it has the acknowledgment.
-        return (since if missed else position), True
+        if not missed:
+            return position, True, None
+        # The listener has heard of nothing new yet when it has the acknowledgment.
+        return since, True, max(frame.cursor for frame in missed)
 
 
 def _since(ctx: RequestContext) -> Cursor | None:
