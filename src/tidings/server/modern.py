@@ -49,7 +49,7 @@ class ListenStream(Subscriber):
     ) -> None:
         """Send the first frame, and let the others follow."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
-        if until is not None and self.screen is None:  # What is screened may never be told.
+        if until is not None and self._screen is None:  # What is screened may never be told.
             meta[UNTIL_KEY] = str(until)
         if self.stream is not None:
             self.stream.after_next_event(lambda event: self.open())
