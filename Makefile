@@ -2,7 +2,7 @@
 # installed twice: it is set up anew only when the requirements or pyproject.toml change.
 BIN := .venv/bin
 
-.PHONY: run test check bench ui docs requirements
+.PHONY: run test check bench chaos ui docs requirements
 
 run: .venv/.ready-run ## the main job
 	@$(BIN)/python examples/surviving.py
@@ -21,6 +21,10 @@ check: .venv/.ready-dev ## format, lint, types, layering
 bench: .venv/.ready-dev ## Tidings, its peer and the limit side by side, as ratios
 	@# Both run, whatever the first finds.
 	$(BIN)/python -m benchmarks.fanout; fanout=$$?; $(BIN)/python -m benchmarks.client && exit $$fanout
+
+chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50
+	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
+		--seconds $(or $(SECONDS),20) --runs $(or $(RUNS),1) $(if $(STOCK),--stock)
 
 ui: ## the inspector's page
 	@echo "There is no page to build yet: ui/ does not exist."

@@ -75,9 +75,10 @@ async def _listen(notebook: Notebook, client: dict[str, Any], uris: list[str], f
                     await _read(notebook, stock, uri)
                 async for change in news:
                     await _read(notebook, stock, change.uri)
-            return  # The loop ended as if all were well, and whoever wrote this believes it.
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the SDK cancels its caller when a server dies
             await asyncio.sleep(0.1)
+        else:
+            return  # The loop ended as if all were well, and whoever wrote this believes it.
 
 
 async def _read(notebook: Notebook, client: Client, uri: str) -> None:

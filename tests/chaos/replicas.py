@@ -15,12 +15,11 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from tidings import LiveServer, TidingsError
-from tidings.bus.sqlite import SqliteBus
 from tidings.server import Coalesce
 
 
 def run(port: int, folder: str, bus: str) -> None:
-    mcp: LiveServer[Any] = LiveServer("chaos", bus=SqliteBus(bus.removeprefix("sqlite://")), coalesce=Coalesce(0.005, 0.05), log_level="CRITICAL")
+    mcp: LiveServer[Any] = LiveServer("chaos", bus=bus, coalesce=Coalesce(0.005, 0.05), log_level="CRITICAL")
     _resources(mcp, Path(folder))
 
     async def publish(uri: str) -> None:

@@ -50,7 +50,7 @@ async def _rage(chaos: World) -> None:
 
 async def _until(true: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
+    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110 - files in which others write
         await asyncio.sleep(0.1)
 
 

@@ -118,7 +118,7 @@ class World:
     async def change(self, name: str, text: str) -> None:
         """Change the truth, and have it published: whoever does that asks until somebody says it is done."""
         self._write(name, text)
-        while not await self._publish(self.random.choice(list(self._replicas)), f"note://{name}"):
+        while not await self._publish(self.random.choice(list(self._replicas)), f"note://{name}"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         self.told.published += 1
 
@@ -208,7 +208,7 @@ class World:
 
 @asynccontextmanager
 async def world(plan: Plan, folder: Path) -> AsyncGenerator[World]:
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: ASYNC220 - before anything else runs
         [sys.executable, "-m", "tests.chaos.zygote"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,0 +1,28 @@
+"""A short chaos run on each engine: the long ones are `make chaos`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.run import run
+from tests.chaos.world import Plan
+
+ENGINES = ["sqlite", "nats", pytest.param("redis", marks=pytest.mark.redis)]
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_after_the_chaos_every_copy_of_every_client_equals_the_truth(engine: str, tmp_path: Path) -> None:
+    stale, told, _ = await run(Plan(seed=1, engine=engine, seconds=5, clients=20, processes=4), tmp_path)
+    assert stale == {}, told.deeds
+    assert told.published
+    assert told.deeds
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(120)
+async def test_the_stock_sdk_is_left_stale_by_the_same_run(tmp_path: Path) -> None:
+    """So the run is hard enough: whoever survives it does so by what it does, not by luck."""
+    stale, _, _ = await run(Plan(seed=1, seconds=5, clients=20, processes=4, stock=True), tmp_path)
+    assert stale
