@@ -122,6 +122,19 @@ async def test_a_limit_that_would_drop_unseen_is_lifted_and_nothing_before_is_tr
         assert await bus.since(bus.head) == []
 
 
+async def test_a_limit_that_comes_while_the_bus_is_used_is_noticed_before_an_answer_is_given(prefix: str) -> None:
+    async with open_log(prefix) as bus:
+        start = bus.head
+        await bus.publish(A)
+        config = (await stream(prefix))["config"]
+    async with open_log(prefix) as bus:
+        await api(shared().url, f"STREAM.UPDATE.{prefix}", config | {"max_msgs": 1})
+        assert await bus.since(start) is None
+        await bus.publish(B)
+        assert await bus.since(start) is None
+        assert (await stream(prefix))["config"]["max_msgs"] == config["max_msgs"]
+
+
 async def test_an_unlimited_stream_stays_so(prefix: str) -> None:
     async with open_log(prefix):
         config = (await stream(prefix))["config"] | {"max_msgs": -1}

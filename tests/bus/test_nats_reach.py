@@ -16,7 +16,6 @@ import pytest
 from tests.bus.buses import Ear
 from tests.bus.nats_server import api, certificate, free_port, running, shared
 from tests.bus.test_nats_faults import until
-from tidings.bus import History
 from tidings.bus.nats import NatsBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
@@ -191,7 +190,7 @@ async def test_a_broker_that_says_no_more_after_the_handshake() -> None:
 
 
 async def test_something_else_that_answers() -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
@@ -283,13 +282,15 @@ async def test_another_stream_that_holds_the_subjects() -> None:
 
 async def test_a_stream_that_becomes_another_makes_changes_wait(caplog: pytest.LogCaptureFixture) -> None:
     prefix = uuid.uuid4().hex
-    async with NatsBus(shared().url, prefix=prefix, timeout=0.5, history=History(entries=5)) as bus:
+    async with NatsBus(shared().url, prefix=prefix, timeout=0.5) as bus:
         await bus.publish(A)
-        await api(shared().url, f"STREAM.DELETE.{prefix}")
-        await api(
-            shared().url, f"STREAM.CREATE.{prefix}", {"name": prefix, "subjects": [f"{prefix}.>"], "storage": "memory"}
-        )
-        await until(lambda: "storage" in bus.state.reason)
-        with pytest.raises(BusMismatch, match=r"max_msgs_per_subject.*kept"):
+        config = (await api(shared().url, f"STREAM.INFO.{prefix}"))["config"]
+        await api(shared().url, f"STREAM.UPDATE.{prefix}", config | {"max_msgs_per_subject": 5})
+        for name in (await api(shared().url, f"CONSUMER.NAMES.{prefix}"))["consumers"]:
+            await api(shared().url, f"CONSUMER.DELETE.{prefix}.{name}")
+        await until(lambda: "max_msgs_per_subject" in bus.state.reason)
+        with pytest.raises(BusMismatch, match=r"max_msgs_per_subject is 5 and not 1.*kept"):
             await bus.publish(B)
-        assert caplog.text.count("is out of reach") <= 2
+        assert caplog.text.count("is out of reach") == 1
+        await api(shared().url, f"STREAM.UPDATE.{prefix}", config)
+        await until(lambda: bus.state.connected and not bus.state.waiting)

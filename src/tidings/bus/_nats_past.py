@@ -62,8 +62,8 @@ class Past:
         # Whoever asks from now on wants to know how it stands later than that.
         self._question = None
         found = await link.stream.find()
-        if found.created != link.found.created or self._log.mark.seq < found.first:
-            link.connection.fail(Interrupted("the stream was emptied, or is another one."))
+        if found.created != link.found.created or self._log.mark.seq < found.first or found.narrow:
+            link.connection.fail(Interrupted("the stream was emptied, has got other limits, or is another one."))
             raise link.connection.ended.result()
         arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._log.when(found.last, arrived.set_result)

@@ -12,6 +12,7 @@ from typing import Final
 
 from tidings.bus._engine import Engine
 from tidings.bus._nats_connection import Answer, Connection
+from tidings.bus._nats_errors import Interrupted, NoAnswer
 from tidings.bus._nats_log import Log
 from tidings.bus._nats_subjects import Subjects, payload
 from tidings.bus._waiting import Held, Waiting
@@ -19,6 +20,8 @@ from tidings.changes import Cursor
 
 _WINDOW: Final = 1024
 """Messages that may be on their way at a time. More would not be quicker."""
+
+_NOBODY: Final = Interrupted("nobody stores changes there: the stream was deleted, or its cluster elects a leader.")
 
 
 class _Sent:
@@ -82,7 +85,7 @@ class Sender:
         self._on_the_way -= 1
         if isinstance(answer, Exception):
             # Not stored, nor would the next be. If the connection has ended this is why, and says nothing new.
-            connection.fail(answer)
+            connection.fail(_NOBODY if isinstance(answer, NoAnswer) else answer)
             return
         sent.seqs.append(answer["seq"])
         self.stored += 1

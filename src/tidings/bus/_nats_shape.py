@@ -57,7 +57,7 @@ class Shape:
             raise errors.other_shape(self._name, place, differences)
 
     def lifted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """What has to be changed for it to suffice. Nothing is ever lowered: another bus may count on it."""
+        """The limits that drop more than they may, as they have to be. None is ever lowered: others may count on it."""
         changes: dict[str, Any] = {}
         if 0 < found["max_msgs"] < self._limit:
             changes["max_msgs"] = self._limit
@@ -65,6 +65,8 @@ class Shape:
             changes["max_age"] = 0
         if found["max_bytes"] > 0:
             changes["max_bytes"] = -1
-        if found["num_replicas"] < self._replicas:
-            changes["num_replicas"] = self._replicas
         return changes
+
+    def multiplied(self, found: dict[str, Any]) -> dict[str, Any]:
+        """More replicas, if there are too few."""
+        return {"num_replicas": self._replicas} if found["num_replicas"] < self._replicas else {}

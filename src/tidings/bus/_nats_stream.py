@@ -24,9 +24,11 @@ which the stream was created is a part of the epoch too, for the sake of copies.
 May import: `changes`, `errors`.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -48,6 +50,9 @@ _OUTDATED: Final = {10071, 10164}
 """Compare-and-set found another message than expected."""
 
 _ATTEMPTS: Final = 10
+_PATIENCE: Final = 1.0
+"""Seconds after which a question is asked again."""
+
 _NEVER: Final = 2**62
 
 
@@ -71,6 +76,8 @@ class Found:
     now: int
     limit: int
     """How many messages there may be; 0: any number."""
+    narrow: bool
+    """It drops more than it may."""
 
     def epoch(self, mark: Mark) -> str:
         """The epoch in which the stream is, for all who use it."""
@@ -95,7 +102,7 @@ class Stream:
 
     async def find(self) -> Found:
         """How it stands with the stream now."""
-        return _found(await self._api("STREAM.INFO"))
+        return self._found(await self._api("STREAM.INFO"))
 
     async def prepare(self) -> Found:
         """Create the stream if it is missing, check it if it is there, and give it room for the history.
@@ -116,16 +123,30 @@ class Stream:
                     if refusal.code != _NAME_IN_USE:
                         raise
                     continue
-            return _found(await self._adapt(answer))
+            return self._found(await self._adapt(answer))
         raise ApiError(_NAME_IN_USE, "stream name already in use")
+
+    def _found(self, answer: dict[str, Any]) -> Found:
+        config, state, now = answer["config"], answer["state"], answer.get("ts")
+        last_at = nanoseconds(state["last_ts"])
+        return Found(
+            created=answer["created"],
+            first=state["first_seq"],
+            last=state["last_seq"],
+            last_at=last_at,
+            now=nanoseconds(now) if now else last_at,
+            limit=max(config["max_msgs"], 0),
+            narrow=bool(self._shape.lifted(config)),
+        )
 
     async def _adapt(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Lift what does not suffice for the history."""
         found = answer["config"]
         self._shape.check(found, self._connection.address.url)
         lifted = self._shape.lifted(found)
-        if lifted.keys() - {"num_replicas"}:
+        if lifted:
             await self._raise_floor()
+        lifted |= self._shape.multiplied(found)
         return await self._api("STREAM.UPDATE", found | lifted) if lifted else answer
 
     async def _raise_floor(self) -> None:
@@ -174,7 +195,7 @@ class Stream:
         body = {"format": _FORMAT, "epoch": epoch, "floor": floor}
         headers = {"Nats-Expected-Stream": self.name, "Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
-            answer = await self._connection.ask(self._subjects.mark, body, headers)
+            answer = await self._ask(self._subjects.mark, body, headers)
         except ApiError as error:
             if error.code in _OUTDATED:
                 return None
@@ -212,24 +233,20 @@ class Stream:
             "num_replicas": 1,
         }
         answer = await self._api("CONSUMER.CREATE", {"stream_name": self.name, "config": config}, suffix=f".{name}")
-        return answer["num_pending"]
+        return answer["num_pending"] + answer["delivered"]["consumer_seq"]
 
     async def _api(self, what: str, body: object = None, *, suffix: str = "") -> dict[str, Any]:
-        return await self._connection.ask(f"$JS.API.{what}.{self.name}{suffix}", body)
+        return await self._ask(f"$JS.API.{what}.{self.name}{suffix}", body)
 
+    async def _ask(self, subject: str, body: object, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        """The answer to a question, which is asked again and again: a cluster without a leader says nothing at all.
 
-def _found(answer: dict[str, Any]) -> Found:
-    state = answer["state"]
-    now = answer.get("ts")
-    last_at = nanoseconds(state["last_ts"])
-    return Found(
-        created=answer["created"],
-        first=state["first_seq"],
-        last=state["last_seq"],
-        last_at=last_at,
-        now=nanoseconds(now) if now else last_at,
-        limit=max(answer["config"]["max_msgs"], 0),
-    )
+        Nothing that is asked here does harm when it is asked twice.
+        """
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    return await self._connection.ask(subject, body, headers)
 
 
 def nanoseconds(text: str) -> int:
