@@ -5,7 +5,7 @@
 | `connecting`, `live` | `connect()`, and the client as its users see it |
 | `config`, `states`, `events`, `invocations` | settings, states, what happens and what calls return, as values |
 | `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
-| `transports`, `bodies`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
+| `transports`, `bodies`, `sockets`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
 | `stdio`, `process`, `lines`, `launching` | the way to a command |
 | `link`, `connection` | one connection, held by a task of its own; the state machine that opens the next |
 | `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |

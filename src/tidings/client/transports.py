@@ -21,6 +21,7 @@ from mcp_types import INTERNAL_ERROR
 from tidings.client.addresses import HttpTarget
 from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of
 from tidings.client.quiet import Clean, quiet
+from tidings.client.sockets import close_in_any_case
 from tidings.client.sse import sse_streams
 from tidings.errors import ConnectFailed, NotAuthorized
 
@@ -238,7 +239,7 @@ def _transport(url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     proxy = _proxy(url)
     try:
-        return httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy)
+        return close_in_any_case(httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy))
     except (ValueError, ImportError) as error:
         raise ConnectFailed(f"The proxy that this machine is set to use cannot be used: {error}") from error
 
