@@ -13,11 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
 
 from tidings.client.config import ClientConfig
 from tidings.client.events import Events, StateChanged
-from tidings.client.failures import AWAY
+from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.feed import Feed
 from tidings.client.link import Link
 from tidings.client.pulse import Pulse
@@ -133,8 +132,11 @@ class Connection:
             async with asyncio.timeout(self._config.timeouts.ping):
                 await self._feed.ping()
         except MCPError as error:
-            if error.error.code != CONNECTION_CLOSED and ping.http_status not in AWAY:
+            broken = is_broken_off(error.error.code, error.error.message)
+            if not broken and ping.http_status not in AWAY:
                 return True  # An error is an answer too.
+            if broken:
+                await self._until_over(link)
             link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
             if ping.held_back:
@@ -146,6 +148,12 @@ class Connection:
         finally:
             current_call.reset(token)
         return not link.over
+
+    async def _until_over(self, link: Link) -> None:
+        """Wait a moment for a link that ends to say why."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await link.until_over()
 
     # For whoever asks for a connection, or for none.
 

@@ -56,7 +56,9 @@ AWAY: Final = (502, 503, 504)
 _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answered a request with 202")
 """What the SDK says of an answer that is not the protocol's."""
 
-_BROKEN_OFF: Final = "SSE stream ended"
+_BROKEN_OFF: Final = ("Connection closed", "SSE stream ended")
+"""What the SDK says where there will be no answer. A server may use the same code for something else."""
+
 _NO_DETAILS: Final = ("Server returned an error response", "Not Found")
 """What the SDK says of an HTTP status that came without a message."""
 
@@ -153,7 +155,7 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         )
     if text.startswith(_NO_MESSAGE):
         return MalformedMessage(f"The server's answer to {method} is none: {text}. {_PATH}", **details)
-    if code == CONNECTION_CLOSED and text.startswith(_BROKEN_OFF):
+    if is_broken_off(code, text):
         return ConnectionLost(f"The server broke off its answer to {method}.", **details)
     if text in _NO_DETAILS and status is not None and code != METHOD_NOT_FOUND:
         return RequestFailed(
@@ -168,6 +170,11 @@ def _unreadable(text: str) -> str:
         return text.partition(": ")[2] or text
     reason = _NOT_JSON.search(text)
     return f"{reason[0] if reason else 'not JSON-RPC'}: {found[1]}"
+
+
+def is_broken_off(code: int, text: str) -> bool:
+    """Whether an error says that the connection, or the stream with the answer, ended."""
+    return code == CONNECTION_CLOSED and text.startswith(_BROKEN_OFF)
 
 
 def is_lost_session(error: Exception) -> bool:
@@ -242,7 +249,7 @@ def connect_error(
 
 def _is_consequence(error: BaseException) -> bool:
     """Whether this only says that the connection ended, of which another is the reason."""
-    return isinstance(error, MCPError) and error.error.code == CONNECTION_CLOSED
+    return isinstance(error, MCPError) and is_broken_off(error.error.code, error.error.message)
 
 
 def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:

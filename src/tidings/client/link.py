@@ -336,6 +336,8 @@ class Link:
             with anyio.move_on_after(_LAST_WORDS, shield=True):
                 await self._command.ended.wait()
             self._exit_code = self._command.returncode
+        if self._hung_up and self._ready.done() and not self._over.is_set():
+            self.error = self._hanging_up()
 
     def explain(self, error: MCPError, method: str, status: int | None = None) -> TidingsError:
         """What an error answer of this server's means, with no secret in it."""

@@ -11,12 +11,11 @@ from typing import Any, Final, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
 
 from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import Events, ProgressMade
-from tidings.client.failures import AWAY, answer_error, is_lost_session
+from tidings.client.failures import AWAY, answer_error, is_broken_off, is_lost_session
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports import current_call
@@ -130,7 +129,7 @@ class Requests:
         raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
-        in_doubt = error.error.code == CONNECTION_CLOSED or entry.http_status in AWAY
+        in_doubt = is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY
         if link.over or (in_doubt and not await self._connection.answers(link)):
             return self._lost(link)
         if entry.http_status in (400, 404) and is_lost_session(error):
