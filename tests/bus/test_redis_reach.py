@@ -81,7 +81,7 @@ async def test_sentinels_lead_to_the_master_and_to_the_one_that_takes_over(tmp_p
             before = await bus.publish(A)
             master.kill()
             after = await bus.publish(B)
-            assert ear.heard[-1] == (after, None)
+            assert ear.changes == [A, None, B]
             assert after.epoch != before.epoch
             assert "note://b" in str(replica.ask("ZRANGE", "{tidings}:changes", 0, -1))
 
@@ -108,7 +108,11 @@ async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_pat
     async with AsyncExitStack() as stack:
         nodes = [
             await stack.enter_async_context(
-                redis_server(tmp_path / name, "--cluster-enabled", "yes", "--cluster-port", str(port))
+                redis_server(
+                    tmp_path / name,
+                    *("--cluster-enabled", "yes", "--cluster-port", str(port)),
+                    *("--cluster-require-full-coverage", "no"),
+                )
             )
             for name, port in ports.items()
         ]
@@ -125,9 +129,8 @@ async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_pat
             bus.subscribe(ear)
             before = await bus.publish(A)
             slot = one.ask("CLUSTER", "KEYSLOT", "{tidings}:log")
-            one.ask("FLUSHALL")
-            for node in nodes:
-                node.ask("CLUSTER", "SETSLOT", slot, "NODE", two.ask("CLUSTER", "MYID"))
+            one.kill()
+            two.ask("CLUSTER", "SETSLOT", slot, "NODE", two.ask("CLUSTER", "MYID"))
             after = await bus.publish(B)
             await ear.until_after(after)
             assert None in ear.changes

@@ -104,6 +104,9 @@ class Worker:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self._due):
                     await self._more.wait()
+        if not self._engine.connected:
+            # What others did meanwhile comes first; and what waits goes nowhere before there is somebody to take it.
+            await self._look()
         if not self.waiting.idle:
             await self._send()
         elif self._news or loop.time() >= self._due:
@@ -112,8 +115,6 @@ class Worker:
 
     async def _send(self) -> None:
         began = asyncio.get_running_loop().time()
-        # What is said from now on may be newer than what this call finds.
-        self._rumour = None
         batch = self.waiting.take(_BATCH)
         try:
             places, news = await self._log.append(batch, self.head)
@@ -128,6 +129,7 @@ class Worker:
         self._engine.stored(sum(map(len, places)), asyncio.get_running_loop().time() - began)
 
     async def _look(self) -> None:
+        # What is said from now on may be newer than what this call finds.
         self._rumour = None
         await self._tell_all(await self._log.look(self.head))
 
