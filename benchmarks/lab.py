@@ -73,14 +73,15 @@ class Subject:
     def publish_one(self, uri: str, deliveries: int) -> None:
         """Publish one change and wait until the client has all its deliveries."""
         self.server.ask("publish", uris=[uri])
-        self._reach(deliveries)
+        self.reach(deliveries)
 
     def publish_many(self, uris: list[str], times: int, deliveries: int, *, pause: bool) -> None:
         """Publish changes one after the other, and wait until the client has them all."""
         self.server.ask("publish", uris=uris, times=times, pause=pause)
-        self._reach(deliveries)
+        self.reach(deliveries)
 
-    def _reach(self, deliveries: int) -> None:
+    def reach(self, deliveries: int) -> None:
+        """Wait until the client has had so many more."""
         self.expected += deliveries
         delivered = self.reader.ask("reach", group=self.name, goal=self.expected)["delivered"]
         if delivered < self.expected:

@@ -75,10 +75,10 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table, aligned so that it reads well in a terminal too. Nothing is said of a floor that none has."""
+    """A Markdown table, aligned so that it reads well in a terminal too. What no row has, peer or floor, is left out."""
     lines = [("", "SDK", "Tidings", "bare sockets", "judged", "target", "", "note"), *map(_cells, rows)]
-    if all(row.floor is None for row in rows):
-        lines = [(*line[:3], *line[4:]) for line in lines]
+    absent = {column for column, name in ((1, "sdk"), (3, "floor")) if all(getattr(row, name) is None for row in rows)}
+    lines = [tuple(cell for column, cell in enumerate(line) if column not in absent) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
     text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

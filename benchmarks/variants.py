@@ -64,7 +64,7 @@ def sdk_legacy() -> Variant:
     return Variant(server.streamable_http_app(max_sessions=SESSIONS), publish)
 
 
-def tidings(*, merging: bool = False, write_deadline: float = 30) -> Variant:
+def tidings(*, merging: bool = False, write_deadline: float = 30, bus: str | None = None) -> Variant:
     """Tidings serves both eras from one app. Unless `merging`, each publish is its own delivery, as the SDK's is."""
     # Imported here: the SDK's servers must not carry it.
     from tidings import LiveServer
@@ -72,6 +72,7 @@ def tidings(*, merging: bool = False, write_deadline: float = 30) -> Variant:
 
     server = LiveServer(
         "bench",
+        bus=bus,
         coalesce=Coalesce() if merging else Coalesce(window=0, max_wait=0),
         limits=Limits(streams=SESSIONS, streams_per_client=SESSIONS, write_deadline=write_deadline),
         log_level="ERROR",

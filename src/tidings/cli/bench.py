@@ -13,6 +13,7 @@ from tidings.cli.main import did_you_mean
 BENCHMARKS = {
     "fanout": "What it costs to tell many subscribers of one change.",
     "client": "What the live client costs more than the SDK's own, and what it does for that.",
+    "scale": "How soon, and how much, many processes hear of over each bus.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 

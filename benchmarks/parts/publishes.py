@@ -1,0 +1,48 @@
+"""How many changes a second does one process publish, and how soon knows one that was away what it missed?
+
+Both are of the same changes: many updates of fewer URIs, of each of which the newest is kept.
+"""
+
+import statistics
+
+from benchmarks.ground import Ground
+from benchmarks.lab import MICRO, DeliveryLost
+from benchmarks.report import Row, Target
+
+SOON = {"nats": Target(50, "most", " ms"), "redis": Target(20, "most", " ms")}
+
+
+def measure(ground: Ground) -> list[Row]:
+    size, engine = ground.size, ground.engine
+    uris = [f"bench://{number}" for number in range(size.uris)]
+    rates: list[float] = []
+    costs: list[float] = []
+    broker: list[float] = []
+    catch_ups: list[float] = []
+    with ground.handle() as here, ground.handle():  # Another process hears of it all.
+        for _ in range(size.repetitions):
+            before = engine.broker_cpu()
+            storm = here.ask("storm", 120, uris=uris, updates=size.updates, publishers=size.publishers)
+            broker.append((engine.broker_cpu() - before) / size.updates * MICRO)
+            rates.append(size.updates / storm["seconds"])
+            costs.append(storm["cpu"] / size.updates * MICRO)
+            since = here.ask("since", cursor=storm["before"], times=size.repetitions)
+            if since["found"] != [size.uris]:
+                raise DeliveryLost(f"{engine.name}: {size.uris} URIs changed, and since knows of {since['found']}")
+            catch_ups.append(since["seconds"] * 1000)
+    used = f"CPU µs: {statistics.median(costs):.0f} here" + (
+        f", {statistics.median(broker):.0f} in the broker" if engine.broker else ""
+    )
+    took = statistics.median(catch_ups)
+    target = SOON.get(engine.name)
+    return [
+        Row("publishes", f"publishes a second, {engine.name}", tidings=statistics.median(rates), note=used),
+        Row(
+            "catch-up",
+            f"ms to catch up with {size.uris:,} URIs after {size.updates:,} updates, {engine.name}",
+            tidings=took,
+            value=took if target else None,
+            target=target,
+            note="by a process that has just come" if engine.shared else "within the process",
+        ),
+    ]
