@@ -120,7 +120,7 @@ async def test_a_password_that_is_changed_makes_changes_wait(tmp_path: Path) -> 
             server._file.write_text(server._file.read_text().replace('"one"', '"two"'))
             await asyncio.to_thread(server.start)
             await until(lambda: "other credentials" in bus.state.reason)
-            with pytest.raises(BusUnavailable, match=r"other credentials.*kept"):
+            with pytest.raises(BusUnavailable, match="kept"):
                 await bus.publish(B)
             assert await bus.since(bus.head) is None
 

@@ -13,6 +13,7 @@ May import: `errors`, `nats`.
 import asyncio
 import itertools
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -25,6 +26,9 @@ from nats.aio.transport import TcpTransport
 
 from tidings.bus._nats_address import Access, Address
 from tidings.bus._nats_errors import NO_TLS, ApiError, NoAnswer, explain
+from tidings.errors import TransportError
+
+logger = logging.getLogger(__name__)
 
 Answer = dict[str, Any] | Exception
 """What came of a request: the object in the answer, or why there is none."""
@@ -219,8 +223,11 @@ class Connection:
             # The library would try again, for as long as it was told to, and then not say why.
             raise error
         # To hear of some events early is not permitted everywhere, and nothing depends on it.
-        if "$js.event." not in str(error):
-            self.fail(error)
+        if "$js.event." in str(error):
+            return
+        if not isinstance(error, nats.errors.Error | OSError | TransportError):
+            logger.error("the connection to %s is given up", self.address, exc_info=error)
+        self.fail(error)
 
     async def _closed(self) -> None:
         self.fail(nats.errors.UnexpectedEOF())

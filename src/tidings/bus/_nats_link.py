@@ -41,8 +41,6 @@ class Link:
         self.found = joined.found
         self.subjects = subjects
         self.beat = beat
-        self.fell_behind = False
-        """So much was published before it was read here that some of it may have been dropped unread."""
         self._log = log
         self._engine = engine
         self._attend = attend
@@ -74,7 +72,7 @@ class Link:
         if delivery.seq <= log.place.seq:
             return
         if self.stream.may_have_dropped(delivery.pending + 1, self.found):
-            self.fell_behind = True
+            log.fall_behind()
             self.connection.fail(Interrupted("this process has fallen too far behind the log."))
             return
         if delivery.subject == self.subjects.mark:

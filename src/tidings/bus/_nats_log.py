@@ -21,7 +21,11 @@ NOWHERE: Final = Cursor("", 0)
 
 
 class Place(NamedTuple):
-    """How far a process has heard: the last message, and when that was stored."""
+    """How far a process has heard: the last message, and when that was stored.
+
+    If the broker's clock was put back, it is the latest time of any message so far: what was stored after that moment
+    cannot be before this place.
+    """
 
     epoch: str
     seq: int
@@ -109,23 +113,35 @@ class Log:
         self._tell = tell
         self.head = NOWHERE
         self.place = Place("", 0, 0)
+        self.known: Place | None = None
+        """Where to go on after an interruption; None if there is no such place."""
         self.mark = Mark("", 0, 0)
         self.tail = Tail(history)
         self._arrivals: list[tuple[int, int, Callable[[str], None]]] = []
         self._order = itertools.count()
 
-    def begin(self, place: Place, mark: Mark, *, head: int, lost: bool) -> None:
-        """From now on it is another log, or this one at another place; `lost` says whether anybody missed something."""
-        self.place, self.mark = place, mark
+    def begin(self, place: Place, mark: Mark, *, head: int) -> bool:
+        """From now on it is another log, or this one at another place; whether listeners were told that."""
+        lost = self.place.epoch != ""
+        self._go_to(place)
+        self.mark = mark
         self.head = Cursor(place.epoch, head)
         self.tail.begin(head)
         self._arrivals.clear()
         if lost:
             self._tell(self.head, None)
+        return lost
+
+    def _go_to(self, place: Place) -> None:
+        self.place = self.known = place
+
+    def fall_behind(self) -> None:
+        """What comes next may have been dropped before it was read: to go on from here would be to miss it."""
+        self.known = None
 
     def hear(self, seq: int, at: int, change: Change | None) -> None:
         """The next message; it may be no change."""
-        self.place = Place(self.place.epoch, seq, at)
+        self._go_to(Place(self.place.epoch, seq, max(at, self.place.at)))
         if change is not None:
             self.head = Cursor(self.place.epoch, seq)
             self.tail.add(Recorded((self.head, change), at))
@@ -135,7 +151,8 @@ class Log:
     def hear_mark(self, epoch: str, mark: Mark, at: int) -> bool:
         """The next message is a mark; whether it begins another epoch, so that listeners were told."""
         lost = epoch != self.place.epoch
-        self.place, self.mark = Place(epoch, mark.seq, at), mark
+        self._go_to(Place(epoch, mark.seq, max(at, self.place.at)))
+        self.mark = mark
         if lost:
             self.head = Cursor(epoch, mark.seq)
             self.tail.begin(mark.seq)

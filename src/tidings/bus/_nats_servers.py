@@ -50,7 +50,8 @@ class Servers:
             except TROUBLES as error:
                 failures.append(error)
                 continue
-            self._learn(connection)
+            self._last = address
+            self.learn(connection)
             return await _fit(connection)
         raise failures[0] if len(failures) == 1 else _none_of(failures)
 
@@ -60,8 +61,8 @@ class Servers:
         random.shuffle(told)
         return sorted(named + told, key=lambda one: one == self._last)
 
-    def _learn(self, connection: Connection) -> None:
-        self._last = connection.address
+    def learn(self, connection: Connection) -> None:
+        """Take note of the other servers of the cluster that a server has told of."""
         places = [place for place in connection.info.get("connect_urls") or () if isinstance(place, str)]
         found = [one for one in map(connection.address.beside, places) if one is not None]
         known = {(one.host, one.port) for one in self.named}

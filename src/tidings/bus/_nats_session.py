@@ -7,6 +7,7 @@ May import: `changes`, `errors`.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from tidings.bus import Entry, History, Listener
 from tidings.bus import _nats_errors as errors
 from tidings.bus._engine import BusState, Engine
 from tidings.bus._nats_connection import Connection
-from tidings.bus._nats_errors import TROUBLES, Trouble
+from tidings.bus._nats_errors import TROUBLES, Interrupted, Trouble
 from tidings.bus._nats_join import Joined, join
 from tidings.bus._nats_link import Link
 from tidings.bus._nats_log import Log
@@ -28,6 +29,8 @@ from tidings.bus._nats_subjects import Subjects, payload
 from tidings.bus._waiting import NotStored
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
+
+logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS: Final = 0.5
 """How long a bus that is left waits for a broker that does not get on."""
@@ -62,7 +65,6 @@ class Session:
         self._sender = Sender(buffer, subjects, self.log, engine)
         self._past = Past(self.log, history)
         self._link: Link | None = None
-        self._joined = False
         self._failures = 0
         self._away_since = 0.0
         self._trouble: Trouble | None = None
@@ -81,7 +83,7 @@ class Session:
             BusUnavailable: The broker cannot be used.
             BusMismatch: It holds a stream of this name that is not a log.
         """
-        link = self._link = await self._connect()
+        link = await self._connect()
         self._engine.entered()
         self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
 
@@ -114,8 +116,7 @@ class Session:
             async with asyncio.timeout(self._timeout):
                 return await self._past.since(link, cursor)
         except Exception as error:  # noqa: BLE001 - whatever it was, the answer is not known
-            if isinstance(error, TimeoutError):
-                link.connection.fail(error)
+            logger.debug("cannot say what changed since %s: %r", cursor, error)
             return None
 
     async def stop(self) -> None:
@@ -140,14 +141,18 @@ class Session:
                 await self._use(link)
                 reason = link.connection.ended.result()
                 self._away(errors.explain(reason, link.connection.address.url, seconds=self._timeout))
+            except Exception:
+                # Whatever it is, to hear no more and not to say so would be worse.
+                logger.exception("the connection to %s is given up", link.connection.address)
             finally:
                 self._link = None
+                self._servers.learn(link.connection)
                 await link.close()
             link = await self._connect_again()
 
     async def _use(self, link: Link) -> None:
         """Send and hear until the connection ends."""
-        self._link, self._trouble = link, None
+        self._trouble = None
         stored = self._sender.stored
         self._attention.clear()
         link.connection.ended.add_done_callback(lambda _: self._attention.set())
@@ -161,7 +166,6 @@ class Session:
             sending.cancel()
             await asyncio.wait([sending])
             self._sender.interrupted()
-            self._joined = not link.fell_behind
             if self._sender.stored > stored:
                 self._failures = 0
 
@@ -174,7 +178,7 @@ class Session:
         except TimeoutError:
             link.check()
             if self._sender.is_late(self._timeout):
-                link.connection.fail(TimeoutError())
+                link.connection.fail(Interrupted(f"it has not acknowledged a change for {self._timeout:g} s."))
             if self._engine.connected:
                 self._failures = 0
         self._engine.waiting(len(self._sender.waiting))
@@ -209,6 +213,7 @@ class Session:
                 connection = await self._servers.connect(self._timeout)
                 return await self._attach(connection)
         except BaseException as error:
+            self._link = None
             if connection is not None:
                 await connection.close()
             if isinstance(error, Exception):
@@ -219,7 +224,7 @@ class Session:
     async def _attach(self, connection: Connection) -> Link:
         """Take part in the log over `connection`, where this process was in it."""
         stream = Stream(connection, self._subjects, self._history, self._replicas)
-        joined = await join(stream, self.log.place if self._joined else None)
+        joined = await join(stream, self.log.known)
         self._adopt(joined)
         link = Link(
             connection,
@@ -231,15 +236,14 @@ class Session:
             beat=self._beat,
             attend=self._attention.set,
         )
+        # What is heard from now on may make others ask.
+        self._link = link
         await link.open()
         return link
 
     def _adopt(self, joined: Joined) -> None:
         if joined.resumed:
             return
-        lost = self.log.place.epoch != ""
-        self._joined = True
         self._sender.lost()
-        self.log.begin(joined.place, joined.mark, head=joined.head, lost=lost)
-        if lost:
+        if self.log.begin(joined.place, joined.mark, head=joined.head):
             self._engine.lost(self.log.head)

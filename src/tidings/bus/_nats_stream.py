@@ -243,10 +243,11 @@ class Stream:
 
         Nothing that is asked here does harm when it is asked twice.
         """
-        while True:
+        while not self._connection.ended.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     return await self._connection.ask(subject, body, headers)
+        raise self._connection.ended.result()
 
 
 def nanoseconds(text: str) -> int:
