@@ -41,12 +41,14 @@ def measure(pair: Pair) -> list[Row]:
         Row(
             "comeback",
             f"seconds until {kept} watched resources are fresh after a kill",
-            sdk=_tell(seconds["sdk"]),
-            tidings=_tell(seconds["tidings"]),
-            note=f"from when the server is up again; SDK: {ended or 'came back'}",
+            sdk=_tell_sdk(seconds["sdk"], ended),
+            tidings=statistics.median(seconds["tidings"]),
+            note="from when the server is up again" + (f"; SDK: {ended}" if ended else ""),
         )
     ]
 
 
-def _tell(seconds: list[float]) -> Cell:
-    return statistics.median(seconds) if seconds else "never"
+def _tell_sdk(seconds: list[float], ended: str) -> Cell:
+    if ended:
+        return "does not come back"
+    return statistics.median(seconds) if seconds else f"> {PATIENCE['sdk']:g}"

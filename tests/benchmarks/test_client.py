@@ -43,7 +43,7 @@ def test_many_watched_resources_take_one_stream_and_are_fresh_after_a_kill(tmp_p
     assert streams["met"]
     assert update["tidings"] > 0
     assert comeback["tidings"] >= 0
-    assert comeback["sdk"] == "never"
+    assert comeback["sdk"] == "does not come back"
     assert comeback["note"].endswith("SDK: SubscriptionLost")
 
 
