@@ -235,7 +235,7 @@ def connect_error(
                     server=name,
                 )
             case httpx2.HTTPStatusError():
-                return _refused(name, cause.response.status_code)
+                return connect_refused(name, cause.response.status_code)
             case httpx2.SSEError():
                 return MalformedMessage(f"{name} answered with no stream of events. {_PATH}", server=name)
             case MCPError() if is_lost_session(cause):
@@ -254,7 +254,7 @@ def _is_consequence(error: BaseException) -> bool:
 
 def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:
     if isinstance(error, MCPError) and error.error.message in _NO_DETAILS and status is not None:
-        return _refused(name, status)
+        return connect_refused(name, status)
     told = answer_error(error, method="initialize", status=status)
     told.server = name
     match told:
@@ -277,7 +277,7 @@ def _handshake_error(error: Exception, name: str, status: int | None, speaks: Se
             return told
 
 
-def _refused(name: str, status: int) -> TidingsError:
+def connect_refused(name: str, status: int) -> TidingsError:
     """What an HTTP status without a message says of a connection that did not come about."""
     match http_error(status):
         case None if status < 500:

@@ -26,7 +26,7 @@ from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.config import ClientConfig
-from tidings.client.failures import answer_error, cleaned, connect_error
+from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused
 from tidings.client.queue import QueueEntry
 from tidings.client.quiet import quiet
 from tidings.client.shapes import as_list
@@ -208,6 +208,9 @@ class Link:
 
     def _check_version(self, client: Client) -> None:
         wanted, spoken = self._setup.era, client.protocol_version
+        if self._status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
+            # Nobody knows what else it speaks: the question did not get through to it.
+            raise connect_refused(self.name, self._status)
         if wanted not in (AUTO, LEGACY, spoken):
             raise UnsupportedVersion(
                 f"{self.name} speaks {spoken}, not {wanted}. Leave era out to take what it speaks.", server=self.name
@@ -363,13 +366,16 @@ class Link:
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """The web server answered a request."""
-        if self._status not in (401, 403):  # Once refused, what is said to the next attempt explains nothing.
+        if self._status not in (401, 403, 429, *AWAY):  # Once so, what is said to the next attempt explains nothing.
             self._status = status
         if self.first_status is None:
             self.first_status = status
         if isinstance(call, QueueEntry):
             call.http_status = status
-        if method == "GET" and status >= 300 and not self.stream_opened.is_set():
+        if method == "POST" and not has_session and self._ready.done() and not self.stream_opened.is_set():
+            self.deaf = True  # In the old era, who has no session has no stream.
+            self.stream_opened.set()
+        elif method == "GET" and status >= 300 and not self.stream_opened.is_set():
             # It should be 405. But who has just opened a session and says 404 has no stream either. What may pass
             # (429, 5xx) the SDK tries once more.
             if status < 500 and status != 429:

@@ -129,6 +129,8 @@ class Requests:
         raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
+        if entry.http_status == 503:
+            entry.may_have_arrived = False
         in_doubt = is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY
         if link.over or (in_doubt and not await self._connection.answers(link)):
             return self._lost(link)
@@ -136,8 +138,6 @@ class Requests:
             entry.may_have_arrived = False
             link.lose(SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
             return self._lost(link)
-        if entry.http_status == 503:
-            entry.may_have_arrived = False
         return link.explain(error, entry.method, entry.http_status)
 
     @staticmethod
