@@ -75,7 +75,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table, aligned so that it reads well in a terminal too. What no row has, peer or floor, is left out."""
+    """A Markdown table, aligned so that it reads well in a terminal too. What no row has is left out."""
     lines = [("", "SDK", "Tidings", "bare sockets", "judged", "target", "", "note"), *map(_cells, rows)]
     absent = {column for column, name in ((1, "sdk"), (3, "floor")) if all(getattr(row, name) is None for row in rows)}
     lines = [tuple(cell for column, cell in enumerate(line) if column not in absent) for line in lines]
