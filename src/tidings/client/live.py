@@ -610,7 +610,11 @@ class LiveClient:
 
     def _asked(self, request: PendingRequest) -> None:
         call = current_call.get(None)
-        self._held[request.id] = self._requests.hold(call if isinstance(call, QueueEntry) else None)
+        if isinstance(call, QueueEntry):
+            self._held[request.id] = self._requests.hold(call)
+        elif request.kind != "roots" or not self.pending.has_roots:
+            # Not known whose it is: anyone's. A fixed list of roots, though, an old-era server asks for when it likes.
+            self._held[request.id] = self._requests.hold(None)
         self._events.emit(PendingAdded(request))
 
     def _answered(self, request: PendingRequest, outcome: Any) -> None:

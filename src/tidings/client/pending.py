@@ -86,6 +86,11 @@ class Pending:
         self._waiting: dict[str, _Waiting[Any]] = {}
         self._numbers = itertools.count(1)
 
+    @property
+    def has_roots(self) -> bool:
+        """Whether what asks for roots is answered without a person."""
+        return self._roots_responder is not None
+
     def set_roots(self, roots: Responder) -> None:
         """Who answers what asks for roots, from now on."""
         self._roots_responder = roots
