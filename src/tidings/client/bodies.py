@@ -65,7 +65,8 @@ class Body(httpx2.AsyncByteStream):
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Told of what goes wrong while it is read."""
         self.on_end: Callable[[], None] = lambda: None
-        """Told when all of it was read."""
+        """Told when it is over: all of it was read, or nobody reads on."""
+        self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -80,7 +81,12 @@ class Body(httpx2.AsyncByteStream):
         except Exception as error:
             self.on_failure(error)
             raise
-        self.on_end()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self.on_end()
 
     def _unpacker(self) -> "_Unpacker | None":
         if self.packed not in ("identity", ENCODING):
@@ -92,6 +98,7 @@ class Body(httpx2.AsyncByteStream):
             raise BodyTooLarge(f"Body too large: {size:,} bytes or more, and the limit is {self._limit:,}.")
 
     async def aclose(self) -> None:
+        self._end()
         await self._inner.aclose()
 
 

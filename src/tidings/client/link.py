@@ -51,6 +51,9 @@ LEGACY: Final = "legacy"
 _LAST_WORDS: Final = 0.5
 """How long a command that hung up may take to end by itself."""
 
+_STREAM_AWAY: Final = 60.0
+"""Seconds after which the old era's stream of notifications, once it ended, must be open again."""
+
 CLOSE_SECONDS: Final = 2.0
 """How long a server may take to see the connection end in good order."""
 
@@ -92,6 +95,7 @@ class Link:
         self._exit_code: int | None = None
         self._garbage = ""
         self._broken: Exception | None = None
+        self._waiting: asyncio.TimerHandle | None = None
         self._speaks: list[Any] = []
         self._signing_in = 0
         self._status: int | None = None
@@ -199,6 +203,7 @@ class Link:
             self._fail(error)
         finally:
             self._over.set()
+            self._stop_waiting()
             if self._hung_up and (self.error is None or self._command is not None):
                 self.error = self._hanging_up()
             self.ended.set()
@@ -415,11 +420,23 @@ class Link:
         if method != "GET":
             return
         self.stream_ended = False
+        self._stop_waiting()
         if self.stream_opened.is_set():
             self.on_stream_again()
         self.stream_opened.set()
 
     def stream_over(self, call: object, method: str) -> None:
         """A stream of events came to its end."""
-        if method == "GET":
+        if method == "GET" and not self.over:
             self.stream_ended = True
+            self._stop_waiting()
+            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._is_deaf)
+
+    def _is_deaf(self) -> None:
+        """The SDK has given up to open the old era's stream again, and tells nobody."""
+        self.lose(ConnectionLost(f"{self.name} ended its stream of notifications for good.", server=self.name))
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
