@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,14 +13,16 @@ import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from tests.server import serving as apps
 from tests.server.serving import AT_ONCE, serving
 from tidings import attach
 from tidings.client import LiveClient, connect
 from tidings.server import Live
 
-SECONDS = 8
+SECONDS = 20
 """What a busy machine may take for what takes milliseconds."""
 
+eventually = partial(apps.eventually, within=SECONDS)
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
 
 
@@ -94,9 +97,23 @@ class Library:
         """Serve a stream until it ends, or until a test ends it as if all were said."""
         with anyio.CancelScope() as scope_of_it:
             self._open_streams[what] = scope_of_it
-            await app(scope, receive, send)
+            await app(scope, receive, self._slow_after_acknowledgment(send))
         if scope_of_it.cancelled_caught:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _slow_after_acknowledgment(self, send: Any) -> Any:
+        gate = self.gates.get("after the acknowledgment")
+        acknowledged = False
+
+        async def slow(message: Any) -> None:
+            nonlocal acknowledged
+            if acknowledged and gate is not None and not gate.is_set():
+                async with self.counted("after the acknowledgment"):
+                    await gate.wait()
+            acknowledged = acknowledged or b"acknowledged" in message.get("body", b"")
+            await send(message)
+
+        return slow
 
     def hang_up(self, what: str) -> None:
         """End the stream of this kind that was opened last."""

@@ -9,8 +9,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from tests.client.library import SECONDS, eventually
 from tests.client.peers import EVERYTHING, FAST, WAYS, Peer, Way, environment, reached
-from tests.server.serving import ROOT, eventually
+from tests.server.serving import ROOT
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import (
@@ -35,7 +36,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-SECONDS = 8
 CONFIG = ClientConfig(poll=Poll(interval=0.02, longest=0.02))
 
 

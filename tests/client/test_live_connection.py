@@ -10,9 +10,9 @@ import anyio
 import psutil
 import pytest
 
-from tests.client.library import ERAS, SECONDS, Library, cable, hear, on_the_web
+from tests.client.library import ERAS, SECONDS, Library, cable, eventually, hear, on_the_web
 from tests.client.peers import environment
-from tests.server.serving import ROOT, eventually, free_port
+from tests.server.serving import ROOT, free_port
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, State, Timeouts, connect
 from tidings.client.events import StateChanged, SubscriptionsChanged
@@ -257,8 +257,8 @@ async def test_a_command_that_dies_is_started_again(era: str) -> None:
         states = hear(client, StateChanged)
         (child,) = psutil.Process().children()
         os.kill(child.pid, signal.SIGKILL)
-        await eventually(lambda: len(states) >= 3, within=20)
-        await eventually(lambda: client.connected, within=20)
+        await eventually(lambda: len(states) >= 3)
+        await eventually(lambda: client.connected)
         assert steps(states)[0] == "connected connection_lost error"
         (other,) = psutil.Process().children()
         assert other.pid != child.pid

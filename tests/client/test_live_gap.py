@@ -11,8 +11,7 @@ from anyio.lowlevel import checkpoint
 from mcp.server.mcpserver import MCPServer
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from tests.client.library import ERAS, SECONDS, Library, connected, hear, on_the_web
-from tests.server.serving import eventually
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, ListChanged, connect
 
@@ -137,7 +136,7 @@ async def test_after_a_storm_of_changes_and_subscriptions_every_copy_is_right(er
             for uri in uris:
                 tasks.start_soon(keep, uri)
                 await checkpoint()
-            await eventually(lambda: copies == library.texts, within=20)
+            await eventually(lambda: copies == library.texts)
             with anyio.fail_after(SECONDS):
                 await client.wait_fresh()
             assert copies == library.texts

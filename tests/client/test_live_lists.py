@@ -7,8 +7,7 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.client.library import ERAS, SECONDS, Library, connected, hear
-from tests.server.serving import eventually
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, ListChanged, connect
 from tidings.client.events import PromptsChanged, ResourcesChanged, ResourceTemplatesChanged, ToolsChanged

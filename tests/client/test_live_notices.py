@@ -9,9 +9,9 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.client.library import ERAS, SECONDS, Library, connected, hear
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
 from tests.client.peers import environment, fast, live
-from tests.server.serving import ROOT, eventually
+from tests.server.serving import ROOT
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, connect
 from tidings.client.events import (

@@ -12,8 +12,8 @@ import mcp_types as types
 import pytest
 
 from tests.client.asking import FORM, URL, Asking, Clock
-from tests.client.library import ERAS, SECONDS, Library, connected, hear
-from tests.server.serving import eventually, serving
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
+from tests.server.serving import serving
 from tidings.client import ASK, ClientConfig, LiveClient, PendingRequest, Timeouts, connect
 from tidings.client.events import (
     CancelledReceived,
@@ -92,6 +92,20 @@ async def test_a_person_is_asked_to_open_a_url(era: str, tool: str) -> None:
         client.pending.resolve(added[0].request.id, {})
         with anyio.fail_after(SECONDS):
             assert "accept" in str((await calling).result)
+
+
+async def test_fixed_roots_that_a_server_asks_for_when_it_likes_concern_no_request() -> None:
+    library = Library()
+    async with connected(library, "legacy", answer="ask", roots=["file:///srv"]) as client:
+        gate = library.gates["t1"] = anyio.Event()
+        calling = asyncio.create_task(client.call_tool("t1"))
+        await eventually(lambda: library.running["t1"])
+        with anyio.fail_after(SECONDS):
+            roots = await library.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
+            assert [str(root.uri) for root in roots.roots] == ["file:///srv"]
+            gate.set()
+            call = await calling
+        assert client.cache.get_tool_call_result("t1") is call
 
 
 @ERAS

@@ -8,8 +8,7 @@ import mcp_types as types
 import pytest
 
 from tests.client.asking import Clock
-from tests.client.library import ERAS, SECONDS, Library, connected, hear, on_the_web
-from tests.server.serving import eventually
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings.client import ClientConfig, LiveClient, Status, Timeouts, connect
 from tidings.client.events import ProgressMade, RequestChanged, ToolCallResultChanged
 from tidings.errors import Disconnected, RequestCancelled, RequestTimedOut

@@ -10,8 +10,7 @@ import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-from tests.client.library import ERAS, SECONDS, Library, cable, connected, hear, on_the_web
-from tests.server.serving import eventually
+from tests.client.library import ERAS, SECONDS, Library, cable, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import LiveClient, connect
 from tidings.client.events import StateChanged, SubscriptionFailed
@@ -65,6 +64,33 @@ async def test_of_a_stream_that_broke_only_what_changed_meanwhile_is_read_again(
             assert read_again == {URIS[number]}
         assert states == []
         assert all(map(client.is_fresh, URIS))
+
+
+async def test_nothing_is_fresh_before_what_was_missed_has_been_told() -> None:
+    library = Library()
+    async with on_the_web(library) as url, cable(url) as cut, connect(cut.url) as client:
+        with anyio.fail_after(SECONDS):
+            await client.subscribe(URIS)
+            for uri in URIS[:3]:
+                await client.read_resource(uri)
+            await client.wait_fresh()
+        library.gates["after the acknowledgment"] = gate = anyio.Event()
+        cut.cut_one(b"subscriptions/listen")
+        for uri in URIS[:3]:
+            await library.write(uri, "new")
+        await eventually(lambda: library.running["after the acknowledgment"])
+        with anyio.fail_after(SECONDS):
+            await client.read_resource("note://elsewhere")  # By now the acknowledgment is here.
+        waiting = asyncio.create_task(client.wait_fresh())
+        await anyio.wait_all_tasks_blocked()
+        stale = [uri for uri in URIS[:3] if client.cache.get_resource(uri) is not None]
+        assert stale == URIS[:3]
+        assert not any(map(client.is_fresh, stale))
+        assert not waiting.done()
+        gate.set()
+        with anyio.fail_after(SECONDS):
+            await waiting
+        assert [client.cache.get_resource(uri) for uri in stale] == [None] * 3
 
 
 class Forgetful(Library):

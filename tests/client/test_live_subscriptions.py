@@ -6,8 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.client.library import ERAS, SECONDS, Library, cable, connected, hear, on_the_web
-from tests.server.serving import eventually
+from tests.client.library import ERAS, SECONDS, Library, cable, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, connect
 from tidings.client.events import ResourceContentChanged, StateChanged, SubscriptionsChanged

@@ -8,9 +8,8 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.client.library import ERAS, SECONDS, Library, connected, hear, on_the_web
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tests.client.peers import stock
-from tests.server.serving import eventually
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import RefreshFailed, RequestChanged, SubscriptionsChanged
