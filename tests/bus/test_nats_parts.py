@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.bus.proxy import proxy_to
 from tests.bus.test_nats_faults import through, until
 from tidings.bus import Entry, History
 from tidings.bus._engine import Engine
-from tidings.bus._nats_connection import Answer
+from tidings.bus._nats_connection import Answer, end
 from tidings.bus._nats_errors import ApiError, explain
 from tidings.bus._nats_log import Log, Place, Recorded, Tail
 from tidings.bus._nats_sender import Sender
@@ -153,6 +154,24 @@ async def test_a_refusal_ends_the_connection_and_keeps_the_change() -> None:
     sender.interrupted()
     assert (len(sender.waiting), sender.waiting.idle) == (1, False)
     publishing.cancel()
+
+
+async def test_a_task_is_ended_though_it_swallows_cancellations() -> None:
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        while swallowed < 2:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            swallowed += 1
+        raise RuntimeError("of no interest")
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end(task)
+    assert task.done()
+    assert swallowed == 2
 
 
 @pytest.mark.parametrize(

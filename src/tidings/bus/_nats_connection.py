@@ -86,11 +86,18 @@ class _Wire(Client):
     async def abort(self) -> None:
         """Drop the connection, and whatever the library still does about it."""
         self._tcp.abort()
-        tasks = _tasks_of(self) | self._listening
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+        for task in _tasks_of(self) | self._listening:
+            await end(task)
+
+
+async def end(task: asyncio.Task[Any]) -> None:
+    """Cancel `task` until it has ended: the library swallows a cancellation now and then, and goes on."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_CLOSE_SECONDS)
+    if not task.cancelled():
+        # What it failed with is of no interest any more.
+        task.exception()
 
 
 def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:
@@ -129,9 +136,8 @@ class Connection:
         return connection
 
     async def _open(self, access: Access, seconds: float) -> None:
-        options = access.options(self.address)
-        await self._wire.connect(
-            **options,
+        connecting = self._wire.connect(
+            **access.options(self.address),
             name="tidings",
             allow_reconnect=False,
             connect_timeout=seconds,  # pyright: ignore[reportArgumentType] - any number will do
@@ -140,6 +146,12 @@ class Connection:
             error_cb=self._error,
             closed_cb=self._closed,
         )
+        task = asyncio.get_running_loop().create_task(connecting)
+        try:
+            await asyncio.wait([task])
+        finally:
+            await end(task)
+        task.result()
         self._connecting = False
         self._inbox = self._wire.new_inbox()
         await self.listen(f"{self._inbox}.*", self._answered)
@@ -240,8 +252,7 @@ class Connection:
             await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         finally:
             await self._wire.abort()
-            closing.cancel()
-            await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
+            await end(closing)
 
     async def _close(self) -> None:
         # Whatever it finds fault with now is of no interest to anybody.

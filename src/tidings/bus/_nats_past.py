@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tidings.bus import Entry, History
+from tidings.bus._nats_connection import end
 from tidings.bus._nats_errors import Interrupted
 from tidings.bus._nats_link import Link
 from tidings.bus._nats_log import Log, Recorded
@@ -113,7 +114,5 @@ class Past:
 
     async def stop(self) -> None:
         """Nobody wants to know any more."""
-        for question in self._questions:
-            question.cancel()
-        if self._questions:
-            await asyncio.wait(self._questions)
+        for question in tuple(self._questions):
+            await end(question)

@@ -16,7 +16,7 @@ from typing import Final
 from tidings.bus import Entry, History, Listener
 from tidings.bus import _nats_errors as errors
 from tidings.bus._engine import BusState, Engine
-from tidings.bus._nats_connection import Connection
+from tidings.bus._nats_connection import Connection, end
 from tidings.bus._nats_errors import TROUBLES, Interrupted, Trouble
 from tidings.bus._nats_join import Joined, join
 from tidings.bus._nats_link import Link
@@ -126,8 +126,7 @@ class Session:
                 await self._sender.drained(_DRAIN_SECONDS)
         finally:
             if self._keeper is not None:
-                self._keeper.cancel()
-                await asyncio.wait([self._keeper])
+                await end(self._keeper)
             await self._past.stop()
             self._sender.waiting.refuse(
                 lambda: BusUnavailable(f"The bus at {self._servers} was left: it is not stored.")
@@ -163,8 +162,7 @@ class Session:
             while not link.connection.ended.done():
                 await self._watch(link)
         finally:
-            sending.cancel()
-            await asyncio.wait([sending])
+            await end(sending)
             self._sender.interrupted()
             if self._sender.stored > stored:
                 self._failures = 0
