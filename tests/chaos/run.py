@@ -23,6 +23,8 @@ async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, flo
     async with world(plan, folder) as chaos:
         await _until(lambda: not chaos.stale(), CATCH_UP)
         await _rage(chaos)
+        for name in chaos.names:  # A last word on each: whoever is stale now has nothing to wake them.
+            await chaos.change(name, "the last word")
         calm = time.monotonic()
         await _until(lambda: not chaos.stale(), 5 if plan.stock else CATCH_UP)
         return chaos.stale(), chaos.told, time.monotonic() - calm
