@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from tests.client.misbehaving import Asked, Site, site
-from tidings.client import Backoff, ClientConfig, Timeouts, connect
+from tidings.changes import ResourceUpdated
+from tidings.client import Backoff, ClientConfig, LiveClient, State, Timeouts, connect
 from tidings.errors import TidingsError, leaves
 
 ONCE = Backoff(delays=(0.01,), tries=0)
@@ -133,6 +134,33 @@ async def web(does: Mapping[str, Behaviour]) -> AsyncGenerator[Site]:
         yield here
 
 
+async def asked_for(here: Site, method: str, times: int) -> None:
+    """Wait until a server was asked this so often."""
+    async with asyncio.timeout(10):
+        while count(here, method) < times:
+            await here.until(len(here.asked) + 1)
+
+
+def refused(code: int, text: str) -> Callable[[Asked], Awaitable[None]]:
+    """To answer with this error."""
+    return lambda asked: refuse(asked, code, text)
+
+
+async def lives(client: LiveClient) -> None:
+    """The connection works, and the lists were loaded."""
+    assert client.state is State.CONNECTED
+    assert (await client.read_resource("note://a")).text == "content"
+    assert [tool.name for tool in client.tools] == ["tool"]
+    assert [str(resource.uri) for resource in client.resources] == ["note://a"]
+
+
+def heard_of(client: LiveClient) -> "asyncio.Queue[ResourceUpdated]":
+    """The updates that a client is told of."""
+    heard: asyncio.Queue[ResourceUpdated] = asyncio.Queue()
+    client.on(ResourceUpdated, heard.put_nowait)
+    return heard
+
+
 def count(here: Site, method: str) -> int:
     """How often a server was asked this."""
     return sum(asked.method == "POST" and asked.message.get("method") == method for asked in here.asked)
@@ -233,6 +261,6 @@ def checked(error: TidingsError) -> TidingsError:
     """`error`, which is one that is raised by name, and says something in a few lines."""
     assert type(error) in leaves()
     assert error.args == (error.message,)
-    assert 20 < len(error.message) < 1000
+    assert 10 < len(error.message) < 1000
     assert error.message.count("\n") < 10
     return error

@@ -8,15 +8,12 @@ import pytest
 
 from tests.client.bad_servers import (
     ERAS,
-    LEGACY,
     QUICK,
-    RESOURCE,
     behaved,
     count,
     event,
     failure,
     old_things,  # noqa: F401 - a fixture
-    refuse,
     settings,
     silence,
     tidy,  # noqa: F401 - a fixture
@@ -27,7 +24,6 @@ from tidings.client import LiveClient, State, connect
 from tidings.errors import (
     ConnectionLost,
     EffectUnknown,
-    GaveUp,
     LimitReached,
     MalformedMessage,
     MessageTooLarge,
@@ -89,7 +85,7 @@ async def stall(asked: Asked) -> None:
     await silence(asked)
 
 
-async def lives(client: LiveClient) -> None:
+async def still_lists(client: LiveClient) -> None:
     """The connection is none the worse."""
     assert client.state is State.CONNECTED
     assert [tool.name for tool in await client.list_tools()] == ["tool"]
@@ -142,7 +138,7 @@ async def test_an_answer_that_is_none_is_told_by_its_fault(
             assert type(error) is kind
             assert says in error.message
             assert (error.method, error.server) == ("resources/read", here.url)
-            await lives(client)
+            await still_lists(client)
         assert count(here, "resources/read") == 1
 
 
@@ -154,7 +150,7 @@ async def test_an_answer_that_does_not_come_is_waited_for_and_no_longer(era: str
         assert isinstance(error, RequestTimedOut)
         assert "No answer to tools/call within 0.3 s; the connection stays open" in error.message
         assert error.elapsed == pytest.approx(0.3, abs=0.2)
-        await lives(client)
+        await still_lists(client)
 
 
 async def test_an_answer_on_a_stream_of_its_own_is_taken_whatever_its_id(era: str) -> None:
@@ -188,7 +184,7 @@ async def test_an_answer_that_is_cut_off_is_asked_for_again_where_that_does_no_h
     async with web({**behaved(era), "resources/read": once}) as here:
         async with connect(here.url, config=QUICK) as client:
             assert (await client.read_resource("note://a")).text == "content"
-            await lives(client)
+            await still_lists(client)
         assert count(here, "resources/read") == 2
 
 
@@ -199,7 +195,7 @@ async def test_an_answer_that_is_always_cut_off_is_given_up(era: str) -> None:
             assert isinstance(error, ConnectionLost)
             assert "broke the connection off (RemoteProtocolError)" in error.message
             await client.reconnect()
-            await lives(client)
+            await still_lists(client)
         assert count(here, "resources/read") == 5
 
 
@@ -216,7 +212,7 @@ async def test_a_tool_whose_answer_is_cut_off_is_not_called_again(era: str, answ
             assert "Look at the server before you repeat it" in error.message
             assert isinstance(error.__cause__, ConnectionLost)
             await client.reconnect()
-            await lives(client)
+            await still_lists(client)
         assert count(here, "tools/call") == 1
 
 
@@ -253,63 +249,5 @@ async def _too_large(era: str, way: str, size: int, limit: int) -> None:
             assert isinstance(error, MessageTooLarge)
             assert str(limit) in error.message.replace(",", "")
             assert "Ask for less, or raise ClientConfig.max_message" in error.message
-            await lives(client)
+            await still_lists(client)
         assert count(here, "resources/read") == 1
-
-
-# What this side cannot send.
-
-
-@pytest.mark.parametrize("value", ["\ud800", object(), b"\xff", {("a", "b"): object()}])
-async def test_what_cannot_be_sent_is_the_callers_mistake_and_costs_nothing(era: str, value: Any) -> None:
-    async with web(behaved(era)) as here:
-        async with connect(here.url, config=QUICK) as client:
-            for attempt in (
-                client.call_tool("tool", {"a": value}),
-                client.call_tool("tool", metadata={"a": value}),
-                client.read_resource("note://a", {"a": value}),
-            ):
-                with pytest.raises(ValueError, match="cannot be sent as JSON"):
-                    await attempt
-            for attempt in (client.call_tool("tool", {1: 2}), client.call_tool("\ud800")):  # type: ignore[dict-item]
-                with pytest.raises(ValueError, match=r"must have texts for names|cannot be sent"):
-                    await attempt
-            await lives(client)
-        assert (count(here, "tools/call"), count(here, "resources/read")) == (0, 0)
-
-
-async def test_a_gateway_that_does_not_get_through_is_not_taken_for_the_server(era: str) -> None:
-    away = False
-
-    def unless_away(behaviour: Any) -> Answer:
-        async def answer(asked: Asked) -> None:
-            await (page(503) if away else body({"result": behaviour}))(asked)
-
-        return answer
-
-    does = behaved(era)
-    does |= {method: unless_away(does[method]) for method in does.keys() - {"subscriptions/listen", "GET"}}
-    async with web(does) as here, connect(here.url, config=QUICK) as client:
-        away = True
-        error = await failure(client.call_tool("tool"))  # Which has not arrived, and so waits.
-        assert isinstance(error, GaveUp)
-        assert "is away (HTTP 503). Wait, or look whether it runs" in error.message
-        assert client.state is State.DISCONNECTED
-        away = False
-        await client.reconnect()
-        assert (await client.call_tool("tool")).success
-        await lives(client)
-
-
-async def test_an_error_answer_to_a_ping_is_an_answer(era: str) -> None:
-    if era == LEGACY:
-
-        async def refused(asked: Asked) -> None:
-            await refuse(asked, -32000, "I know no ping")
-
-        times = settings(ping=0.2, ping_interval=0.05)
-        async with web({**behaved(era), "ping": refused}) as here, connect(here.url, config=times) as client:
-            await here.until(12)
-            assert count(here, "ping") > 2
-            assert client.connected
-            assert RESOURCE["uri"] in [str(resource.uri) for resource in client.resources]

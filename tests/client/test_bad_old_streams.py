@@ -1,0 +1,113 @@
+"""Streams of the old era that are refused, speak nonsense or stay away: nothing spins, nothing goes stale unsaid."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.client.bad_servers import (
+    LEGACY,
+    QUICK,
+    asked_for,
+    behaved,
+    count,
+    event,
+    failure,
+    heard_of,
+    lives,
+    old_things,  # noqa: F401 - a fixture
+    refused,
+    settings,
+    silence,
+    tidy,  # noqa: F401 - a fixture
+    web,
+)
+from tests.client.misbehaving import Asked
+from tidings.changes import ResourceUpdated
+from tidings.client import connect, link
+from tidings.errors import NotSupported, RequestTimedOut, ResourceNotFound, TidingsError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tidy")]
+
+Answer = Callable[[Asked], Awaitable[None]]
+UPDATED = "notifications/resources/updated"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        (silence, RequestTimedOut, "No answer to resources/subscribe within 0.3 s"),
+        (refused(-32601, "Method not found"), NotSupported, "has no resources/subscribe"),
+        (refused(-32002, "There is no note of this name"), ResourceNotFound, "no note of this name"),
+    ],
+)
+async def test_an_old_subscription_that_is_refused_is_told_by_its_fault(
+    answer: Answer, kind: type[TidingsError], says: str
+) -> None:
+    does = {**behaved(LEGACY), "resources/subscribe": answer}
+    async with web(does) as here, connect(here.url, config=settings(request=0.3)) as client:
+        error = await failure(client.subscribe("note://a"))
+        assert type(error) is kind
+        assert says in error.message
+        await lives(client)
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 405, 406])
+async def test_a_server_that_opens_no_stream_is_a_server_without_subscriptions(status: int) -> None:
+    async def refuse_stream(asked: Asked) -> None:
+        await asked.answer(status, b"<html>", "text/html")
+
+    async with web({**behaved(LEGACY), "GET": refuse_stream}) as here:
+        async with connect(here.url, config=QUICK) as client:
+            error = await failure(client.subscribe("note://a"))
+            assert isinstance(error, NotSupported)
+            assert "offers no subscriptions to resources. `watch` works all the same: it polls" in error.message
+            await lives(client)
+        assert (count(here, "initialize"), [each.method for each in here.asked].count("GET")) == (1, 1)
+
+
+async def test_a_session_that_is_always_unknown_is_opened_anew_within_its_time() -> None:
+    async def forget(asked: Asked) -> None:
+        await asked.answer(404)
+
+    does = {**behaved(LEGACY), "resources/subscribe": forget}
+    async with web(does) as here, connect(here.url, config=settings(total=0.5)) as client:
+        error = await failure(client.subscribe("note://a"), seconds=3)
+        assert isinstance(error, RequestTimedOut)
+        assert "took no subscription within 0.5 s" in error.message
+
+
+async def test_a_message_on_the_old_stream_that_is_none_costs_nothing() -> None:
+    async def nonsense(asked: Asked) -> None:
+        await asked.events()
+        await event(asked, b"{oops")
+        await subscribed.wait()
+        await event(asked, {"method": UPDATED, "params": {"uri": "note://a"}})
+        await silence(asked)
+
+    subscribed = asyncio.Event()
+    async with web({**behaved(LEGACY), "GET": nonsense}) as here, connect(here.url, config=QUICK) as client:
+        heard = heard_of(client)
+        await client.subscribe("note://a")
+        subscribed.set()
+        async with asyncio.timeout(5):
+            assert await heard.get() == ResourceUpdated("note://a")
+        await lives(client)
+
+
+async def test_an_old_stream_that_stays_away_costs_the_connection_rather_than_the_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link, "_STREAM_AWAY", 0.3)
+
+    async def too_much(asked: Asked) -> None:
+        await asked.events()
+        await asked.write(b"retry: 10\r\nid: 1\r\ndata:\r\n\r\n")
+        await event(asked, {"method": "notifications/message", "params": {"data": "x" * 5000}})
+        await silence(asked)
+
+    does = {**behaved(LEGACY), "GET": too_much}
+    async with web(does) as here, connect(here.url, config=settings(max_message=4000)) as client:
+        await asked_for(here, "initialize", 2)  # The SDK gives up after the second stream, and tells nobody.
+        await client.connect()
+        await lives(client)
