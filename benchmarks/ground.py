@@ -28,11 +28,13 @@ class ScaleSize:
     changes: int = 100
     """Of as many URIs, in one turn."""
     turns: int = 9
+    paced: int = 2_000
+    """Changes that come one by one, for the broker's share."""
     weighed: int = 2_000
     """Streams whose weight is measured."""
 
 
-QUICK = ScaleSize(samples=100, updates=4_000, repetitions=3, streams=20, changes=50, turns=3, weighed=500)
+QUICK = ScaleSize(samples=100, updates=4_000, repetitions=3, streams=20, changes=50, turns=3, paced=500, weighed=500)
 
 
 @dataclass

@@ -3,8 +3,10 @@
     python -m benchmarks.sizing --subscribers 1000000 --changes 20 --interested 5000
 
 Each process hears of every change on its bus (`hear`), the one that publishes it pays for that (`publish`), and each
-interested stream gets a delivery (`deliver`). A stream weighs what it weighs, whether anything happens or not.
-`benchmarks.scale` fits the three costs and tries the model on a point that it was not fitted to.
+interested stream gets a delivery (`deliver`). The broker hands each change to each process (`broker`). A stream weighs
+what it weighs, whether anything happens or not. Neither the network is in the model, nor TLS, nor what clients read.
+
+`benchmarks.scale` measures all of it, fits the three costs, and tries the model on a point that it was not fitted to.
 """
 
 import argparse
@@ -31,11 +33,16 @@ class Costs:
 class Machine:
     """What a process was measured to need. The defaults are of the run in `benchmarks/README.md`."""
 
-    costs: Costs = Costs(publish=60, hear=60, deliver=12)
+    costs: Costs = Costs(publish=50, hear=18, deliver=12)
+    """Of NATS; a delivery as in `benchmarks.fanout`, where one change goes to 10,000 streams at once."""
+    broker: float = 15
+    """CPU microseconds of the broker, for each change and each process."""
+    bus_publishes: float = 13_000
+    """A second, from one process that publishes."""
     stream_kb: float = 55
-    process_mb: float = 75
-    bus_publishes: float = 5_000
-    """A second, in all, from one process that publishes."""
+    process_mb: float = 80
+    opening: float = 1_350
+    """CPU microseconds to open a stream."""
     streams: int = 10_000
     """That one process has been tried with."""
 
@@ -57,10 +64,14 @@ class Need:
     cores: float
     """That are busy on average."""
     memory_gb: float
+    broker_cores: float
+    """That the broker keeps busy."""
     bus: float
     """The share of what one publisher can have the bus take."""
     seconds: float
     """Until the last of those interested is told of one change, if nothing else happens."""
+    comeback: float
+    """Seconds of CPU in each other process, when the streams of one that died come to them."""
     bound_by: str
 
 
@@ -104,8 +115,10 @@ def plan(load: Load, machine: Machine | None = None, *, busy: float = 0.5) -> Ne
         processes=processes,
         cores=telling + processes * hearing,
         memory_gb=(load.subscribers * machine.stream_kb / 1e6) + processes * machine.process_mb / 1e3,
+        broker_cores=load.changes * processes * machine.broker / MICRO,
         bus=load.changes / machine.bus_publishes,
         seconds=load.interested / processes * costs.deliver / MICRO,
+        comeback=load.subscribers / processes * machine.opening / MICRO / max(processes - 1, 1),
         bound_by="streams" if for_streams >= for_cpu else "CPU",
     )
 
@@ -124,8 +137,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     print(
         f"{need.processes:,} processes (for their {need.bound_by}), {need.cores:.1f} cores busy, "
-        f"{need.memory_gb:.1f} GB; the bus takes {need.bus:.1%} of what it can; "
-        f"a change is told to all within {need.seconds * 1000:.1f} ms"
+        f"{need.memory_gb:.1f} GB; {need.broker_cores:.1f} cores of the broker, {need.bus:.1%} of what it takes from "
+        f"one publisher; a change is told to all within {need.seconds * 1000:.1f} ms; "
+        f"the streams of one that dies cost each other {need.comeback:.2f} s"
     )
     return 0
 

@@ -4,6 +4,8 @@ It is fitted to one server with many streams, and to two with a single stream ea
 servers with a middling number of streams need. What a stream weighs does not depend on the bus, and is measured once.
 """
 
+from contextlib import ExitStack
+
 from benchmarks import sizing
 from benchmarks.ground import Ground
 from benchmarks.lab import MICRO, Lab, Size
@@ -13,6 +15,7 @@ from benchmarks.report import TIMES, Row, Target
 URI = "bench://weighed"
 CLOSE = Target(1.25, "most", TIMES)
 SERVERS = 4
+LISTENERS = 4
 
 
 def measure(ground: Ground) -> list[Row]:
@@ -40,7 +43,29 @@ def measure(ground: Ground) -> list[Row]:
             target=CLOSE,
             note=f"the model says {foretold * 1000:.0f} ({foretold / measured - 1:+.0%})",
         ),
+        *_broker(ground),
     ]
+
+
+def _broker(ground: Ground) -> list[Row]:
+    """What the broker does for each change and each process that hears of it, with changes that come one by one."""
+    if ground.engine.broker is None:
+        return []
+    few, many = (_paced(ground, count) for count in (1, 1 + LISTENERS))
+    what = f"CPU µs of the broker for each change and process, {ground.engine.name}"
+    return [Row("model", what, tidings=(many - few) / LISTENERS, note=f"and {few:.0f} for the first")]
+
+
+def _paced(ground: Ground, count: int) -> float:
+    """CPU microseconds of the broker for each change that `count` processes hear of, of which one publishes."""
+    uris = [f"bench://{count}/{number}" for number in range(ground.size.paced)]
+    with ExitStack() as stack:
+        handles = [stack.enter_context(ground.handle()) for _ in range(count)]
+        before = ground.engine.broker_cpu()
+        handles[0].ask("paced", uris=uris, pause=0.002)
+        for handle in handles:
+            handle.ask("heard", uris=uris)
+        return (ground.engine.broker_cpu() - before) / len(uris) * MICRO
 
 
 def _weight(ground: Ground) -> list[Row]:

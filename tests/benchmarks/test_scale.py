@@ -55,10 +55,11 @@ def test_servers_on_one_bus_deliver_to_every_stream(tmp_path: Path, bus: str) ->
 
 @pytest.mark.timeout(180)
 def test_the_model_is_held_against_a_point_that_it_was_not_fitted_to(tmp_path: Path) -> None:
-    *costs, check = rows_of(tmp_path, "sqlite", "model")
+    *costs, check, broker = rows_of(tmp_path, "nats", "model")
     assert len(costs) == 3
-    assert check["what"].startswith("CPU ms a turn, sqlite, 4 servers")
+    assert check["what"].startswith("CPU ms a turn, nats, 4 servers")
     assert "the model says" in check["note"]
+    assert broker["what"].startswith("CPU µs of the broker")
     weights = rows_of(tmp_path, "memory", "model")
     assert [row["what"].split()[0] for row in weights] == ["MB", "KB", "CPU"]
 
@@ -103,10 +104,11 @@ def test_the_costs_are_found_again_in_what_they_cause() -> None:
 
 
 def test_processes_are_as_many_as_the_streams_or_the_deliveries_need() -> None:
-    machine = Machine(COSTS, stream_kb=50, process_mb=100, bus_publishes=1_000, streams=10_000)
+    machine = Machine(COSTS, stream_kb=50, process_mb=100, bus_publishes=1_000, streams=10_000, opening=1_000)
     calm = sizing.plan(Load(subscribers=1_000_000, changes=1, interested=10), machine)
     assert (calm.processes, calm.bound_by) == (100, "streams")
     assert calm.memory_gb == pytest.approx(60)
+    assert calm.comeback == pytest.approx(10 / 99)
     busy = sizing.plan(Load(subscribers=10_000, changes=100, interested=10_000), machine)
     assert busy.bound_by == "CPU"
     assert busy.cores / busy.processes <= 0.5
