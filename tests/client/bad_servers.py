@@ -261,6 +261,6 @@ def checked(error: TidingsError) -> TidingsError:
     """`error`, which is one that is raised by name, and says something in a few lines."""
     assert type(error) in leaves()
     assert error.args == (error.message,)
-    assert 10 < len(error.message) < 1000
+    assert 10 < len(error.message) < 2500
     assert error.message.count("\n") < 10
     return error

@@ -64,6 +64,9 @@ _NO_DETAILS: Final = ("Server returned an error response", "Not Found")
 
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
+_LONGEST: Final = 2000
+"""Characters of what a server says that become part of a message."""
+
 _PATH: Final = "Is the path right? Most MCP servers answer at /mcp."
 _SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
@@ -98,7 +101,8 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
         case RuntimeError() if "protocol version" in str(error):
             return UnsupportedVersion(f"{error}. {_SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # What a tool returned does not match the schema that it announced.
-            return MalformedMessage(f"{error}. This is a fault of the server: tell its authors.", method=method)
+            reason = _short(str(error).partition("\n")[0])
+            return MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
         case _:
             return RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
 
@@ -110,8 +114,13 @@ def _invalid(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
 
 
+def _short(text: str) -> str:
+    """A text of somebody else's, of a length that can be shown."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
-    code, text, data = error.error.code, error.error.message, as_dict(error.error.data)
+    code, text, data = error.error.code, _short(error.error.message), as_dict(error.error.data)
     details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data}}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
