@@ -21,7 +21,6 @@ from mcp import Client, ClientSession
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
-from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -347,7 +346,7 @@ class Link:
         if self._hung_up and self._ready.done() and not self._over.is_set():
             self.error = self._hanging_up()
 
-    def explain(self, error: MCPError, method: str, status: int | None = None) -> TidingsError:
+    def explain(self, error: Exception, method: str, status: int | None = None) -> TidingsError:
         """What an error answer of this server's means, with no secret in it."""
         reason = cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
         reason.server = self.name

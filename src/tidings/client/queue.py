@@ -40,7 +40,8 @@ class QueueEntry:
     created_at: float = field(default_factory=time.time)
     started_at: float | None = None
     completed_at: float | None = None
-    result: Any = None
+    result: Any = field(default=None, repr=False)
+    """What the server answered, of whatever size."""
     error: BaseException | None = None
     attempts: int = 0
     """How often it was sent."""

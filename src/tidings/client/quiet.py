@@ -15,6 +15,11 @@ from typing import Final
 
 LOGGERS: Final = (
     "client",  # The SDK's session: it has this name there.
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.http2",
+    "httpcore2.proxy",
+    "httpcore2.socks",
     "httpx2",
     "mcp.client.auth.oauth2",
     "mcp.client.caching",

@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import Events, ProgressMade
-from tidings.client.failures import AWAY, answer_error, is_broken_off, is_lost_session
+from tidings.client.failures import AWAY, is_broken_off, is_lost_session
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports import current_call
@@ -120,7 +121,9 @@ class Requests:
         except Exception as error:
             if link.over:
                 raise self._lost(link) from error
-            raise answer_error(error, method=entry.method, status=entry.http_status) from error
+            # What the server sent may quote a secret, and is of no interest. What else went wrong is.
+            cause = None if isinstance(error, ValidationError) else error
+            raise link.explain(error, entry.method, entry.http_status) from cause
         finally:
             current_call.reset(token)
         # Only a cancelled scope leads here: by whoever asked for it, by the clock, or for want of a connection.
