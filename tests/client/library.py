@@ -59,6 +59,8 @@ class Library:
         self.cancelled: list[str] = []
         """What was cancelled while it waited."""
         self._open_streams: dict[str, anyio.CancelScope] = {}
+        self.cursors: dict[str, int] = {}
+        """Where the page of each cursor begins."""
         self.session: Any = None
         """The session of the last request."""
         self.server: Server[Any] = Server(
@@ -70,6 +72,7 @@ class Library:
             on_read_resource=self._read,
             on_get_prompt=self._get_prompt,
             on_call_tool=self.call_tool,
+            on_completion=self._complete,
         )
         self.live: Live | None = attach(self.server, coalesce=AT_ONCE, **options) if is_live else None
 
@@ -135,8 +138,10 @@ class Library:
 
     async def _page(self, ctx: Any, method: str, params: Any, items: list[str]) -> tuple[list[str], str | None]:
         async with self._asked(ctx, method):
-            start = int(params.cursor) if params and params.cursor else 0
-            return items[start : start + 2], str(start + 2) if len(items) > start + 2 else None
+            start = self.cursors[params.cursor] if params and params.cursor is not None else 0
+            cursor = "" if start == 0 else str(start + 2)  # An empty one is as good as any.
+            self.cursors[cursor] = start + 2
+            return items[start : start + 2], cursor if len(items) > start + 2 else None
 
     async def _list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         names, cursor = await self._page(ctx, "tools/list", params, self.tools)
@@ -170,6 +175,13 @@ class Library:
         async with self._asked(ctx, params.name):
             return types.GetPromptResult(
                 messages=[types.PromptMessage(role="user", content=types.TextContent(text=params.name))]
+            )
+
+    async def _complete(self, ctx: Any, params: Any) -> types.CompleteResult:
+        async with self._asked(ctx, "completion/complete"):
+            before = params.context.arguments if params.context else None
+            return types.CompleteResult(
+                completion=types.Completion(values=[f"{params.ref.type} {params.argument.value}! {before}"])
             )
 
     async def call_tool(self, ctx: Any, params: Any) -> Any:

@@ -9,9 +9,9 @@ from mcp.shared.exceptions import MCPError
 
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
 from tidings import ResourceUpdated
-from tidings.client import ClientConfig, ListChanged, connect
+from tidings.client import ClientConfig, ListChanged, Timeouts, connect
 from tidings.client.events import PromptsChanged, ResourcesChanged, ResourceTemplatesChanged, ToolsChanged
-from tidings.errors import Disconnected, RequestFailed
+from tidings.errors import Disconnected, RequestFailed, RequestTimedOut
 
 pytestmark = [
     pytest.mark.anyio,
@@ -34,6 +34,41 @@ async def test_every_page_of_every_list_is_loaded(era: str) -> None:
         assert names(client.resource_templates) == library.templates
         assert names(client.prompts) == library.prompts
         assert library.asked["tools/list"] == 3
+
+
+@ERAS
+async def test_a_cursor_that_is_not_valid_any_more_begins_the_list_anew(era: str) -> None:
+    library = Library()
+    async with connected(library, era) as client:
+        page = library._page
+
+        async def forget(ctx: Any, method: str, params: Any, items: Any) -> Any:
+            if params and params.cursor and library.asked[method] < 6:
+                library.asked[method] += 1
+                raise MCPError(-32602, "No such cursor")
+            return await page(ctx, method, params, items)
+
+        library._page = forget  # type: ignore[method-assign]
+        library.tools.insert(0, "t0")
+        with anyio.fail_after(SECONDS):
+            assert names(await client.list_tools()) == library.tools
+
+
+@ERAS
+async def test_a_list_that_was_not_loaded_in_time_is_loaded_later_by_itself(era: str) -> None:
+    library = Library()
+    config = ClientConfig(timeouts=Timeouts(request=0.05))
+    async with connected(library, era, config=config) as client:
+        told = hear(client, ToolsChanged)
+        library.gates["tools/list"] = anyio.Event()
+        library.tools.append("t6")
+        await library.notify.tools_changed()
+        await eventually(lambda: told)
+        assert isinstance(told[0].error, RequestTimedOut)
+        assert len(client.tools) == 5
+        library.gates.clear()
+        await eventually(lambda: len(client.tools) == 6)
+        assert told[-1] == ToolsChanged(tuple(client.tools))
 
 
 @ERAS

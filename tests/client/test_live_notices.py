@@ -103,6 +103,18 @@ async def test_a_call_that_fails_is_raised_by_name_and_kept_and_told(era: str) -
 
 
 @ERAS
+async def test_arguments_are_completed(era: str) -> None:
+    async with connected(Library(), era) as client:
+        prompt = types.PromptReference(name="p1")
+        template = types.ResourceTemplateReference(uri="a://{x}")
+        with anyio.fail_after(SECONDS):
+            first = await client.complete(prompt, {"name": "what", "value": "ra"})
+            second = await client.complete(template, {"name": "x", "value": "1"}, {"y": "2"})
+        assert first.completion.values == ["ref/prompt ra! None"]
+        assert second.completion.values == ["ref/resource 1! {'y': '2'}"]
+
+
+@ERAS
 async def test_a_failed_read_or_prompt_leaves_what_was_there(era: str) -> None:
     library = Library()
     async with connected(library, era) as client:

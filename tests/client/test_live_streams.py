@@ -12,12 +12,13 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from tests.client.library import ERAS, SECONDS, Library, cable, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
-from tidings.client import LiveClient, connect
+from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import StateChanged, SubscriptionFailed
 from tidings.server import Limits
 
 pytestmark = pytest.mark.anyio
 
+POLLING = ClientConfig(poll=Poll(interval=0.01, longest=0.02), backoff=Backoff(delays=(0.01,), tries=None))
 URIS = [f"note://{number}" for number in range(30)]
 
 
@@ -131,6 +132,32 @@ async def test_of_a_stream_that_knows_nothing_of_the_past_all_is_read_again(way:
         assert states == []
         await library.write(URIS[9], "told")
         await eventually(lambda: copies[URIS[9]] == "told")
+
+
+@ERAS
+async def test_what_is_refused_when_a_connection_comes_back_is_told_and_polled(era: str) -> None:
+    allowed = set(URIS)
+
+    async def authorize(_: Any, uri: str) -> bool:
+        return uri in allowed
+
+    library = Library(authorize=authorize)
+    async with on_the_web(library) as url, cable(url) as cut, connect(cut.url, era=era, config=POLLING) as client:
+        failed, states = hear(client, SubscriptionFailed), hear(client, StateChanged)
+        async with kept(client, URIS[:2]) as copies:
+            allowed.remove(URIS[0])
+            if era == "auto":
+                cut.cut_one(b"subscriptions/listen")
+            else:
+                await cut.cut(refuse=False)
+            await eventually(lambda: failed)
+            assert [event.uri for event in failed] == [URIS[0]]
+            library.texts[URIS[0]] = "unheard of"
+            await eventually(lambda: copies[URIS[0]] == "unheard of")
+            assert not client.is_fresh(URIS[0])
+            await library.write(URIS[1], "heard of")
+            await eventually(lambda: copies[URIS[1]] == "heard of")
+        assert bool(states) is (era == "legacy")
 
 
 async def test_where_a_stream_takes_only_so_many_there_are_as_few_as_that_allows() -> None:

@@ -11,9 +11,9 @@ from mcp.shared.exceptions import MCPError
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tests.client.peers import stock
 from tidings import ResourceUpdated
-from tidings.client import ClientConfig, LiveClient, Poll, connect
+from tidings.client import ClientConfig, LiveClient, Poll, Timeouts, connect
 from tidings.client.events import RefreshFailed, RequestChanged, SubscriptionsChanged
-from tidings.errors import Disconnected, NotConnected, ResourceNotFound
+from tidings.errors import Disconnected, NotConnected, RequestTimedOut, ResourceNotFound
 
 pytestmark = [
     pytest.mark.anyio,
@@ -170,6 +170,24 @@ async def test_a_long_call_never_delays_what_is_watched(era: str) -> None:
         with anyio.fail_after(SECONDS):
             await calling
             await behind
+        await watcher.leaves()
+
+
+@ERAS
+async def test_what_cannot_be_read_for_a_while_is_read_later(era: str) -> None:
+    library = Library()
+    async with connected(library, era, config=ClientConfig(timeouts=Timeouts(request=0.05))) as client:
+        watcher = Watcher(client, ONE)
+        await watcher.sees("the text of note://1")
+        failed = hear(client, RefreshFailed)
+        library.gates[ONE] = anyio.Event()
+        await library.write(ONE, "new")
+        await eventually(lambda: failed)
+        assert (failed[0].uri, type(failed[0].error)) == (ONE, RequestTimedOut)
+        assert not client.is_fresh(ONE)
+        library.gates.clear()
+        await watcher.sees("the text of note://1", "new")
+        assert client.is_fresh(ONE)
         await watcher.leaves()
 
 
