@@ -33,11 +33,11 @@ class Costs:
 class Machine:
     """What a process was measured to need. The defaults are of the run in `benchmarks/README.md`."""
 
-    costs: Costs = Costs(publish=50, hear=18, deliver=12)
+    costs: Costs = Costs(publish=45, hear=22, deliver=12)
     """Of NATS; a delivery as in `benchmarks.fanout`, where one change goes to 10,000 streams at once."""
-    broker: float = 15
-    """CPU microseconds of the broker, for each change and each process."""
-    bus_publishes: float = 13_000
+    broker: float = 34
+    """CPU microseconds of the broker, for each change and each process, where changes come one by one."""
+    bus_publishes: float = 12_000
     """A second, from one process that publishes."""
     stream_kb: float = 55
     process_mb: float = 80
