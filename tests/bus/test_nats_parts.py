@@ -19,12 +19,13 @@ from tests.bus.proxy import proxy_to
 from tests.bus.test_nats_faults import through, until
 from tidings.bus import Entry, History
 from tidings.bus._engine import Engine
-from tidings.bus._nats_connection import Answer, end
+from tidings.bus._nats_connection import Answer
 from tidings.bus._nats_errors import ApiError, explain
 from tidings.bus._nats_log import Log, Place, Recorded, Tail
 from tidings.bus._nats_sender import Sender
 from tidings.bus._nats_stream import Mark, nanoseconds
 from tidings.bus._nats_subjects import Subjects
+from tidings.bus._nats_wire import end
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
 

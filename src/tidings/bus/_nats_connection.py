@@ -16,93 +16,21 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
 
 from tidings.bus._nats_address import Access, Address
-from tidings.bus._nats_errors import NO_TLS, ApiError, NoAnswer, explain
+from tidings.bus._nats_errors import ApiError, NoAnswer, explain
+from tidings.bus._nats_wire import CLOSE_SECONDS, Wire, end
 from tidings.errors import TransportError
 
 logger = logging.getLogger(__name__)
 
 Answer = dict[str, Any] | Exception
 """What came of a request: the object in the answer, or why there is none."""
-
-_CLOSE_SECONDS: Final = 0.1
-"""How long the other side may take to read the last bytes."""
-
-
-class _Tcp(TcpTransport):
-    """A transport that can be dropped, and of which only the reader says that it is broken.
-
-    The library does not expect the same news from the writer, and breaks off in the middle of its cleaning up.
-    """
-
-    async def drain(self) -> None:
-        with suppress(OSError):
-            await super().drain()
-
-    def abort(self) -> None:
-        for writer in (self._io_writer, self._bare_io_writer):
-            if writer is not None:
-                writer.transport.abort()
-
-    def __bool__(self) -> bool:
-        # Or the client would take another one in its place before the first use.
-        return True
-
-
-class _Wire(Client):
-    """The library's client, without its own idea of coming back."""
-
-    def __init__(self, *, insist_on_tls: bool) -> None:
-        super().__init__()
-        self.info: dict[str, Any] = {}
-        self._insist_on_tls = insist_on_tls
-        self._tcp = self._transport = _Tcp()
-        self._listening: set[asyncio.Task[Any]] = set()
-
-    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        """The server has introduced itself; nothing was said to it yet, where this is the first time."""
-        self.info |= info
-        if initial_connection and self._insist_on_tls and not info.get("tls_required"):
-            if not info.get("tls_available"):
-                raise nats.errors.Error(NO_TLS)
-            info["tls_required"] = True
-        await super()._process_info(info, initial_connection)
-
-    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
-        subscription = await self.subscribe(subject, cb=heard, pending_bytes_limit=0)  # pyright: ignore[reportUnknownMemberType]
-        for task in _tasks_of(subscription):
-            self._listening.add(task)
-            task.add_done_callback(self._listening.discard)
-        return subscription
-
-    async def abort(self) -> None:
-        """Drop the connection, and whatever the library still does about it."""
-        self._tcp.abort()
-        for task in _tasks_of(self) | self._listening:
-            await end(task)
-
-
-async def end(task: asyncio.Task[Any]) -> None:
-    """Cancel `task` until it has ended: the library swallows a cancellation now and then, and goes on."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=_CLOSE_SECONDS)
-    if not task.cancelled():
-        # What it failed with is of no interest any more.
-        task.exception()
-
-
-def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:
-    """The tasks that the library has begun for a thing of its own. It ends them itself, but not always, nor at once."""
-    return {task for task in vars(owner).values() if isinstance(task, asyncio.Task)}
 
 
 class Connection:
@@ -111,7 +39,7 @@ class Connection:
     def __init__(self, address: Address, *, insist_on_tls: bool) -> None:
         self.address = address
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self._wire = _Wire(insist_on_tls=insist_on_tls or address.tls)
+        self._wire = Wire(insist_on_tls=insist_on_tls or address.tls, broken=self.fail)
         self._connecting = True
         self._inbox = ""
         self._tokens = itertools.count()
@@ -249,7 +177,7 @@ class Connection:
         self.fail(nats.errors.ConnectionClosedError())
         closing = asyncio.get_running_loop().create_task(self._close())
         try:
-            await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
+            await asyncio.wait([closing], timeout=CLOSE_SECONDS)
         finally:
             await self._wire.abort()
             await end(closing)

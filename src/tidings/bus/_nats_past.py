@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Sequence
 
 from tidings.bus import Entry, History
-from tidings.bus._nats_connection import end
 from tidings.bus._nats_errors import Interrupted
 from tidings.bus._nats_link import Link
 from tidings.bus._nats_log import Log, Recorded
 from tidings.bus._nats_reader import Delivery, Reader
 from tidings.bus._nats_stream import Found
 from tidings.bus._nats_subjects import change_in
+from tidings.bus._nats_wire import end
 from tidings.changes import Cursor
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from tidings.bus import Entry, History, Listener
 from tidings.bus import _nats_errors as errors
 from tidings.bus._engine import BusState, Engine
-from tidings.bus._nats_connection import Connection, end
+from tidings.bus._nats_connection import Connection
 from tidings.bus._nats_errors import TROUBLES, Interrupted, Trouble
 from tidings.bus._nats_join import Joined, join
 from tidings.bus._nats_link import Link
@@ -26,6 +26,7 @@ from tidings.bus._nats_sender import Sender
 from tidings.bus._nats_servers import Servers
 from tidings.bus._nats_stream import Stream
 from tidings.bus._nats_subjects import Subjects, payload
+from tidings.bus._nats_wire import end
 from tidings.bus._waiting import NotStored
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
