@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 
 from tests.bus.buses import Ear
@@ -228,6 +229,24 @@ async def test_an_account_that_has_no_room(tmp_path: Path) -> None:
         url = f"nats://ann:pw@127.0.0.1:{server.port}"
         await works(NatsBus(url))
         assert "as many streams as are permitted" in await refused(NatsBus(url, prefix="other"))
+
+
+async def test_a_broker_that_becomes_full_makes_changes_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = f'jetstream {{ store_dir: "{tmp_path}/store", max_file_store: 1MB }}'
+    with running(tmp_path / "nats", config, jetstream=False) as server:
+        async with NatsBus(server.url, timeout=0.5) as bus:
+            await bus.publish(A)
+            await api(server.url, "STREAM.CREATE.big", {"name": "big", "subjects": ["big.>"], "storage": "file"})
+            client = await nats.connect(server.url)
+            while b"error" not in (await client.request("big.x", bytes(100_000))).data:
+                pass
+            await client.close()
+            with pytest.raises(BusUnavailable, match=r"no room left for JetStream.*kept"):
+                await bus.publish(B)
+            await until(lambda: caplog.text.count("is out of reach") == 1)
+            await api(server.url, "STREAM.DELETE.big")
+            await until(lambda: bus.state.connected and not bus.state.waiting)
+        assert caplog.text.count("is out of reach") == caplog.text.count("is back") == 1
 
 
 async def test_more_replicas_than_there_are_servers() -> None:
