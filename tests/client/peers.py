@@ -1,14 +1,12 @@
-"""The servers that the contract is tried with, and every way to each. `python -m tests.client.peers NAME`: over stdio.
+"""The servers that the contract is tried with. `python -m tests.client.peers NAME` serves one over stdio.
 
 Three are the same content on three frameworks; the fourth was written by others, and has names of its own.
 """
 
 import asyncio
 import itertools
-import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +19,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resources import FunctionResource
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from tests.client import everything
 from tests.client.asking import FORM, Person, capital, greet, where
-from tests.server.serving import AT_ONCE, ROOT, serving
+from tests.server.serving import AT_ONCE
 from tidings import Change, LiveServer, ResourcesListChanged, ResourceUpdated
 from tidings.client import LiveClient
 
@@ -107,75 +104,6 @@ EVERYTHING = Everything(
     sample=("trigger-sampling-request", {"prompt": "The capital of France?"}),
     roots="get-roots-list",
 )
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to a server: over a transport, in an era."""
-
-    peer: Peer
-    transport: str
-    era: str
-
-    def __str__(self) -> str:
-        return f"{self.peer.name}-{self.transport}-{self.era}"
-
-    @property
-    def subscribes(self) -> bool:
-        return self.era in self.peer.subscribes
-
-    @property
-    def tells_lists(self) -> bool:
-        return self.era in self.peer.tells_lists
-
-    @property
-    def version(self) -> str:
-        return "2025-11-25" if self.era == "legacy" or self.peer is EVERYTHING else MODERN
-
-
-WAYS = [
-    Way(peer, transport, era)
-    for peer in (LIVE, STOCK, FAST, EVERYTHING)
-    for transport in peer.transports
-    for era in peer.eras
-]
-
-
-@asynccontextmanager
-async def reached(way: Way) -> AsyncGenerator[Any]:
-    """What to give to `connect` to go this way."""
-    if way.transport == "stdio":
-        yield stdio(way.peer)
-    elif way.peer is EVERYTHING:
-        async with everything.serving("sse" if way.transport == "sse" else "streamableHttp") as port:
-            yield _url(port, way.transport)
-    elif way.transport == "memory":
-        yield BUILD[way.peer.name]()
-    else:
-        async with serving(app(BUILD[way.peer.name](), way.transport)) as port:
-            yield _url(port, way.transport)
-
-
-def stdio(peer: Peer) -> list[str]:
-    if peer is EVERYTHING:
-        return everything.command("stdio")
-    return [sys.executable, "-m", "tests.client.peers", peer.name]
-
-
-def environment() -> dict[str, str]:
-    """What a server over stdio needs; and what counts its coverage."""
-    return {"PYTHONPATH": str(ROOT), **{name: os.environ[name] for name in os.environ if name.startswith("COV")}}
-
-
-def app(server: Any, transport: str) -> Any:
-    """The web app that serves a server."""
-    if isinstance(server, FastMCP):
-        return server.http_app(transport="http" if transport == "http" else "sse")
-    return server.streamable_http_app() if transport == "http" else server.sse_app()
-
-
-def _url(port: int, transport: str) -> str:
-    return f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
 
 
 # The servers.

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -10,10 +9,11 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.client.library import SECONDS, eventually
-from tests.client.peers import EVERYTHING, FAST, WAYS, Peer, Way, environment, reached
+from tests.client.peers import EVERYTHING, FAST
+from tests.client.ways import KINDS, WAYS, Met, Way, environment, reached
 from tests.server.serving import ROOT
 from tidings import ResourceUpdated
-from tidings.client import ClientConfig, LiveClient, Poll, connect
+from tidings.client import ClientConfig, Poll, connect
 from tidings.client.events import (
     LogReceived,
     PendingAdded,
@@ -39,22 +39,6 @@ pytestmark = [
 CONFIG = ClientConfig(poll=Poll(interval=0.02, longest=0.02))
 
 
-@dataclass
-class Met:
-    """A client that has come this way, and what it was told."""
-
-    way: Way
-    client: LiveClient
-    told: list[Any]
-
-    @property
-    def peer(self) -> Peer:
-        return self.way.peer
-
-    def heard(self, kind: type[Any]) -> list[Any]:
-        return [event for event in self.told if isinstance(event, kind)]
-
-
 @pytest.fixture(scope="module", params=WAYS, ids=str)
 async def met(request: pytest.FixtureRequest) -> AsyncGenerator[Met]:
     """One client for all that is tried on a way: it lives as long as a client does."""
@@ -78,21 +62,6 @@ async def met(request: pytest.FixtureRequest) -> AsyncGenerator[Met]:
 
 def _steps(told: list[Any]) -> list[str]:
     return [f"{each.old} {each.signal} {each.new}" for each in told if isinstance(each, StateChanged)]
-
-
-KINDS: tuple[type[Any], ...] = (
-    StateChanged,
-    ResourceUpdated,
-    ResourceContentChanged,
-    ResourceTemplateContentChanged,
-    PromptContentChanged,
-    ToolCallResultChanged,
-    SubscriptionsChanged,
-    ResourcesChanged,
-    ProgressMade,
-    LogReceived,
-    PendingAdded,
-)
 
 
 @pytest.fixture(autouse=True)

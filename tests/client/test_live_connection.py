@@ -10,8 +10,9 @@ import anyio
 import psutil
 import pytest
 
-from tests.client.library import ERAS, SECONDS, Library, cable, eventually, hear, on_the_web
-from tests.client.peers import environment
+from tests.client.cutting import cable
+from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
+from tests.client.ways import environment
 from tests.server.serving import ROOT, free_port
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, State, Timeouts, connect

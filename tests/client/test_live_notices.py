@@ -10,7 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
-from tests.client.peers import environment, fast, live
+from tests.client.peers import fast, live
+from tests.client.ways import environment
 from tests.server.serving import ROOT
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, connect

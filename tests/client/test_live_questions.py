@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,9 @@ import anyio
 import mcp_types as types
 import pytest
 
-from tests.client.asking import FORM, URL, Asking, Clock
+from tests.client.asking import URL, Asking
+from tests.client.curious import Curious, asked
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear
-from tests.server.serving import serving
 from tidings.client import ASK, ClientConfig, LiveClient, PendingRequest, Timeouts, connect
 from tidings.client.events import (
     CancelledReceived,
@@ -22,7 +20,7 @@ from tidings.client.events import (
     PromptContentChanged,
     ToolCallResultChanged,
 )
-from tidings.errors import AnswerTimedOut, Disconnected, RequestCancelled, RequestTimedOut, TidingsError
+from tidings.errors import Disconnected, RequestCancelled, TidingsError
 
 pytestmark = [
     pytest.mark.anyio,
@@ -31,21 +29,6 @@ pytestmark = [
 
 PATIENT = ClientConfig(timeouts=Timeouts(request=60, total=100, answer=300, ping_interval=10_000))
 TIMED_OUT = "Request timed out waiting for user response"
-
-
-@asynccontextmanager
-async def asked(era: str, transport: str = "memory", **options: Any) -> AsyncGenerator[LiveClient]:
-    """A client of a server that asks."""
-    server = Asking()
-    if transport == "memory":
-        async with connect(server, era=era, **options) as client:
-            yield client
-        return
-    async with (
-        serving(server.streamable_http_app()) as port,
-        connect(f"http://127.0.0.1:{port}/mcp", era=era, **options) as client,
-    ):
-        yield client
 
 
 async def outcome(client: LiveClient, tool: str) -> str:
@@ -150,94 +133,6 @@ async def test_where_nobody_can_be_asked_the_server_is_told_so(era: str) -> None
         assert added == []
 
 
-@ERAS
-async def test_a_person_who_does_not_answer_in_time_is_not_waited_for(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with asked(era, answer="ask", config=PATIENT) as client:
-        clock = Clock(monkeypatch)
-        settled = hear(client, PendingSettled)
-        calling = asyncio.create_task(outcome_of_the_clock(client, "greet"))
-        await eventually(lambda: len(client.pending))
-        await clock.move(299)
-        assert not settled
-        await clock.move(2)
-        await eventually(calling.done)
-        assert TIMED_OUT in calling.result()
-        assert isinstance(settled[0].outcome, AnswerTimedOut)
-        assert len(client.pending) == 0
-
-
-async def outcome_of_the_clock(client: LiveClient, tool: str) -> str:
-    """As `outcome`, with no time limit of the test's own."""
-    try:
-        return str((await client.call_tool(tool)).result)
-    except TidingsError as error:
-        return f"{type(error).__name__}: {error.message}"
-
-
-@ERAS
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_the_clock_of_a_request_stands_still_while_a_person_is_asked(
-    era: str, transport: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with asked(era, transport, answer="ask", config=PATIENT) as client:
-        clock = Clock(monkeypatch)
-        calling = asyncio.create_task(client.call_tool("greet"))
-        await eventually(lambda: len(client.pending))
-        await clock.move(250)
-        assert not calling.done()
-        (request,) = client.pending
-        client.pending.resolve(request.id, {"name": "Ada"})
-        await eventually(calling.done)
-        assert "Ada" in str(calling.result().result)
-
-
-@ERAS
-async def test_the_clock_of_another_request_runs_while_a_person_is_asked(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = ClientConfig(timeouts=PATIENT.timeouts, concurrency=2)
-    server = Asking()
-    begun = anyio.Event()
-
-    @server.tool()
-    async def wait() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    async with serving(server.streamable_http_app()) as port:
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with connect(url, era=era, answer="ask", config=config) as client:
-            clock = Clock(monkeypatch)
-            waiting = asyncio.create_task(client.call_tool("wait"))
-            await begun.wait()
-            calling = asyncio.create_task(client.call_tool("greet"))
-            await eventually(lambda: len(client.pending))
-            await clock.move(61)
-            await eventually(waiting.done)
-            assert isinstance(waiting.exception(), RequestTimedOut)
-            (request,) = client.pending
-            client.pending.resolve(request.id, {"name": "Ada"})
-            await eventually(calling.done)
-            assert "Ada" in str(calling.result().result)
-
-
-class Curious(Library):
-    """A server of the modern era that asks by its results."""
-
-    question = types.InputRequiredResult(input_requests={"who": types.ElicitRequest(params=FORM)})
-
-    async def _read(self, ctx: Any, params: Any) -> Any:
-        return await super()._read(ctx, params) if params.input_responses else self.question
-
-    async def _get_prompt(self, ctx: Any, params: Any) -> Any:
-        return await super()._get_prompt(ctx, params) if params.input_responses else self.question
-
-    async def call_tool(self, ctx: Any, params: Any) -> Any:
-        return await super().call_tool(ctx, params) if params.input_responses else self.question
-
-
 async def test_nothing_that_was_reached_with_an_answer_is_cached() -> None:
     library = Curious()
     async with connected(library, answer=lambda _: {"name": "Ada"}) as client:
@@ -259,24 +154,6 @@ async def test_nothing_that_was_reached_with_an_answer_is_cached() -> None:
             await client.wait_fresh()
         assert len(client.cache) == 0
         assert not client.is_fresh("note://1")
-
-
-async def test_after_the_answer_the_clock_of_the_request_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = Curious()
-    library.gates["t1"] = anyio.Event()
-    async with connected(library, answer="ask", config=PATIENT) as client:
-        clock = Clock(monkeypatch)
-        calling = asyncio.create_task(client.call_tool("t1"))
-        await eventually(lambda: len(client.pending))
-        await clock.move(200)
-        (request,) = client.pending
-        client.pending.resolve(request.id, {"name": "Ada"})
-        await eventually(lambda: library.running["t1"])
-        await clock.move(59)
-        assert not calling.done()
-        await clock.move(2)
-        with pytest.raises(RequestTimedOut):
-            await calling
 
 
 @ERAS

@@ -12,8 +12,9 @@ import mcp_types as types
 import psutil
 import pytest
 
-from tests.client.library import ERAS, SECONDS, Library, cable, eventually, hear, on_the_web
-from tests.client.peers import environment
+from tests.client.cutting import cable
+from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
+from tests.client.ways import environment
 from tests.server.serving import ROOT
 from tidings.client import Backoff, ClientConfig, State, connect
 from tidings.client.events import ToolCallResultChanged

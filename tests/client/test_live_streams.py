@@ -10,7 +10,8 @@ import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-from tests.client.library import ERAS, SECONDS, Library, cable, connected, eventually, hear, on_the_web
+from tests.client.cutting import cable
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import StateChanged, SubscriptionFailed

@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.client.library import ERAS, SECONDS, Library, cable, connected, eventually, hear, on_the_web
+from tests.client.cutting import cable
+from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, connect
 from tidings.client.events import ResourceContentChanged, StateChanged, SubscriptionsChanged
