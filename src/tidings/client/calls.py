@@ -210,6 +210,8 @@ class Calls:
     ) -> CompleteResult:
         """Ask for completions of an argument."""
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
+        if not all(isinstance(given.get(key), str) for key in ("name", "value")):
+            raise ValueError(f"What is to be completed has a name and a value, both texts, not {given!r}")
 
         def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
             return link.client.complete(ref, given, known)

@@ -59,7 +59,7 @@ _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answere
 _BROKEN_OFF: Final = ("Connection closed", "SSE stream ended")
 """What the SDK says where there will be no answer. A server may use the same code for something else."""
 
-_NO_DETAILS: Final = ("Server returned an error response", "Not Found")
+_NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|Not Found")
 """What the SDK says of an HTTP status that came without a message."""
 
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
@@ -158,7 +158,7 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         )
     if code == PARSE_ERROR:
         return MalformedMessage(
-            f"The server's answer to {method} is not a message of the protocol ({_unreadable(text)}). This is a fault "
+            f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). This is a fault "
             "of the server: tell its authors.",
             **details,
         )
@@ -166,14 +166,14 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         return MalformedMessage(f"The server's answer to {method} is none: {text}. {_PATH}", **details)
     if is_broken_off(code, text):
         return ConnectionLost(f"The server broke off its answer to {method}.", **details)
-    if text in _NO_DETAILS and status is not None and code != METHOD_NOT_FOUND:
+    if _NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
         return RequestFailed(
             f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why.", **details
         )
     return None
 
 
-def _unreadable(text: str) -> str:
+def unreadable(text: str) -> str:
     """What the SDK says, at length, of something that it could not read."""
     if (found := _GIVEN.search(text)) is None:
         return text.partition(": ")[2] or text
@@ -253,7 +253,8 @@ def connect_error(
                 return _handshake_error(cause, name, status, speaks)
             case _:
                 continue
-    return ConnectFailed(f"No connection to {name}: {error!r}", server=name)
+    first = next(causes(error), error)
+    return ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
 
 
 def _is_consequence(error: BaseException) -> bool:
@@ -262,7 +263,7 @@ def _is_consequence(error: BaseException) -> bool:
 
 
 def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:
-    if isinstance(error, MCPError) and error.error.message in _NO_DETAILS and status is not None:
+    if isinstance(error, MCPError) and _NO_DETAILS.fullmatch(error.error.message) and status is not None:
         return connect_refused(name, status)
     told = answer_error(error, method="initialize", status=status)
     told.server = name

@@ -25,7 +25,7 @@ from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.config import ClientConfig
-from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused
+from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
 from tidings.client.queue import QueueEntry
 from tidings.client.quiet import quiet
 from tidings.client.shapes import as_list
@@ -37,6 +37,7 @@ from tidings.errors import (
     ConnectFailed,
     ConnectionLost,
     ConnectTimedOut,
+    MessageTooLarge,
     SessionExpired,
     TidingsError,
     UnsupportedVersion,
@@ -94,6 +95,7 @@ class Link:
         self._exit_code: int | None = None
         self._garbage = ""
         self._broken: Exception | None = None
+        self._too_large: MessageTooLarge | None = None
         self._waiting: asyncio.TimerHandle | None = None
         self._speaks: list[Any] = []
         self._signing_in = 0
@@ -229,6 +231,8 @@ class Link:
     def _hanging_up(self) -> TidingsError:
         """That the server ended it, and how, if it is a command."""
         how = "closed the connection"
+        if self._command is None and self._too_large is not None:
+            how = f"sent more than can be taken, which ended the connection ({self._too_large.message})"
         if (code := self._exit_code) is not None:
             how = f"ended with exit code {code}" if code >= 0 else f"ended with signal {-code}"
         if self._ready.done():
@@ -333,8 +337,16 @@ class Link:
                 self._over.set()
 
         cast("Any", dispatcher).run = watched
+        cast("Any", dispatcher).on_stream_exception = self._note_odd
         self._dispatcher = dispatcher
         return dispatcher
+
+    async def _note_odd(self, error: Exception) -> None:
+        """Something came that is no message, or too large for one."""
+        if isinstance(error, MessageTooLarge):
+            self._too_large = error
+        elif self._command is None:  # Of a command it has been told.
+            self._setup.on_garbage(unreadable(str(error)))
 
     async def _note_end(self) -> None:
         """The server hung up. If it is a command, see how it ended, before it is ended from here."""

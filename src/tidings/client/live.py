@@ -261,6 +261,8 @@ class LiveClient:
         try:
             await link.open(max(deadline - asyncio.get_running_loop().time(), 1.0))
         except TidingsError:
+            if link.stream_opened.is_set() and not link.deaf:
+                raise  # It is one of those, and something else is wrong with it.
             return None
         self._sse = True
         return link
