@@ -90,7 +90,7 @@ class RedisServer:
         """Note how far its append-only file goes that has `words`. The result starts it again with no more than that,
         as a power cut would.
         """
-        (path,) = (self.folder / "appendonlydir").glob("*.incr.aof")
+        (path,) = [*self.folder.glob("appendonlydir/*.incr.aof"), *self.folder.glob("appendonly.aof")]
         self._until(lambda: words.encode() in path.read_bytes(), f"{path} never had {words!r}")
         size = path.stat().st_size
 

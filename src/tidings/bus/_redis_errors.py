@@ -67,10 +67,9 @@ def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | Bu
         return error
     found = _CODE.search(str(error)) if isinstance(error, exceptions.ResponseError) else None
     code = found.group() if found else ""
-    if code in _MISMATCH:
-        return BusMismatch(f"The Redis at {place} {_MISMATCH[code].format(error=error)}")
-    cause = _UNAVAILABLE.get(code) or _cause(error)
-    return BusUnavailable(f"The Redis at {place} {cause.format(error=error, seconds=seconds)}")
+    kind = BusMismatch if code in _MISMATCH else BusUnavailable
+    cause = _MISMATCH.get(code) or _UNAVAILABLE.get(code) or _cause(error)
+    return kind(f"The Redis at {place} {cause.format(error=str(error).rstrip('.'), seconds=seconds)}")
 
 
 def _cause(error: Exception) -> str:

@@ -22,7 +22,7 @@ from tidings.bus._redis_script import SCRIPT
 from tidings.bus._redis_server import Line, Server, exceptions
 from tidings.bus._waiting import Held
 from tidings.changes import Cursor, change_from_key, change_key
-from tidings.errors import BusMismatch
+from tidings.errors import BusMismatch, BusUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ PAGE: Final = 1000
 
 _NODES: Final = 5
 """How many nodes of a cluster are asked one after the other."""
+
+_LOADING_PAUSE: Final = 0.05
 
 _SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
@@ -69,7 +71,16 @@ class RedisLog:
 
     async def open(self) -> Cursor:
         """See that everything is there and permitted that a bus needs; the newest place in the log."""
-        return (await self._do(self._open)).head
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._timeout - _LOADING_PAUSE
+        while True:
+            try:
+                return (await self._do(self._open)).head
+            except BusUnavailable as error:
+                # Whoever is started together with its Redis need not be started again.
+                if not isinstance(error.__cause__, exceptions.BusyLoadingError) or clock() > deadline:
+                    raise
+            await asyncio.sleep(_LOADING_PAUSE)
 
     async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], News]:
         """Store changes, all or none; where each of them stands, and what is new after `told`."""

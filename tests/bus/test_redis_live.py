@@ -1,0 +1,164 @@
+"""Live servers on one Redis, as users run them; and what a bus tells of itself."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server.mcpserver import MCPServer
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from tests.bus.processes import python
+from tests.bus.proxy import proxy_to
+from tests.bus.redis_server import free_port, shared_server
+from tidings import attach
+from tidings.bus.redis import RedisBus
+from tidings.changes import ResourceUpdated
+from tidings.errors import BusUnavailable
+from tidings.server.live import Live
+
+pytestmark = [pytest.mark.anyio, pytest.mark.redis]
+
+A, B = (ResourceUpdated(f"note://{name}") for name in "ab")
+
+
+def live_at(port: int, prefix: Path) -> Live:
+    return attach(MCPServer("news"), bus=f"redis://127.0.0.1:{port}?prefix={prefix}&poll=0.05&timeout=3")
+
+
+async def test_what_one_server_says_every_server_hears(tmp_path: Path) -> None:
+    port = shared_server().port
+    one, two = live_at(port, tmp_path), live_at(port, tmp_path)
+    async with one.running(), two.running():
+        heard: list[object] = []
+        more = asyncio.Event()
+        two._core.bus.subscribe(lambda _, change: (heard.append(change), more.set()))
+        await one.notify.resource_updated("note://a")
+        with anyio.fail_after(5):
+            await more.wait()
+        assert heard == [A]
+
+
+@pytest.mark.parametrize("trouble", ["stalled", "refused"])
+async def test_a_server_stops_within_a_second_whatever_its_redis_does(tmp_path: Path, trouble: str) -> None:
+    async with proxy_to(shared_server().port) as proxy:
+        live = live_at(proxy.port, tmp_path)
+        async with live.running():
+            if trouble == "stalled":
+                proxy.stall()
+            else:
+                proxy.refusing = True
+                proxy.cut()
+            for n in range(20):
+                live.notify.soon(ResourceUpdated(f"note://{n}"))
+            await anyio.sleep(0.05)
+            began = time.monotonic()
+        assert time.monotonic() - began < 1
+        # What goes on by itself ends by itself.
+        await anyio.sleep(0.6)
+
+
+SERVE = """
+import sys
+from tidings import LiveServer
+LiveServer("news", bus=sys.argv[1]).run("streamable-http", port=int(sys.argv[2]))
+"""
+
+
+async def test_a_process_ends_within_a_second_though_its_redis_hangs(tmp_path: Path) -> None:
+    async with proxy_to(shared_server().port) as proxy:
+        port = free_port()
+        url = f"redis://127.0.0.1:{proxy.port}?prefix={tmp_path}"
+        async with python("-c", SERVE, url, str(port)) as server:
+            with anyio.fail_after(20):
+                while True:
+                    try:
+                        await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                    except OSError:
+                        await anyio.sleep(0.05)
+                    else:
+                        break
+            proxy.stall()
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            await server.process.wait()
+            assert time.monotonic() - began < 1.5
+
+
+async def test_a_server_without_its_redis_says_why_it_cannot_serve() -> None:
+    url = f"redis://ann:s3cret@127.0.0.1:{free_port()}"
+    program = "import sys; from tidings import LiveServer; LiveServer('news', bus=sys.argv[1]).run('stdio')"
+    process = await anyio.run_process([sys.executable, "-c", program, url], check=False, input=b"")
+    said = process.stderr.decode()
+    assert process.returncode
+    assert "cannot be reached" in said
+    assert "s3cret" not in said
+
+
+async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+
+    def measured() -> Counter[str]:
+        found: Counter[str] = Counter()
+        data: Any = reader.get_metrics_data()
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
+            (point,) = metric.data.data_points
+            assert point.attributes == {"bus": "redis"}
+            found[metric.name] = getattr(point, "value", None) or getattr(point, "count", 0)
+        return found
+
+    async with proxy_to(shared_server().port) as proxy:
+        bus = RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(tmp_path), poll=0.05, timeout=0.2)
+        async with bus:
+            await asyncio.gather(bus.publish(A), bus.publish(A), bus.publish(B))
+            assert measured() == {
+                "tidings.bus.connected": 1,
+                "tidings.bus.waiting": 0,
+                "tidings.bus.published": 3,
+                "tidings.bus.publish.duration": 1,
+            }
+            proxy.stall()
+            with pytest.raises(BusUnavailable):
+                await asyncio.gather(bus.publish(A), bus.publish(B))
+            while bus.state.connected:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+            assert measured()["tidings.bus.waiting"] == 2
+            assert measured()["tidings.bus.outages"] == 1
+            assert measured()["tidings.bus.connected"] == 0
+            shared_server().ask("DEL", f"{{{tmp_path}}}:log")
+            proxy.cut()
+            proxy.flow()
+            while bus.state.waiting:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+            assert measured()["tidings.bus.losses"] == 1
+            assert measured()["tidings.bus.connected"] == 1
+        assert measured()["tidings.bus.connected"] == 0
+    provider.shutdown()
+
+
+async def test_a_meter_that_fails_keeps_nobody_from_publishing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            def fail(*_: object, **__: object) -> Any:
+                if name.startswith("create"):
+                    return self
+                raise ZeroDivisionError("on purpose")
+
+            return fail
+
+    monkeypatch.setattr(metrics, "get_meter", lambda _: Broken())
+    async with RedisBus(shared_server().url, prefix=str(tmp_path)) as bus:
+        for _ in range(3):
+            await bus.publish(A)
+    assert caplog.text.count("telemetry failed on published; this is said once") == 1
