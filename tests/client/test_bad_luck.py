@@ -1,5 +1,6 @@
 """What cannot be sent, and what does not get through: the caller's mistakes, and those of whoever is in between."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.client.bad_servers import (
     web,
 )
 from tests.client.misbehaving import Asked
-from tidings.client import State, connect
+from tidings.client import LiveClient, State, connect
 from tidings.errors import GaveUp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tidy")]
@@ -79,3 +80,19 @@ async def test_an_error_answer_to_a_ping_is_an_answer() -> None:
         await here.until(12)
         assert count(here, "ping") > 2
         await lives(client)
+
+
+async def test_whoever_reads_events_comes_to_an_end_with_the_client() -> None:
+    async def read(client: LiveClient) -> list[str]:
+        return [type(event).__name__ async for event in client.events()]
+
+    async with web(behaved(LEGACY)) as here:
+        client = connect(here.url, config=QUICK)
+        for _ in range(2):
+            reading = asyncio.create_task(read(client))
+            await asyncio.sleep(0)
+            async with client:
+                await lives(client)
+            async with asyncio.timeout(5):
+                seen = await reading
+            assert (seen[0], seen[-1]) == ("StateChanged", "StateChanged")

@@ -244,6 +244,8 @@ class Events:
         self._handlers: dict[type[Any], list[Handler[Any]]] = {}
         self._everything: list[Handler[Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed: list[Callable[[], None]] = []
+        """Called when the client is closed."""
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
         """Call `handler` with each event of this kind, until the function that is returned is called."""
@@ -277,10 +279,12 @@ class Events:
             logger.error("a handler of events failed", exc_info=error)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Every event from now on. At most `limit` wait for a slow reader; then the oldest go, which is said."""
+        """Every event from now on, until the client is closed. At most `limit` wait for a slow reader; then the oldest
+        go, which is said.
+        """
         waiting: deque[Event] = deque()
         missed = 0
-        wake = asyncio.Event()
+        wake, closed = asyncio.Event(), self._closed
 
         def hear(event: Event) -> None:
             nonlocal missed
@@ -291,6 +295,7 @@ class Events:
             wake.set()
 
         self._everything.append(hear)
+        closed.append(wake.set)
         try:
             while True:
                 while waiting or missed:
@@ -299,13 +304,19 @@ class Events:
                         yield EventsMissed(count)
                     else:
                         yield waiting.popleft()
+                if closed is not self._closed:
+                    return
                 wake.clear()
                 await wake.wait()
         finally:
             self._everything.remove(hear)
+            closed.remove(wake.set)
 
     async def aclose(self) -> None:
-        """Let handlers that are still at work go."""
+        """Let handlers that are still at work go, and those who read all events come to an end."""
+        closed, self._closed = self._closed, []
+        for wake in closed:
+            wake()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

@@ -348,7 +348,9 @@ class LiveClient:
         return self._events.on(kind, handler)
 
     def events(self, *, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Every event from when the loop begins. A reader who falls behind by more than `limit` is told so."""
+        """Every event from when the loop begins until the client is closed. A reader who falls behind by more than
+        `limit` is told so.
+        """
         return self._events.stream(limit)
 
     # The lists.
