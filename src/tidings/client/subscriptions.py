@@ -25,7 +25,7 @@ from tidings.changes import (
 from tidings.client.cache import ContentCache
 from tidings.client.config import Poll
 from tidings.client.events import Events, SubscriptionFailed, SubscriptionsChanged
-from tidings.client.feed import Feed
+from tidings.client.feed import Feed, without
 from tidings.client.invocations import ResourceRead
 from tidings.client.link import Link
 from tidings.client.pulse import Pulse
@@ -346,6 +346,8 @@ class Subscriptions:
     def refused(self, uri: str, error: TidingsError) -> None:
         self._refused[uri] = error
         self._uncover(uri)
+        self._known = without(self._known, Filter.of([uri]))
+        self._established = self._known.subscriptions
         self._events.emit(SubscriptionFailed(uri, error))
         self._set_polling(uri)
         if error.retryable:
