@@ -1,1 +1,1 @@
-"""The questions that `benchmarks.fanout` asks: each takes the lab and answers in rows."""
+"""The questions that the benchmarks ask: each takes the bench that it needs, and answers in rows."""
