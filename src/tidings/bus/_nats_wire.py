@@ -41,6 +41,14 @@ class _Tcp(TcpTransport):
             self._broken(nats.errors.UnexpectedEOF())
         return data
 
+    def write(self, payload: bytes) -> None:
+        if self._io_writer is not None and not self._io_writer.is_closing():
+            self._io_writer.write(payload)
+
+    def writelines(self, payload: list[bytes]) -> None:
+        # Python 3.12 and 3.13 would take a socket that is closed for another one that was opened since.
+        self.write(b"".join(payload))
+
     async def drain(self) -> None:
         with suppress(OSError):
             await super().drain()
