@@ -1,6 +1,7 @@
 """A server that is killed again and again, while what it serves changes: in the end every copy equals the truth."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 from tests.client.killing import ROOT, Files, zygote
 from tests.server.serving import eventually
 from tidings.client import Backoff, ClientConfig, LiveClient, Timeouts, connect
+from tidings.errors import EffectUnknown
 
 RESOURCES = 200
 KILLS = 50
@@ -108,3 +110,26 @@ async def test_after_fifty_kills_every_copy_equals_the_truth_over_stdio(era: str
     environment = {"PYTHONPATH": str(ROOT), **{k: v for k, v in os.environ.items() if k.startswith("COVERAGE")}}
     await _suffer(command, era, files, kill_and_start, env=environment, cwd=ROOT)
     await _settled(before)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_nothing_counts_as_fresh_right_after_the_server_died(era: str, tmp_path: Path) -> None:
+    files = Files(tmp_path / "files", 1, seed=3)
+    copies: dict[str, str] = {}
+    command = [sys.executable, "-m", "tests.client.programs", "stdio", str(files.folder)]
+    async with connect(command, era=era, config=CONFIG, env={"PYTHONPATH": str(ROOT)}, cwd=ROOT) as client:
+        keeping = asyncio.create_task(_keep_copies(client, list(files.truth), copies))
+        await _until_equal(client, files, copies)
+        for number in range(3):
+            for child in psutil.Process().children():
+                child.send_signal(signal.SIGKILL)
+            files.write("f0", f"changed {number}")
+            if number:  # It is not noticed by a call alone.
+                with contextlib.suppress(EffectUnknown):
+                    await client.call_tool("pid")
+            async with asyncio.timeout(20):
+                await client.wait_fresh()
+            assert copies == files.truth
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)

@@ -327,7 +327,7 @@ class Connection:
         if self._was_connected or self.tries > 1:
             self.error = GaveUp(
                 f"Gave up on {self.name} after {self.tries} {'try' if self.tries == 1 else 'tries'}: {last.message} "
-                "Call reconnect() to try again.",
+                + ("Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."),
                 server=self.name,
             )
             self.error.__cause__ = last

@@ -135,6 +135,10 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
         return no_answer
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method in _READS and "uri" in data):
         return ResourceNotFound(text or "There is no such resource.", **details)
+    if "no back-channel" in text:
+        return RequestFailed(
+            f"{text} The server was written to ask in the old era only: connect with era='legacy'.", **details
+        )
     if code == METHOD_NOT_FOUND:
         return NotSupported(f"The server has no {method} ({text}).", **details)
     if code == UNSUPPORTED_PROTOCOL_VERSION:

@@ -311,7 +311,8 @@ class LiveClient:
     @property
     def connected(self) -> bool:
         """Whether the server answers, as far as is known."""
-        return self._connection.state is State.CONNECTED
+        link = self._connection.link
+        return self._connection.state is State.CONNECTED and link is not None and not link.over
 
     @property
     def error(self) -> TidingsError | None:
@@ -566,18 +567,24 @@ class LiveClient:
         return self.connected and self._subscriptions.is_fresh(uri)
 
     async def wait_fresh(self) -> None:
-        """Wait until everything that is subscribed to, watched or mirrored is known to be current.
+        """Wait until everything that is subscribed to, watched or mirrored is known to be current. The server is asked
+        whether it is there: one that died a moment ago would not have told of a change.
 
         Raises:
             TidingsError: It will not be: the connection was given up, or ended on purpose.
         """
-        while not self._all_fresh():
-            self._connection.check()
-            await self._pulse.wait()
+        while True:
+            while not self._all_fresh():
+                self._connection.check()
+                await self._pulse.wait()
+            link = self._connection.link
+            if link is not None and await self._connection.answers(link) and self._all_fresh():
+                return
+            await asyncio.sleep(0)  # Let whoever sees the connection end say so.
 
     def _all_fresh(self) -> bool:
         return (
-            self._connection.link is not None
+            self.connected
             and self._subscriptions.settled
             and self._subscriptions.refresher.idle
             and self._subscriptions.watches.handed_over
