@@ -139,7 +139,11 @@ def test_a_resource_that_is_cleared_alone_leaves_its_templates() -> None:
 
 def test_what_users_see_has_no_way_to_write() -> None:
     assert isinstance(ContentCache(), Cache)
-    assert {name for name in dir(ContentCache) if not name.startswith("_")} - set(dir(Cache)) == {"put", "uris", "copies"}
+    assert {name for name in dir(ContentCache) if not name.startswith("_")} - set(dir(Cache)) == {
+        "put",
+        "uris",
+        "copies",
+    }
 
 
 def test_beyond_the_number_of_entries_what_was_used_longest_ago_goes_whatever_its_kind() -> None:
