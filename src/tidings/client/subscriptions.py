@@ -266,6 +266,8 @@ class Subscriptions:
             prefixes=frozenset(prefix for prefix in wanted.prefixes if prefix + "*" not in refused),
         )
         self._established = self._known.subscriptions
+        for uri in self._covered - self._known.uris:
+            self._uncover(uri)
         self._synced = version
         for uri in self.watches:
             self._set_polling(uri)
@@ -371,7 +373,7 @@ class Subscriptions:
         if generation != self.generation(read.uri):
             return False
         if keep:
-            if self._feed is not None and read.uri in self._known.uris:
+            if self._feed is not None and read.uri in self._known.uris and self._wants(read.uri):
                 self._covered.add(read.uri)
             self._cache.put(read)
         self.pass_on(read)
