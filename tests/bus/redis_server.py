@@ -21,6 +21,9 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 EVERY_SECOND = ("--appendonly", "yes", "--appendfsync", "everysec")
 NOTHING = ("--appendonly", "no")
 
+NOBODY = 1
+"""A port on which nobody listens. One that was free a moment ago may be somebody else's by now."""
+
 # Should the tests be killed, it ends with them: with the thread that started it, so let that be the main one.
 _TIED = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
 

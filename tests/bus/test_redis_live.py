@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.bus.processes import python
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import free_port, shared_server
+from tests.bus.redis_server import NOBODY, free_port, shared_server
 from tidings import attach
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
@@ -93,7 +93,7 @@ async def test_a_process_ends_within_a_second_though_its_redis_hangs(tmp_path: P
 
 
 async def test_a_server_without_its_redis_says_why_it_cannot_serve() -> None:
-    url = f"redis://ann:s3cret@127.0.0.1:{free_port()}"
+    url = f"redis://ann:s3cret@127.0.0.1:{NOBODY}"
     program = "import sys; from tidings import LiveServer; LiveServer('news', bus=sys.argv[1]).run('stdio')"
     process = await anyio.run_process([sys.executable, "-c", program, url], check=False, input=b"")
     said = process.stderr.decode()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import RedisServer, free_port, redis_server, shared_server
+from tests.bus.redis_server import NOBODY, RedisServer, redis_server, shared_server
 from tidings.bus.redis import RedisBus
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
@@ -43,7 +43,7 @@ async def refusal(url: str, **options: float) -> str:
 
 
 async def test_nobody_is_there() -> None:
-    assert "cannot be reached" in await refusal(f"redis://127.0.0.1:{free_port()}")
+    assert "cannot be reached" in await refusal(f"redis://127.0.0.1:{NOBODY}")
 
 
 async def test_the_host_has_no_address() -> None:

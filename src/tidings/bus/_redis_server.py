@@ -33,7 +33,7 @@ class Line:
     async def ask(self, *words: str | bytes | float) -> Any:
         """Send a command, and the answer to it."""
         await self._connection.send_command(*words)
-        return await self._connection.read_response()
+        return await self._connection.read_response(disconnect_on_error=False)
 
     async def say(self, *words: str) -> None:
         """Send a command whose answer is heard later."""
@@ -45,7 +45,11 @@ class Line:
 
     async def close(self) -> None:
         """Let go of it at once, whatever it was in the middle of. Twice is once."""
+        writer = getattr(self._connection, "_writer", None)
         await self._connection.disconnect(nowait=True)
+        if writer is not None:
+            # TLS would wait half a minute for a server that hangs to say goodbye.
+            writer.transport.abort()
 
 
 class Server:
@@ -82,16 +86,17 @@ class Server:
         """A new line, signed in."""
         try:
             connection = self._kind(**(self._options() | await self._master()))
+            line = Line(connection)
             try:
                 await connection.connect()
             except BaseException:
-                await connection.disconnect(nowait=True)
+                await line.close()
                 raise
         except BaseException:
             # The next time begins where the user said, not where a cluster once led to.
             self._moved = {}
             raise
-        return Line(connection)
+        return line
 
     async def _master(self) -> dict[str, Any]:
         """Where the sentinels say that the server is."""
@@ -104,6 +109,9 @@ class Server:
         sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | once)
         try:
             host, port = await sentinel.discover_master(address.service)
+        except exceptions.ConnectionError:
+            # What the package says here shows all its options.
+            raise exceptions.ConnectionError(f"its sentinels name no server for {address.service!r}") from None
         finally:
             for client in sentinel.sentinels:
                 await client.aclose()

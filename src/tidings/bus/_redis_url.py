@@ -35,12 +35,12 @@ class Address:
     place: str
     """Where it is, for people: without user and password."""
     tls: bool
-    options: dict[str, Any]
+    options: dict[str, Any] = field(repr=False)
     """For a connection of the package redis."""
     service: str = ""
     """What the sentinels call it; '' without sentinels."""
     sentinels: tuple[tuple[str, int], ...] = ()
-    sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any])
+    sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 def options_of(scheme: str) -> frozenset[str]:

@@ -168,7 +168,7 @@ class Worker:
                 answer.set_result(None)
 
     async def _failed(self, error: Exception) -> None:
-        if not isinstance(error, BusUnavailable | BusMismatch):
+        if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self._engine.reason:
             logger.error("the bus at %s failed unexpectedly", self._engine.place, exc_info=error)
         self._engine.away(str(error))
         self._give_up_questions()

@@ -25,6 +25,8 @@ from tidings.bus._waiting import NotStored
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import BusUnavailable, InvalidUri
 
+__all__ = ["BusState", "RedisBus"]
+
 _LEAVE_SECONDS: Final = 0.5
 """How long whoever leaves waits for what was accepted to be stored: a server that hangs must not keep a process."""
 
@@ -113,7 +115,8 @@ class RedisBus:
     def _patience(self) -> float:
         """How many seconds a change may take: all who publish during an outage wait for its beginning only."""
         state = self._engine.state
-        return self._timeout if state.connected else max(self._timeout - (time.time() - state.since), 0.0)
+        away = 0.0 if state.connected else max(time.time() - state.since, 0.0)
+        return max(self._timeout - away, 0.0)
 
     def _late(self, *, kept: bool) -> BusUnavailable:
         slow = f"The Redis at {self._server.place} did not take the change within {self._timeout:g} s."

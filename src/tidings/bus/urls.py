@@ -58,7 +58,7 @@ class _Url:
     """A URL, taken apart."""
 
     scheme: str
-    place: str
+    place: str = field(repr=False)
     """All before the options."""
     options: dict[str, Any]
     """Those of the bus."""
