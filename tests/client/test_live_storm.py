@@ -45,6 +45,7 @@ class Storm:
             (6, self.leave),
             (12, self.read),
             (6, self.read_by_template),
+            (4, self.alter),
             (3, self.break_off),
         ]
 
@@ -71,6 +72,13 @@ class Storm:
     async def write(self) -> None:
         self.writes += 1
         await self.library.write(self.some(), str(self.writes))
+
+    async def alter(self) -> None:
+        """Change the lists."""
+        self.library.tools.append(f"more {len(self.library.tools)}")
+        self.library.templates.append(f"z{len(self.library.templates)}://{{x}}")
+        await self.library.notify.tools_changed()
+        await self.library.notify.resources_changed()
 
     async def subscribe(self) -> None:
         self.ask(self.client.subscribe(self.random.choice([self.some(), [self.some(), self.some()], "a://*"])))
@@ -115,6 +123,8 @@ class Storm:
     def wrong(self) -> dict[str, Any]:
         """What differs from the truth, of all that is kept current."""
         client = self.client
+        lists = {"tools": [tool.name for tool in client.tools] != self.library.tools}
+        lists["templates"] = [each.uri_template for each in client.resource_templates] != self.library.templates
         wrong: dict[str, Any] = {
             f"watched {uri}": self.seen.get(uri) for uri in self.watching if self.seen.get(uri) != self.truth(uri)
         }
@@ -124,7 +134,7 @@ class Storm:
             if is_kept or client.is_fresh(uri):
                 old = [copy.text for copy in client._cache.copies(uri) if copy.text != self.truth(uri)]
                 wrong.update({f"cached {uri}": old} if old else {})
-        return wrong
+        return wrong | {name: "old" for name, is_old in lists.items() if is_old}
 
 
 @asynccontextmanager
