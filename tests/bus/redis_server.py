@@ -17,6 +17,9 @@ import anyio
 from redis import Redis as Client
 from redis.exceptions import RedisError
 
+from tests.bus.proxy import Proxy
+from tidings.bus.redis import RedisBus
+
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 EVERY_SECOND = ("--appendonly", "yes", "--appendfsync", "everysec")
 NOTHING = ("--appendonly", "no")
@@ -50,9 +53,7 @@ class RedisServer:
     async def start(self) -> None:
         """Start it, and return when it takes connections. Its data may still be loading."""
         self._spawn()
-        with anyio.fail_after(20):
-            while not self._listens():  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(0.01)
+        await until(self._listens)
 
     def start_and_wait(self) -> None:
         """The same, outside of an event loop."""
@@ -140,3 +141,20 @@ def shared_server() -> RedisServer:
     atexit.register(folder.cleanup)
     atexit.register(server.kill)
     return server
+
+
+def bus_through(proxy: Proxy, prefix: Path, **options: float) -> RedisBus:
+    """A bus on the shared server, if that is what `proxy` leads to."""
+    return RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(prefix), **{"poll": 0.05, **options})  # type: ignore[arg-type]
+
+
+def bus_beside(prefix: Path) -> RedisBus:
+    """A bus with the same log, which does not go through the proxy."""
+    return RedisBus(shared_server().url, prefix=str(prefix), poll=0.05)
+
+
+async def until(done: Callable[[], object]) -> None:
+    """Until `done` holds: for what nobody says."""
+    with anyio.fail_after(10):
+        while not done():  # noqa: ASYNC110 - nobody tells
+            await anyio.sleep(0.01)

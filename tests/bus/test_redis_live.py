@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.bus.processes import python
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOBODY, free_port, shared_server
+from tests.bus.redis_server import NOBODY, free_port, shared_server, until
 from tidings import attach
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
@@ -129,16 +129,14 @@ async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             proxy.stall()
             with pytest.raises(BusUnavailable):
                 await asyncio.gather(bus.publish(A), bus.publish(B))
-            while bus.state.connected:  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(0.01)
+            await until(lambda: not bus.state.connected)
             assert measured()["tidings.bus.waiting"] == 2
             assert measured()["tidings.bus.outages"] == 1
             assert measured()["tidings.bus.connected"] == 0
             shared_server().ask("DEL", f"{{{tmp_path}}}:log")
             proxy.cut()
             proxy.flow()
-            while bus.state.waiting:  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(0.01)
+            await until(lambda: not bus.state.waiting)
             assert measured()["tidings.bus.losses"] == 1
             assert measured()["tidings.bus.connected"] == 1
         assert measured()["tidings.bus.connected"] == 0

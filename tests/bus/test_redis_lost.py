@@ -9,7 +9,7 @@ import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import ALWAYS, EVERY_SECOND, NOBODY, NOTHING, RedisServer, redis_server
+from tests.bus.redis_server import ALWAYS, EVERY_SECOND, NOBODY, NOTHING, RedisServer, redis_server, until
 from tidings.bus.redis import RedisBus
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch
@@ -232,7 +232,6 @@ async def test_a_server_that_is_no_longer_the_master_is_not_believed(tmp_path: P
         await bus.publish(A)
         server.ask("REPLICAOF", "127.0.0.1", NOBODY)
         await asyncio.to_thread(server.until, "role:slave", "INFO", "replication")
-        while bus.state.connected:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+        await until(lambda: not bus.state.connected)
         assert "is a read-only replica" in bus.state.reason
         assert await bus.since(bus.head) is None

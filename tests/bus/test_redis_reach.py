@@ -5,13 +5,12 @@ import subprocess
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import anyio
 import psutil
 import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOBODY, RedisServer, free_port, redis_server, shared_server
+from tests.bus.redis_server import NOBODY, RedisServer, free_port, redis_server, shared_server, until
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusUnavailable
@@ -77,9 +76,7 @@ async def test_a_line_over_tls_to_a_server_that_hangs_is_let_go_at_once(tmp_path
         async with RedisBus(f"rediss://localhost:{proxy.port}?ssl_ca_certs={cert}") as bus:
             await bus.publish(A)
             proxy.stall()
-        with anyio.fail_after(5):
-            while lines_to(proxy.port):  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(0.01)
+        await until(lambda: not lines_to(proxy.port))
 
 
 def lines_to(port: int) -> list[object]:
