@@ -62,8 +62,8 @@ class Bus(Protocol):
         """Append `change`, in place of an earlier equal one, and say where it stands.
 
         Raises:
-            BusUnavailable: The change could not be stored, or the bus is not entered; it is not in the log. A bus with a
-                broker may keep it and store it when the broker is back: its error says so.
+            BusUnavailable: The change could not be stored, or the bus is not entered; it is not in the log. A bus with
+                a broker may keep it and store it when the broker is back: its error says so.
             BusMismatch: What holds the log is not of the shape that this bus needs.
         """
         ...
