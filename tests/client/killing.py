@@ -1,5 +1,6 @@
 """A server of files that is killed and started again, and the files."""
 
+import contextlib
 import random
 import socket
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +53,16 @@ class Zygote:
         self._process.stdin.write(what + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
+
+
+def programs() -> list[psutil.Process]:
+    """The servers that clients of this process run as commands; brokers that other tests share are left alone."""
+    found: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("tests.client." in word for word in child.cmdline()):
+                found.append(child)
+    return found
 
 
 def free_port() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client.killing import ROOT, Files, zygote
+from tests.client.killing import ROOT, Files, programs, zygote
 from tests.server.serving import eventually
 from tidings.client import Backoff, ClientConfig, LiveClient, Timeouts, connect
 from tidings.errors import EffectUnknown
@@ -101,7 +101,7 @@ async def test_after_fifty_kills_every_copy_equals_the_truth_over_stdio(era: str
     files = Files(tmp_path / "files", RESOURCES, seed=2)
 
     async def kill_and_start(_: LiveClient) -> None:
-        for child in psutil.Process().children():
+        for child in programs():
             child.send_signal(signal.SIGKILL)
         await asyncio.sleep(files.random.uniform(0.2, 0.8))  # The client starts it again.
 
@@ -122,7 +122,7 @@ async def test_nothing_counts_as_fresh_right_after_the_server_died(era: str, tmp
         keeping = asyncio.create_task(_keep_copies(client, list(files.truth), copies))
         await _until_equal(client, files, copies)
         for number in range(3):
-            for child in psutil.Process().children():
+            for child in programs():
                 child.send_signal(signal.SIGKILL)
             files.write("f0", f"changed {number}")
             if number:  # It is not noticed by a call alone.

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 import anyio
-import psutil
 import pytest
 
 from tests.client.cutting import cable
+from tests.client.killing import programs
 from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
 from tests.client.ways import environment
 from tests.server.serving import ROOT, free_port
@@ -256,12 +256,12 @@ async def test_a_command_that_dies_is_started_again(era: str) -> None:
         await client.subscribe("city://oslo")
         await client.call_tool("write", {"uri": "city://oslo", "text": "snow"})
         states = hear(client, StateChanged)
-        (child,) = psutil.Process().children()
+        (child,) = programs()
         os.kill(child.pid, signal.SIGKILL)
         await eventually(lambda: len(states) >= 3)
         await eventually(lambda: client.connected)
         assert steps(states)[0] == "connected connection_lost error"
-        (other,) = psutil.Process().children()
+        (other,) = programs()
         assert other.pid != child.pid
         with anyio.fail_after(SECONDS):
             heard = hear(client, ResourceUpdated)

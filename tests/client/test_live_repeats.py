@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-import psutil
 import pytest
 
 from tests.client.cutting import cable
+from tests.client.killing import programs
 from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
 from tests.client.ways import environment
 from tests.server.serving import ROOT
@@ -134,7 +134,7 @@ async def test_a_call_whose_command_died_is_of_unknown_effect(era: str) -> None:
     async with connect(command, era=era, config=QUICK, answer="ask", **options) as client:
         calling = asyncio.create_task(client.call_tool("greet"))
         await eventually(lambda: len(client.pending))
-        (child,) = psutil.Process().children()
+        (child,) = programs()
         os.kill(child.pid, signal.SIGKILL)
         with anyio.fail_after(SECONDS), pytest.raises(EffectUnknown):
             await calling
