@@ -149,7 +149,8 @@ async def test_an_answer_that_does_not_come_is_waited_for_and_no_longer(era: str
         error = await failure(client.call_tool("tool"), seconds=2)
         assert isinstance(error, RequestTimedOut)
         assert "No answer to tools/call within 0.3 s; the connection stays open" in error.message
-        assert error.elapsed == pytest.approx(0.3, abs=0.2)
+        assert error.elapsed is not None
+        assert 0.3 <= error.elapsed < 2
         await still_lists(client)
 
 
