@@ -19,7 +19,7 @@ from tidings.errors import EffectUnknown
 
 RESOURCES = 200
 KILLS = 50
-SECONDS = 110
+SECONDS = 200
 CONFIG = ClientConfig(
     backoff=Backoff(delays=(0.02, 0.05, 0.1), tries=None), timeouts=Timeouts(connect=10, request=10, ping_interval=1)
 )
@@ -31,7 +31,7 @@ async def _keep_copies(client: LiveClient, uris: list[str], copies: dict[str, st
 
 
 async def _until_equal(client: LiveClient, files: Files, copies: dict[str, str]) -> None:
-    await eventually(lambda: copies == files.truth, within=30)
+    await eventually(lambda: copies == files.truth, within=60)
     async with asyncio.timeout(10):
         await client.wait_fresh()
     assert copies == files.truth
