@@ -14,7 +14,7 @@ ENGINES = ["sqlite", "nats", pytest.param("redis", marks=pytest.mark.redis)]
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_after_the_chaos_every_copy_of_every_client_equals_the_truth(engine: str, tmp_path: Path) -> None:
-    stale, told, _ = await run(Plan(seed=1, engine=engine, seconds=5, clients=20, processes=4), tmp_path)
+    stale, told, _ = await run(Plan(seed=1, engine=engine, seconds=3, clients=12, processes=4), tmp_path)
     assert stale == {}, told.deeds
     assert told.published
     assert told.deeds
@@ -24,5 +24,5 @@ async def test_after_the_chaos_every_copy_of_every_client_equals_the_truth(engin
 @pytest.mark.timeout(120)
 async def test_the_stock_sdk_is_left_stale_by_the_same_run(tmp_path: Path) -> None:
     """So the run is hard enough: whoever survives it does so by what it does, not by luck."""
-    stale, _, _ = await run(Plan(seed=1, seconds=5, clients=20, processes=4, stock=True), tmp_path)
+    stale, _, _ = await run(Plan(seed=1, seconds=3, clients=12, processes=4, stock=True), tmp_path)
     assert stale
