@@ -1,0 +1,109 @@
+"""What a file of a vault holds, as values: made by the parser, kept by the index, sent between processes.
+
+Offsets count characters of the note's text, lines count from 1. May import: nothing of Tidings, so that the processes
+which only parse start quickly.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["note", "canvas", "base", "attachment"]
+
+
+class Stamp(NamedTuple):
+    """What the file system says of a file. If none of it differs, the file is taken to be the same."""
+
+    size: int
+    mtime: int
+    """When the content was changed, in nanoseconds."""
+    ctime: int
+    inode: int
+
+
+class Heading(NamedTuple):
+    """A heading. Its section reaches to the next heading of the same or a higher level."""
+
+    level: int
+    text: str
+    line: int
+    start: int
+    """Where its line begins."""
+
+
+class Block(NamedTuple):
+    """A block that links can point at: `^id` at its end."""
+
+    id: str
+    line: int
+    """The line on which the id stands."""
+    start: int
+    end: int
+    """The block's text, without the id."""
+
+
+class Link(NamedTuple):
+    """A link or an embed, as it is written."""
+
+    kind: Literal["wiki", "markdown", "property", "canvas"]
+    embed: bool
+    target: str
+    """The path or name alone, decoded; empty for a link within the same note."""
+    subpath: str
+    """`#Heading`, `#H1#H2` or `#^block`, with its `#`; else empty."""
+    shown: str | None
+    line: int
+    start: int
+    end: int
+    """The whole link, brackets included."""
+
+
+class Tag(NamedTuple):
+    """A tag, without its `#`."""
+
+    name: str
+    line: int
+    start: int
+    end: int
+    """Where the name stands, after the `#` if there is one."""
+
+
+class Task(NamedTuple):
+    """An item of a list with a box: `- [ ] …`."""
+
+    status: str
+    """What stands in the box: a space if it is open."""
+    text: str
+    line: int
+
+
+class Note(NamedTuple):
+    """All that the index wants to know of a note's text."""
+
+    title: str
+    """Obsidian's: the name of the file, without `.md`."""
+    properties: dict[str, Any]
+    body_start: int
+    """Where the text after the properties begins."""
+    tags: tuple[Tag, ...]
+    aliases: tuple[str, ...]
+    headings: tuple[Heading, ...]
+    blocks: tuple[Block, ...]
+    links: tuple[Link, ...]
+    tasks: tuple[Task, ...]
+    words: int
+    problem: str | None
+    """What is wrong with the properties, in words for the user."""
+
+
+class Entry(NamedTuple):
+    """One file of the vault, as the index keeps it."""
+
+    path: str
+    kind: Kind
+    stamp: Stamp
+    hash: str | None
+    """Of the bytes; the version that `if_match` compares. None for what was not read."""
+    text: str
+    """What can be searched."""
+    note: Note | None
+    problem: str | None
+    """Why it was not read, or not read as it is."""
