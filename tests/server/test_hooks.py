@@ -328,3 +328,30 @@ def test_however_subscribers_come_and_go_calls_alternate_never_overlap_and_end_w
         assert listening or nothing_is_left(hooks)
 
     asyncio.run(walk())
+
+
+@pytest.mark.parametrize("subscription", ["feed://a%20b?page=2", "feed://*"])
+async def test_a_hook_that_asks_for_the_uri_is_given_the_subscription_as_it_was_written(subscription: str) -> None:
+    hooks = Hooks()
+    told: list[str] = []
+
+    def watch(uri: str, **_: str) -> None:
+        told.append(uri)
+
+    hooks.on_first("feed://{id}{?page}", watch)
+    hooks.first(subscription)
+    await settled(hooks, subscription)
+    assert told == [subscription]
+
+
+async def test_a_variable_of_the_name_uri_is_what_the_template_says_it_is() -> None:
+    hooks = Hooks()
+    told: list[str] = []
+
+    def watch(uri: str) -> None:
+        told.append(uri)
+
+    hooks.on_first("feed://{uri}", watch)
+    hooks.first(FEED)
+    await settled(hooks)
+    assert told == ["7"]

@@ -35,15 +35,24 @@ def check_hook(name: str, pattern: Pattern, hook: object) -> None:
     """
     if not callable(hook):
         raise TypeError(f"{name} decorates a function, not {_kind(hook)}")
-    problem = _misfit(hook, **dict.fromkeys(pattern.variables))
+    always = {"uri"} if takes_uri(hook) else set[str]()
+    problem = _misfit(hook, **dict.fromkeys(always.union(pattern.variables)))
     if problem is None and pattern.optional:
-        problem = _misfit(hook, **dict.fromkeys(name for name in pattern.variables if name not in pattern.optional))
+        problem = _misfit(hook, **dict.fromkeys(always.union(pattern.variables) - pattern.optional))
     if problem is not None:
         wanted = ", ".join(f"{name}=..." if name in pattern.optional else name for name in pattern.variables)
         raise TypeError(
             f"{name}({pattern.text!r}) calls its function with the template's variables by name, so it is "
             f"'def {getattr(hook, '__name__', 'hook')}({wanted})'; this one does not fit: {problem}"
         )
+
+
+def takes_uri(hook: Callable[..., object]) -> bool:
+    """Whether `hook` has a parameter of the name `uri`."""
+    try:
+        return "uri" in inspect.signature(hook).parameters
+    except (TypeError, ValueError):
+        return False  # Some built-in functions do not tell.
 
 
 def check_decorated(name: str, pattern: object) -> None:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from tidings.server.checks import check_hook
+from tidings.server.checks import check_hook, takes_uri
 from tidings.server.patterns import Pattern
 
 logger = logging.getLogger(__name__)
 
 Hook = Callable[..., Awaitable[object] | object]
-"""Called with the variables of its template, by name."""
+"""Called with the variables of its template, by name; and with `uri`, the subscription itself, if it asks for that."""
 
 
 class Hooks:
@@ -121,7 +121,11 @@ class Hooks:
     @staticmethod
     def _matching(hooks: Iterable[tuple[Pattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
         found = [(hook, pattern.match(subscription)) for pattern, hook in hooks]
-        return [(hook, variables) for hook, variables in found if variables is not None]
+        return [
+            (hook, ({"uri": subscription} if takes_uri(hook) else {}) | variables)
+            for hook, variables in found
+            if variables is not None
+        ]
 
 
 def _fitting(name: str, text: str, hook: Hook) -> tuple[Pattern, Hook]:
