@@ -107,9 +107,9 @@ class Live:
         """Call what this decorates when somebody begins to listen to a resource that nobody listened to.
 
         It is called with the variables of `pattern` (a URI, a prefix or a template), and with the subscription itself
-        if it has a parameter `uri`. It may be async. The subscriber is told that it is subscribed when the call is over,
-        so nothing is missed that is watched from then on; if it raises, the subscription is refused. A prefix arrives
-        as it is: `feed://*` matches `feed://{id}` as `id="*"`.
+        if it has a parameter `uri`. It may be async. The subscriber is told that it is subscribed when the call is
+        over, so nothing is missed that is watched from then on; if it raises, the subscription is refused. A prefix
+        arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
         """
         check_decorated("on_first_subscriber", pattern)
 
