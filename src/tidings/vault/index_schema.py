@@ -24,13 +24,24 @@ SCHEMA_VERSION: Final = 1
 """To be raised with every change of the tables, and of what is found in a file."""
 
 ROWS: Final = {
-    "tags": ("key", "shown", "line"),  # key: without '#'
-    "links": ("name", "target", "subpath", "shown", "kind", "embed", "line", "start", "end"),
-    "headings": ("level", "text", "line"),
-    "blocks": ("id", "line"),
-    "tasks": ("line", "status", "text"),
-    "properties": ("key", "text", "number"),  # a row for a value, or for each item of a list; NULL: has no value
-    "aliases": ("key", "shown"),
+    "tags": ("key TEXT", "shown TEXT", "line INTEGER"),  # without '#'
+    "links": (
+        "name TEXT",  # of the last segment of the target, without '.md'; '' for a link within the same note
+        "target TEXT",
+        "subpath TEXT",
+        "shown TEXT",
+        "kind TEXT",
+        "embed INTEGER",
+        "line INTEGER",
+        '"start" INTEGER',
+        '"end" INTEGER',
+    ),
+    "headings": ("level INTEGER", "text TEXT", "line INTEGER"),
+    "blocks": ("id TEXT", "line INTEGER"),
+    "tasks": ("line INTEGER", "status TEXT", "text TEXT"),
+    # A row for a value, or for each item of a list; both NULL where there is none.
+    "properties": ("key TEXT", "text TEXT", "number REAL"),
+    "aliases": ("key TEXT", "shown TEXT"),
 }
 """The tables of what was found in files, and their columns after `file` and `n`."""
 
@@ -104,5 +115,5 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 def _found(table: str) -> str:
     """A table of what was found in files. By its key, the rows of a file lie together and in order."""
-    columns = ", ".join(f'"{column}"' for column in ROWS[table])
+    columns = ", ".join(ROWS[table])
     return f"CREATE TABLE {table} (file INTEGER, n INTEGER, {columns}, PRIMARY KEY (file, n)) WITHOUT ROWID"
