@@ -1,0 +1,157 @@
+"""What commands that serve have in common: their address, who may come in, and a log that people can read.
+
+An address beyond this machine needs a token, which every request then has to bring.
+"""
+
+import errno
+import hmac
+import logging
+import re
+import socket
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from tidings.server import LiveServer
+
+DEFAULT: Final = "127.0.0.1:8000"
+
+_ADDRESS = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)?:)?(?P<port>[0-9]{1,5})")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what users may ask for, if they have a token
+_SHUTDOWN_SECONDS = 1
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Refusal(click.ClickException):
+    """The command cannot do what it was asked to. One line says why, and what to do."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class HttpAddress:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether other machines may reach it."""
+        return self.host not in _LOOPBACK
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        host = socket.gethostname() if self.host in _EVERYWHERE else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
+
+
+def parse_address(text: str) -> HttpAddress | None:
+    """`HOST:PORT`, `:PORT` or `PORT`; None if it is none of them.
+
+    Raises:
+        Refusal: It is, but there is no such port.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return None
+    if int(found["port"]) > 65535:
+        raise Refusal(f"There is no port {found['port']}: they end with 65535.")
+    return HttpAddress((found["host"] or "127.0.0.1").strip("[]"), int(found["port"]))
+
+
+def check_token(address: HttpAddress, token: str | None) -> None:
+    """Refuse an address beyond this machine without a token, and a token that a header cannot carry.
+
+    Raises:
+        Refusal: It is one of them.
+    """
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise Refusal("A token consists of visible ASCII characters without spaces.")
+    if address.beyond and not token:
+        raise Refusal(
+            f"{address.host} can be reached from other machines: set TIDINGS_TOKEN (or --token) to a secret that "
+            f"clients have to send, or serve this machine alone with --http 127.0.0.1:{address.port}."
+        )
+
+
+def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:
+    """A socket that listens there, and where that is: port 0 is any that is free.
+
+    Raises:
+        Refusal: There is no such host, or the port is not to be had.
+    """
+    place = f"{address.host}:{address.port}"
+    try:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((address.host, address.port), family=family, backlog=2048)
+    except socket.gaierror:
+        raise Refusal(f"There is no host {address.host!r}. 127.0.0.1 is this machine.") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Refusal(
+                f"Port {address.port} of {address.host} is in use. Stop what uses it, or choose another, as in "
+                f"--http {address.host}:{address.port % 65535 + 1}."
+            ) from None
+        raise Refusal(f"Cannot listen at {place}: {error.strerror}. Choose another host or port.") from None
+    return listening, replace(address, port=listening.getsockname()[1])
+
+
+class BearerToken:
+    """Lets in only those requests that bring the token."""
+
+    def __init__(self, app: Callable[[_Scope, _Receive, _Send], Awaitable[None]], token: str) -> None:
+        self._app = app
+        self._expected = f"bearer {token}".encode()
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Answer one request as ASGI has it."""
+        if scope["type"] != "http" or self._admits(scope):
+            await self._app(scope, receive, send)
+            return
+        body = b'{"error":"Send the header Authorization: Bearer TOKEN, with the token this server was started with."}'
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"www-authenticate", b"Bearer"),
+        ]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _admits(self, scope: _Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(b" ")
+        # In a time that does not depend on how much of it is right.
+        return hmac.compare_digest(scheme.lower() + b" " + token.strip(), self._expected)
+
+
+def serve_http(server: "LiveServer[Any]", address: HttpAddress, listening: socket.socket, token: str | None) -> None:
+    """Serve over streamable HTTP until the process is asked to stop."""
+    import uvicorn
+
+    app = server.asgi(host=address.host)
+    if token:
+        app.add_middleware(BearerToken, token=token)
+    config = uvicorn.Config(app, log_config=None, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def log_to_stderr() -> None:
+    """Show what Tidings has to say, and the warnings of everybody, as plain lines. Standard output stays clean."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("tidings").setLevel(logging.INFO)

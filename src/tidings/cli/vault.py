@@ -1,0 +1,185 @@
+"""`tidings vault`: an Obsidian vault for agents, over standard input and output or over HTTP."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidings.cli.serving import (
+    DEFAULT,
+    HttpAddress,
+    Refusal,
+    check_token,
+    listen,
+    log_to_stderr,
+    parse_address,
+    serve_http,
+)
+
+if TYPE_CHECKING:
+    from tidings.vault.server import VaultServer
+
+CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
+"""As in `tidings.vault.snippets`, which is imported only when it is needed."""
+
+_NEEDS = ("watchfiles", "yaml", "platformdirs", "regex")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command was asked for."""
+
+    paths: tuple[Path, ...]
+    http: HttpAddress | None
+    read_only: bool
+    bus: str | None = field(repr=False)
+    exclude: tuple[str, ...]
+    cache: Path | None
+    token: str | None = field(repr=False)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--http", metavar="[HOST:PORT]", is_flag=False, flag_value=DEFAULT, help=f"Serve over HTTP ({DEFAULT}).")
+@click.option("--read-only", is_flag=True, help="Offer nothing that writes, and refuse every write.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches, as in 'Private' or '*.tmp'.")
+@click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host.")
+@click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there.")
+@click.option(
+    "--token", metavar="SECRET", envvar="TIDINGS_TOKEN", show_envvar=True, help="What HTTP clients have to send."
+)
+@click.option("--config", type=click.Choice(CLIENTS), help="Print what this client needs to use the vault, and end.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    paths: tuple[Path, ...],
+    http: str | None,
+    read_only: bool,
+    exclude: tuple[str, ...],
+    bus: str | None,
+    cache: Path | None,
+    token: str | None,
+    config: str | None,
+) -> None:
+    """Serve an Obsidian vault to agents, and tell them of every change.
+
+    PATH is the folder of the vault; several are served together, each under its name. Neither the app nor a plugin is
+    needed.
+
+    Without --http, this speaks MCP on standard input and output, for a client that starts it. The snippet that such a
+    client needs is printed by --config.
+    """
+    address = None if http is None else parse_address(http)
+    if http is not None and address is None:
+        # `--http PATH`: the address was left out, and what follows is the vault.
+        paths, address = (Path(http), *paths), parse_address(DEFAULT)
+    if not paths:
+        ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
+    options = Options(paths, address, read_only, bus, exclude, cache, token or None)
+    if address is not None:
+        check_token(address, options.token)
+    if config is not None:
+        print_snippet(config, options)
+    else:
+        serve(options)
+
+
+def serve(options: Options) -> None:
+    """Serve until the process is asked to stop.
+
+    Raises:
+        Refusal: It cannot, for a reason that has a name.
+    """
+    log_to_stderr()
+    server = make_server(options)
+    if options.http is not None:
+        listening, address = listen(options.http)
+        click.echo(f"Serving {_names(options.paths)} at {address.url}", err=True)
+        click.echo("To add it to a client: the same command with --config claude-code, vscode or cursor.", err=True)
+        serve_http(server, address, listening, options.token)
+        return
+    if sys.stdin.isatty():
+        click.echo(
+            f"Serving {_names(options.paths)}. This speaks MCP on standard input: it is for a client to start, not to "
+            "type into.\nTo add it to Claude: the same command with --config claude-desktop or claude-code. "
+            "To try it over HTTP: --http. Ctrl-C ends it.",
+            err=True,
+        )
+    server.run()
+
+
+def make_server(options: Options) -> "VaultServer":
+    """The server, not yet running.
+
+    Raises:
+        Refusal: A package is missing, a folder cannot be served, or there is no such bus.
+    """
+    if missing := [name for name in _NEEDS if find_spec(name) is None]:
+        raise Refusal(f"The vault server needs more packages ({', '.join(missing)}): pip install 'tidings[vault]'")
+    from tidings.vault.server import VaultServer
+
+    try:
+        return VaultServer(
+            *options.paths,
+            read_only=options.read_only,
+            exclude=options.exclude,
+            cache=options.cache,
+            bus=options.bus,
+        )
+    except (ValueError, ImportError, OSError) as error:
+        raise Refusal(str(error)) from error
+
+
+def print_snippet(client: str, options: Options) -> None:
+    """Print what a client needs, alone, on standard output; what to do with it is said beside it."""
+    from tidings.vault.snippets import Address, CannotUse, Command, server_name, snippet
+
+    for path in options.paths:
+        if not path.is_dir():
+            raise Refusal(f"There is no folder {str(path)!r}. Check how it is written, and that its disk is there.")
+    name = server_name(options.paths[0].resolve().name)
+    if options.http is not None:
+        server = Address(name, options.http.url, options.token)
+    else:
+        server = Command(name, [*program(), "vault", *arguments(options)])
+    try:
+        made = snippet(client, server, platform=sys.platform)
+    except CannotUse as error:
+        raise Refusal(str(error)) from None
+    click.echo(made.text)
+    click.echo(made.use, err=True)
+    if options.http is not None and options.token:
+        click.echo("It holds the token: keep it to yourself.", err=True)
+
+
+def program() -> list[str]:
+    """How another program starts this one, from wherever it runs."""
+    here = Path(sys.executable)
+    if "archive-v0" in here.parts:
+        # In the cache of uv, from which it may vanish.
+        return [shutil.which("uvx") or "uvx", "--from", "tidings[vault]", "tidings"]
+    found = shutil.which("tidings", path=str(here.parent)) or shutil.which("tidings")
+    return [str(Path(found).absolute()) if found else "tidings"]
+
+
+def arguments(options: Options) -> list[str]:
+    """The arguments of this command, as another program has to give them: independent of the current folder."""
+    given = [str(path.resolve()) for path in options.paths]
+    if options.read_only:
+        given.append("--read-only")
+    given += [word for glob in options.exclude for word in ("--exclude", glob)]
+    if options.bus:
+        given += ["--bus", options.bus]
+    if options.cache:
+        given += ["--cache", str(options.cache.absolute())]
+    return given
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.resolve().name for path in paths)
