@@ -1,0 +1,148 @@
+"""What commands that serve have in common: where they listen, and who may come in."""
+
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from tidings.cli.serving import (
+    BearerToken,
+    HttpAddress,
+    Refusal,
+    check_token,
+    listen,
+    log_to_stderr,
+    parse_address,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:8000", HttpAddress("127.0.0.1", 8000)),
+        (":9000", HttpAddress("127.0.0.1", 9000)),
+        ("9000", HttpAddress("127.0.0.1", 9000)),
+        ("localhost:0", HttpAddress("localhost", 0)),
+        ("[::1]:8000", HttpAddress("::1", 8000)),
+        ("0.0.0.0:80", HttpAddress("0.0.0.0", 80)),
+        ("my-host.example:8000", HttpAddress("my-host.example", 8000)),
+        ("/home/ann/Notes", None),
+        ("Notes", None),
+        ("C:\\Notes", None),
+        ("./8000", None),
+        ("", None),
+    ],
+)
+def test_an_address_is_told_from_a_folder(text: str, address: HttpAddress | None) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["65536", "localhost:99999"])
+def test_a_port_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="There is no port"):
+        parse_address(text)
+
+
+def test_its_url_is_one_that_clients_can_use() -> None:
+    assert HttpAddress("127.0.0.1", 8000).url == "http://127.0.0.1:8000/mcp"
+    assert HttpAddress("::1", 8000).url == "http://[::1]:8000/mcp"
+    assert HttpAddress("0.0.0.0", 8000).url == f"http://{socket.gethostname()}:8000/mcp"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.2"])
+def test_an_address_beyond_this_machine_needs_a_token(host: str) -> None:
+    with pytest.raises(Refusal, match="TIDINGS_TOKEN"):
+        check_token(HttpAddress(host, 8000), None)
+    check_token(HttpAddress(host, 8000), "s3cret")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_this_machine_alone_needs_none(host: str) -> None:
+    check_token(HttpAddress(host, 8000), None)
+
+
+@pytest.mark.parametrize("token", ["two words", "Ümlaut", "line\nbreak"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_token(HttpAddress("127.0.0.1", 8000), token)
+    assert token not in caught.value.message
+
+
+def test_port_0_is_any_that_is_free() -> None:
+    listening, address = listen(HttpAddress("127.0.0.1", 0))
+    with listening:
+        assert address.port == listening.getsockname()[1] > 0
+
+
+def test_a_port_that_is_in_use_is_named_with_another() -> None:
+    listening, address = listen(HttpAddress("127.0.0.1", 0))
+    with listening, pytest.raises(Refusal, match=f"Port {address.port} of 127.0.0.1 is in use.*choose another"):
+        listen(address)
+
+
+def test_a_host_that_is_not_there_is_named() -> None:
+    with pytest.raises(Refusal, match=r"There is no host 'no-such-host\.invalid'"):
+        listen(HttpAddress("no-such-host.invalid", 0))
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(Refusal, match=r"Cannot listen at 192\.0\.2\.1:0: .*Choose another"):
+        listen(HttpAddress("192.0.2.1", 0))
+
+
+async def status_of(scope: dict[str, Any]) -> int:
+    """What a request is answered with by an app that says 200 to all it gets, behind the token 's3cret'."""
+    answers: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+
+    async def receive() -> Any:
+        raise AssertionError("nothing is read of what is refused")
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    await BearerToken(app, "s3cret")(scope, receive, send)
+    return answers[0]["status"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"authorization", b"Bearer s3cret")], 200),
+        ([(b"authorization", b"bearer s3cret")], 200),
+        ([(b"authorization", b"Bearer S3CRET")], 401),
+        ([(b"authorization", b"Bearer s3cre")], 401),
+        ([(b"authorization", b"Bearer ")], 401),
+        ([(b"authorization", b"Basic s3cret")], 401),
+        ([(b"authorization", b"s3cret")], 401),
+        ([(b"authorization", b"Bearer \xff")], 401),
+        ([(b"authorization", b"Bearer s3cret"), (b"authorization", b"Bearer other")], 401),
+        ([(b"x-authorization", b"Bearer s3cret")], 401),
+        ([], 401),
+    ],
+)
+async def test_only_a_request_with_the_token_comes_in(headers: list[tuple[bytes, bytes]], status: int) -> None:
+    assert await status_of({"type": "http", "headers": headers}) == status
+
+
+async def test_what_is_no_request_passes() -> None:
+    assert await status_of({"type": "lifespan"}) == 200
+
+
+def test_the_log_is_plain_lines_beside_standard_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("tidings")
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(ours, "level", ours.level)
+    log_to_stderr()
+    logging.getLogger("tidings.vault").info("Indexed 3 notes")
+    logging.getLogger("mcp").info("noise")
+    logging.getLogger("mcp").warning("trouble")
+    assert capsys.readouterr() == ("", "Indexed 3 notes\ntrouble\n")
