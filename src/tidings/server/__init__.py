@@ -3,6 +3,7 @@
     live.py        Live: what makes a server live, and its beginning and end
     server.py      LiveServer and attach()
     adapters.py    what Tidings knows of the SDK's servers and of FastMCP
+    provider.py    resources that are found when they are asked for
     notify.py      server.notify: publishing, and who listens
     coalesce.py    merging changes that follow each other quickly
     core.py        what both eras share: the bus, the hub, who may join
@@ -30,7 +31,8 @@ May import: `bus`, `changes`, `errors`. Never `client`.
 from tidings.server.config import Coalesce, Limits
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
+from tidings.server.provider import ResourceProvider
 from tidings.server.server import LiveServer, attach
 from tidings.server.subscriber import SubscriberInfo
 
-__all__ = ["Coalesce", "Limits", "Live", "LiveServer", "Notifier", "SubscriberInfo", "attach"]
+__all__ = ["Coalesce", "Limits", "Live", "LiveServer", "Notifier", "ResourceProvider", "SubscriberInfo", "attach"]

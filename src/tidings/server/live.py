@@ -132,6 +132,16 @@ class Live:
 
         return register
 
+    def also_serves(self, owns: Callable[[str], bool]) -> None:
+        """Let those URIs and prefixes be subscribed to, too, of which `owns` says that they are served."""
+        policy = self._core.policy
+        registered = policy.missing
+
+        def missing(subscriptions: Sequence[str]) -> list[str]:
+            return [text for text in registered(subscriptions) if not owns(text)]
+
+        policy.missing = missing
+
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """`app`, which serves this server over HTTP, with its streams borrowed: quicker, and no change is lost."""
         return Borrowing(app, self)

@@ -1,14 +1,25 @@
 """`LiveServer`, a drop-in `MCPServer`, and `attach()` for a server that exists."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, cast, get_args
 from weakref import WeakSet
 
 import uvicorn
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import LifespanResultT, Server
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    InputRequiredResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    ResourceTemplate,
+)
+from pydantic import AnyUrl
 from starlette.applications import Starlette
 
 from tidings.bus import Bus
@@ -21,6 +32,7 @@ from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.live import HookT, Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
+from tidings.server.provider import ResourceProvider
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +99,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     ) -> None:
         super().__init__(name, *arguments, **options)
         self._shelf: dict[tuple[Kind, str], Any] = {}
+        self._provider: ResourceProvider | None = None
         self._live = attach(
             self, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable
         )
@@ -166,6 +179,38 @@ class LiveServer(MCPServer[LifespanResultT]):
     def _say_changed(self, kind: Kind) -> None:
         changes = {"tool": ToolsListChanged(), "prompt": PromptsListChanged()}
         self.notify.soon(changes.get(kind, ResourcesListChanged()))
+
+    # Resources that are found when they are asked for
+
+    def provide(self, provider: ResourceProvider) -> None:
+        """Serve the resources of `provider` too. It says itself when they change, through `notify`."""
+        self._provider = provider
+        self._live.also_serves(provider.owns)
+        McpServerAdapter(self).lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list_page)
+
+    async def _list_page(
+        self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        provider = cast("ResourceProvider", self._provider)
+        cursor = params.cursor if params else None
+        try:
+            provided, following = await provider.page(cursor)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, str(error), {"cursor": cursor}) from error
+        registered = [] if cursor else await self.list_resources()
+        return ListResourcesResult(resources=[*registered, *provided], next_cursor=following)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """The templates that are registered, and the provider's."""
+        return [*await super().list_resource_templates(), *(self._provider.templates() if self._provider else ())]
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[LifespanResultT, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """The contents of the resource at `uri`: the provider's, if it is one of its own. See `MCPServer`."""
+        if self._provider is not None and self._provider.owns(str(uri)):
+            return await self._provider.read(str(uri))
+        return await super().read_resource(uri, context)
 
     # Running
 
