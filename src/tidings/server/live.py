@@ -52,6 +52,7 @@ class Live:
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
+        notifier: type[Notifier] = Notifier,
     ) -> None:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
@@ -68,7 +69,7 @@ class Live:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
         self._budget: Budget
-        self.notify = Notifier(self._core.hub)
+        self.notify = notifier(self._core.hub)
         """Says that something changed, and sees who listens."""
         self._take_over(self._server)
         adapter.watch(self.notify.soon)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 from weakref import WeakSet
 
 import uvicorn
@@ -65,7 +65,15 @@ def attach(
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer")
-    live = Live(adapter, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
+    live = Live(
+        adapter,
+        bus=bus,
+        coalesce=coalesce,
+        limits=limits,
+        authorize=authorize,
+        subscribable=subscribable,
+        notifier=server.notifier if isinstance(server, LiveServer) else Notifier,
+    )
     _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap)
     return live
@@ -85,6 +93,9 @@ class LiveServer(MCPServer[LifespanResultT]):
             left out of the acknowledgment (modern era) or answered as if it did not exist (old era).
         subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
     """
+
+    notifier: ClassVar[type[Notifier]] = Notifier
+    """What `notify` is: a subclass can have triggers of its own."""
 
     def __init__(
         self,
