@@ -27,6 +27,7 @@ from tidings.vault.paths import Vault
 
 logger = logging.getLogger(__name__)
 
+_MOUNTS: Final = Path("/proc/self/mounts")
 _REMOTE: Final = frozenset(
     {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
 )
@@ -171,12 +172,14 @@ class _Inbox:
         self._lost = False
         self._lock = threading.Lock()
         self._loop = get_running_loop()
+        self._sees = False
         self._begun = Event()
         self._filled = Event()
 
     # Of the thread
 
     def begin(self) -> None:
+        self._sees = True
         self._tell(self._begun.set)
 
     def put(self, paths: Iterable[Path]) -> None:
@@ -199,9 +202,9 @@ class _Inbox:
     # Of the event loop
 
     async def begun(self) -> bool:
-        """Whether it sees anything, once that is known."""
+        """Whether it could begin to see, once that is known."""
         await self._begun.wait()
-        return self.failure is None
+        return self._sees
 
     async def filled(self) -> None:
         await self._filled.wait()
@@ -227,7 +230,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
 def _remote(root: Path) -> str | None:
     """The kind of network disk on which `root` lies, where the system says so: it does not see what others change."""
     try:
-        lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     mounted = [
