@@ -1,0 +1,208 @@
+"""A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
+
+Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are truth values, and dates, times
+and `yes` are texts. What cannot be read is told in words, never raised: such a note is still a note. Most blocks are
+so simple that no parser of YAML is needed; for any block, both ways give the same.
+
+Changing them is in `property_edits.py`.
+"""
+
+import json
+import re
+from typing import Any, Literal, NamedTuple, cast
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+try:
+    from yaml import CSafeLoader as _Base
+except ImportError:  # pragma: no cover - only where PyYAML was built without libyaml
+    from yaml import SafeLoader as _Base
+
+_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
+_MOST_NODES = 100_000
+_MOST_DIGITS = 300
+
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL = {"~": None, "null": None, "Null": None, "NULL": None, "": None}
+_SPECIAL |= dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(("false", "False", "FALSE"), False)
+_NUMERIC = frozenset("0123456789+-.")
+
+
+class Frontmatter(NamedTuple):
+    """Where a note's properties stand."""
+
+    start: int
+    end: int
+    """Of what stands between the two lines; `start` where the block would have to be put if there is none."""
+    text: str
+    kind: Literal["yaml", "json"] | None
+    """None if there is no block; JSON if it is in braces."""
+    body_start: int
+
+
+def split(text: str) -> Frontmatter:
+    """Find the block of properties."""
+    if not text.startswith(("---", "\ufeff")) or (opening := _OPENING.match(text)) is None:
+        start = 1 if text.startswith("\ufeff") else 0
+        return Frontmatter(start, start, "", None, start)
+    start = opening.end()
+    closing = _CLOSING.search(text, start - 1)
+    if closing is None:
+        start = 1 if text.startswith("\ufeff") else 0
+        return Frontmatter(start, start, "", None, start)
+    end = closing.start() + 1
+    block = text[start:end]
+    return Frontmatter(start, end, block, "json" if block.lstrip().startswith("{") else "yaml", closing.end())
+
+
+def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
+    """The properties, and what is wrong with them if something is. Lines are counted from the note's first."""
+    if not block.text or block.text.isspace():
+        return {}, None
+    if block.kind == "json" and (found := _load_json(block.text)) is not None:
+        return found, None
+    simple = load_simple(block.text)
+    return (simple, None) if simple is not None else load_yaml(block.text)
+
+
+class _Loader(_Base):
+    """Leaves it to `scalar` what a plain text means."""
+
+    def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:
+        return "plain" if kind is ScalarNode and implicit[0] else "text"
+
+    def descend_resolver(self, current_node: Node | None, current_index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+
+class Unreadable(Exception):
+    """The YAML can be parsed, but not understood."""
+
+    def __init__(self, node: Node, cause: str) -> None:
+        super().__init__(cause)
+        self.line = node.start_mark.line
+
+
+def compose(text: str) -> Node | None:
+    """The tree of nodes, with where they stand."""
+    loader = _Loader(text)
+    try:
+        return cast("Node | None", loader.get_single_node())
+    finally:
+        loader.dispose()
+
+
+def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:
+    """As `load`, by the parser."""
+    try:
+        root = compose(text)
+        if root is None:
+            return {}, None
+        reader = _Reader()
+        if not isinstance(root, MappingNode):
+            if isinstance(root, ScalarNode) and not root.value:
+                return {}, None
+            raise Unreadable(root, "properties are lines of 'name: value'")
+        properties = reader.mapping(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return {}, _problem(mark.line if mark else 0, error.problem or "not YAML")
+    except yaml.reader.ReaderError as error:
+        return {}, _problem(text.count("\n", 0, error.position), f"{error.reason}")
+    except Unreadable as error:
+        return {}, _problem(error.line, str(error))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return {}, f"The properties cannot be read: {error}"
+    if reader.twice is not None:
+        return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' is there twice")
+    return properties, None
+
+
+def _problem(line: int, cause: str) -> str:
+    return f"The properties cannot be read: {cause} (line {line + 2})"
+
+
+class _Reader:
+    """From nodes to values. Aliases are followed, within reason: what they unfold to is counted."""
+
+    def __init__(self) -> None:
+        self.twice: ScalarNode | None = None
+        self._count = 0
+
+    def mapping(self, node: MappingNode) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in cast("list[tuple[Node, Node]]", node.value):
+            if not isinstance(key, ScalarNode):
+                raise Unreadable(key, "a name must be a text")
+            name = str(key.value)
+            if name in result:
+                self.twice = self.twice or key
+            result[name] = self.value(value)
+        return result
+
+    def value(self, node: Node) -> Any:
+        self._count += 1
+        if self._count > _MOST_NODES:
+            raise Unreadable(node, "too many values")
+        if isinstance(node, ScalarNode):
+            return scalar(node.value) if node.tag == "plain" or node.tag.endswith(_TYPED) else node.value
+        if isinstance(node, SequenceNode):
+            return [self.value(item) for item in cast("list[Node]", node.value)]
+        return self.mapping(cast("MappingNode", node))
+
+
+_TYPED = (":int", ":float", ":bool", ":null")
+
+
+def scalar(text: str) -> Any:
+    """What a plain text means."""
+    if text in _SPECIAL:
+        return _SPECIAL[text]
+    if text[0] not in _NUMERIC or len(text) > _MOST_DIGITS:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text[1:2] in ("o", "x") else int(text)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return text if number in (float("inf"), float("-inf")) else number
+    return text
+
+
+def _load_json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a name is there twice")
+    return result
+
+
+# The simple way. A line that it does not understand wholly leaves the block to the parser.
+_OTHER = "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_PLAIN = rf"(?:[A-Za-z0-9_{_OTHER}]|-(?=[0-9]))(?:[A-Za-z0-9_ .,/+()'\"=;?!&*@$%<>|~^-{_OTHER}]|:(?=[^ ]))*"
+_QUOTED = rf"\"[ !#-\[\]-~{_OTHER}]*\"|'[ -&(-~{_OTHER}]*'"
+_ITEM = rf"[A-Za-z0-9_{_OTHER}][A-Za-z0-9_ ./+()-{_OTHER}]*|{_QUOTED}"
+_SIMPLE_LINE = re.compile(
+    rf"(?:([A-Za-z_{_OTHER}][A-Za-z0-9_{_OTHER}-]{{0,40}}(?: [A-Za-z0-9_-]{{1,20}}){{0,4}}):|( *)-) *"
+    rf"(?:(?<= )(?:({_PLAIN})|({_QUOTED})|\[ *((?:{_ITEM})(?:, *(?:{_ITEM}))*|)\] *))?"
+)
+_FLOW_ITEM = re.compile(_ITEM)
+
+
+def load_simple(text: str) -> dict[str, Any] | None:
+    """As `load_yaml`, or None if the block is not simple or not right."""
+    return None
