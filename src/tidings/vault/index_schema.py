@@ -97,20 +97,20 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def is_index(connection: sqlite3.Connection) -> bool:
-    """Whether the database is an index of this version. Also reads a little of it, so that a damaged one is noticed."""
+def prepare_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables if the database is empty. Reads a little of all of them, so that a damaged one is noticed.
+
+    Raises:
+        sqlite3.DatabaseError: It is something else than an index of this version.
+    """
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+        create(connection)
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if (application, version) != (APPLICATION_ID, SCHEMA_VERSION):
-        return False
+        raise sqlite3.DatabaseError(f"it is of another version ({version}, this is {SCHEMA_VERSION})")
     for table in ("files", "fts", "tag_counts", "meta", *ROWS):
         connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - names of our own
-    return True
-
-
-def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever created in the database."""
-    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
 def _found(table: str) -> str:

@@ -1,0 +1,128 @@
+"""Entries as rows of the index.
+
+May import: `model`, `paths`, `index_schema`.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from tidings.vault.index_schema import ROWS
+from tidings.vault.model import Entry, Link, Note
+from tidings.vault.paths import key
+
+Row = tuple[Any, ...]
+Rows = dict[str, list[Row]]
+"""Rows by the name of their table."""
+
+INSERTS: Final = {
+    "files": "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "fts": "INSERT INTO fts (rowid, title, body) VALUES (?, ?, ?)",
+    **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * len(columns)})" for table, columns in ROWS.items()},  # noqa: S608
+}
+
+
+def collect(entries: Iterable[tuple[int, Entry]]) -> Rows:
+    """The rows of files, by table. Each file comes with its id."""
+    rows: Rows = {table: [] for table in INSERTS}
+    for id_, entry in entries:
+        title = entry.note.title if entry.note else _title(entry)
+        rows["files"].append(_file(id_, entry, title))
+        rows["fts"].append((id_, title, entry.text))
+        if entry.note:
+            for table, found in _found(entry.note):
+                rows[table].extend((id_, n, *row) for n, row in enumerate(found))
+    return rows
+
+
+def cleaned(rows: Rows) -> Rows:
+    """The same with what no database can hold replaced: halves of characters, which only escapes can bring in."""
+
+    def clean(value: object) -> object:
+        return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+    return {table: [tuple(map(clean, row)) for row in some] for table, some in rows.items()}
+
+
+def _file(id_: int, entry: Entry, title: str) -> Row:
+    path, note = entry.path, entry.note
+    folder, _, _ = path.rpartition("/")
+    properties = _json(note.properties) if note else "{}"
+    problems = [problem for problem in (entry.problem, note and note.problem) if problem]
+    return (
+        *(id_, path, folder, name_key(path, entry.kind), entry.kind),
+        *entry.stamp,
+        *(entry.hash, title, note.words if note else 0, properties, " ".join(problems) or None),
+    )
+
+
+def name_key(path: str, kind: str) -> str:
+    """What `files.name` says of a file."""
+    name = key(path.rpartition("/")[2])
+    return name[:-3] if kind == "note" else name
+
+
+def link_key(target: str) -> str:
+    """What `links.name` says of a link: its target can only be a file whose name is that."""
+    return key(target.rpartition("/")[2]).removesuffix(".md")
+
+
+def _title(entry: Entry) -> str:
+    name = entry.path.rpartition("/")[2]
+    return name if entry.kind == "attachment" else name.rpartition(".")[0]
+
+
+def _found(note: Note) -> Iterator[tuple[str, Iterable[Row]]]:
+    yield "tags", ((key(tag.name), tag.name, tag.line) for tag in note.tags)
+    yield "links", map(_link, note.links)
+    yield "headings", ((heading.level, heading.text, heading.line) for heading in note.headings)
+    yield "blocks", ((block.id, block.line) for block in note.blocks)
+    yield "tasks", ((task.line, task.status, task.text) for task in note.tasks)
+    yield "properties", ((key(name), *row) for name, value in note.properties.items() for row in _values(value))
+    yield "aliases", ((key(alias), alias) for alias in note.aliases)
+
+
+def _link(link: Link) -> Row:
+    return (
+        *(link_key(link.target), link.target, link.subpath, link.shown),
+        *(link.kind, link.embed, link.line, link.start, link.end),
+    )
+
+
+def _values(value: Any) -> list[tuple[str | None, float | None]]:
+    if isinstance(value, list | tuple):
+        return [_value(item) for item in cast("list[Any]", value)] or [(None, None)]
+    return [_value(value)]
+
+
+def _value(value: Any) -> tuple[str | None, float | None]:
+    match value:
+        case None:
+            return None, None
+        case bool():
+            return ("true" if value else "false"), None
+        case int() | float():
+            return _json(value), _number(value)
+        case str():
+            return value, None
+        case _:
+            return _json(value), None
+
+
+def _number(value: float) -> float | None:
+    with suppress(OverflowError):  # There are longer integers than numbers of the database.
+        number = float(value)
+        return number if math.isfinite(number) else None
+    return None
+
+
+def _json(value: Any) -> str:
+    """JSON of what a YAML block holds; what JSON has no form for (`.nan`, something within itself) as text."""
+    with suppress(ValueError, TypeError, RecursionError):
+        return json.dumps(value, default=str, allow_nan=False)
+    if isinstance(value, dict):
+        parts = {str(name): _json(part) for name, part in cast("dict[Any, Any]", value).items() if part is not value}
+        return f"{{{', '.join(f'{json.dumps(name)}: {part}' for name, part in parts.items())}}}"
+    return json.dumps(str(value)[:1000])
