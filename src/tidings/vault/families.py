@@ -43,7 +43,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "recent",
             "",
             "Recently changed notes",
-            "The notes that were changed last, newest first.",
+            "The notes, canvases and bases that were changed last, newest first.",
             _JSON,
             _LIST,
             20,

@@ -34,20 +34,23 @@ STATIC: Final = tuple(
 )
 """The resources of which there is one."""
 
-TEMPLATES: Final = tuple(
-    ResourceTemplate(
-        name=family.kind,
-        uri_template=family.template,
-        title=family.title,
-        description=family.description,
-        mime_type=family.mime_type,
-    )
-    for family in FAMILIES.values()
-)
-
 
 class BadCursor(ValueError):
     """A cursor is none that a page gave."""
+
+
+def templates() -> list[ResourceTemplate]:
+    """How the URIs of all resources are made, with what may be asked of each."""
+    return [
+        ResourceTemplate(
+            name=family.kind,
+            uri_template=family.template,
+            title=family.title,
+            description=family.description,
+            mime_type=family.mime_type,
+        )
+        for family in FAMILIES.values()
+    ]
 
 
 def page(view: View, cursor: str | None) -> tuple[list[Resource], str | None]:
@@ -58,7 +61,7 @@ def page(view: View, cursor: str | None) -> tuple[list[Resource], str | None]:
     """
     first = [] if cursor else list(STATIC)
     room = PAGE - len(first)
-    rows = view.queries.connection.execute(
+    rows: list[tuple[str, str, str, int, int]] = view.queries.connection.execute(
         "SELECT path, kind, title, size, mtime FROM files WHERE path > ? ORDER BY path LIMIT ?",
         (_path(cursor) if cursor else "", room + 1),
     ).fetchall()

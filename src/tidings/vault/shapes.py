@@ -22,7 +22,16 @@ _AWAY: Final = "The vault cannot be reached at present; this is what was in it w
 
 
 class NotFound(LookupError):
-    """The vault has no such thing. Names what comes nearest."""
+    """The vault has no such thing.
+
+    Args:
+        reason: What is not there.
+        wanted: What was asked for, for who wants to find out what comes nearest.
+    """
+
+    def __init__(self, reason: str, wanted: str | None = None) -> None:
+        super().__init__(reason)
+        self.wanted = wanted
 
 
 class TooLarge(ValueError):
