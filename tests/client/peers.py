@@ -52,6 +52,8 @@ class Peer:
     words: tuple[dict[str, Any], dict[str, Any]] = ({"text": "one"}, {"text": "two"})
     walk: tuple[str, dict[str, Any]] = ("walk", {"steps": 3})
     """A tool that tells of three steps."""
+    road: tuple[str, str] | None = ("road://3", "hike")
+    """A resource, and a prompt with a number of `steps`, that tell of three."""
     log: str = "speak"
     """A tool that sends a log message."""
     form: str = "greet"
@@ -99,6 +101,7 @@ EVERYTHING = Everything(
     question={"city": "Oslo"},
     words=({"message": "one"}, {"message": "two"}),
     walk=("trigger-long-running-operation", {"duration": 0.03, "steps": 3}),
+    road=None,
     log="toggle-simulated-logging",
     form="trigger-elicitation-request",
     sample=("trigger-sampling-request", {"prompt": "The capital of France?"}),
@@ -183,6 +186,9 @@ def _add_speakers(mcp: Any) -> None:
     else:
         for tool in (walk, speak, greet, capital, where):
             mcp.add_tool(tool)
+    of_three = fast_walk if isinstance(mcp, FastMCP) else walk
+    mcp.resource("road://{steps}")(of_three)
+    mcp.prompt(name="hike")(of_three)
 
 
 def _more() -> str:

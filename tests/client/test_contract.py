@@ -227,6 +227,20 @@ async def test_progress_is_told_to_the_caller_and_as_events(met: Met) -> None:
     assert {event.entry.params["name"] for event in told} == {name}
 
 
+async def test_progress_of_a_read_and_of_a_prompt_is_told_as_events(met: Met) -> None:
+    client = met.client
+    if met.peer.road is None or (met.peer is FAST and (met.way.transport, met.way.era) == ("memory", "auto")):
+        pytest.skip("it tells of no progress but that of tools, or, in memory in the modern era, of none")
+    uri, prompt = met.peer.road
+    with anyio.fail_after(SECONDS):
+        assert (await client.read_resource(uri)).text == "there"
+        assert (await client.get_prompt(prompt, {"steps": 3})).result.messages
+        await eventually(lambda: len(met.heard(ProgressMade)) == 6)
+    told = [(event.entry.method, event.progress, event.total) for event in met.heard(ProgressMade)]
+    steps = [(1, 3), (2, 3), (3, 3)]
+    assert sorted(told) == [(method, *step) for method in ("prompts/get", "resources/read") for step in steps]
+
+
 async def test_a_log_message_is_told(met: Met) -> None:
     with anyio.fail_after(SECONDS):
         await met.client.call_tool(met.peer.log)

@@ -4,13 +4,11 @@ import asyncio
 from typing import Any
 
 import anyio
-import mcp_types as types
 import pytest
 
-from tests.client.asking import Clock
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings.client import ClientConfig, LiveClient, Status, Timeouts, connect
-from tidings.client.events import ProgressMade, RequestChanged, ToolCallResultChanged
+from tidings.client.events import RequestChanged, ToolCallResultChanged
 from tidings.errors import Disconnected, RequestCancelled, RequestTimedOut
 
 pytestmark = [
@@ -129,92 +127,6 @@ async def test_a_request_that_takes_too_long_fails_alone(era: str) -> None:
                 await client.read_resource("note://1", timeout=0.01)
             assert (await client.read_resource("note://2")).text
         assert client.connected
-
-
-class Slow(Library):
-    """A server whose tool tells of each step that a test lets it take."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps: asyncio.Queue[bool] = asyncio.Queue()
-
-    async def call_tool(self, ctx: Any, params: Any) -> Any:
-        async with self.counted(params.name):
-            while await self.steps.get():
-                await ctx.session.report_progress(1.0, None, "a step")
-            return types.CallToolResult(content=[types.TextContent(text="done")])
-
-
-@ERAS
-@pytest.mark.parametrize("resets", [True, False])
-async def test_progress_starts_the_time_of_a_request_anew(
-    era: str, resets: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = Slow()
-    config = ClientConfig(timeouts=Timeouts(request=60, total=300, progress_resets=resets, ping_interval=10_000))
-    async with connected(library, era, config=config) as client:
-        clock = Clock(monkeypatch)
-        told = hear(client, ProgressMade)
-        (calling,) = calls(client, 1)
-        await eventually(lambda: library.running["t1"])
-        await clock.move(40)
-        library.steps.put_nowait(True)
-        await eventually(lambda: told)
-        await clock.move(40)
-        assert calling.done() is not resets
-        if resets:
-            await clock.move(21)
-        with pytest.raises(RequestTimedOut):
-            await calling
-
-
-@ERAS
-async def test_no_progress_lets_a_request_take_longer_than_it_may_in_all(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = Slow()
-    config = ClientConfig(timeouts=Timeouts(request=60, total=100, ping_interval=10_000))
-    async with connected(library, era, config=config) as client:
-        clock = Clock(monkeypatch)
-        told = hear(client, ProgressMade)
-        (calling,) = calls(client, 1)
-        await eventually(lambda: library.running["t1"])
-        for step in range(3):
-            assert not calling.done()
-            await clock.move(33)
-            library.steps.put_nowait(True)
-            await eventually(lambda step=step: len(told) > step)
-        await clock.move(2)
-        with pytest.raises(RequestTimedOut):
-            await calling
-
-
-@ERAS
-async def test_the_time_in_all_runs_while_a_request_waits_for_its_turn(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = Slow()
-    config = ClientConfig(timeouts=Timeouts(request=60, total=100, ping_interval=10_000))
-    async with connected(library, era, config=config) as client:
-        clock = Clock(monkeypatch)
-        told = hear(client, ProgressMade)
-        (first,) = calls(client, 1)
-        await eventually(lambda: library.running["t1"])
-        await clock.move(50)
-        library.steps.put_nowait(True)
-        await eventually(lambda: told)
-        waiting = asyncio.create_task(client.call_tool("t2"))
-        await eventually(lambda: client.queue.status().pending)
-        client._requests.hold(None)  # As if a person were asked, whose time is not counted.
-        await clock.move(99)
-        assert not waiting.done()
-        await clock.move(2)
-        with anyio.fail_after(SECONDS), pytest.raises(RequestTimedOut, match="for its turn"):
-            await waiting
-        assert library.asked["t2"] == 0
-        assert client.queue.status().failed == 1
-        assert not first.done()
-        first.cancel()
 
 
 @ERAS

@@ -1,7 +1,7 @@
 """What a user asks of the server: always fetched, then cached, then told."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar, cast
 
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
@@ -28,13 +28,12 @@ from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, To
 from tidings.client.link import Link
 from tidings.client.lists import Lists
 from tidings.client.queue import QueueEntry
-from tidings.client.requests import Requests
+from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
 from tidings.errors import MalformedMessage, ResourceNotFound, TidingsError
 
 ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
-OnProgress = Callable[[float, float | None, str | None], Any]
 
 
 class Calls:
@@ -167,13 +166,8 @@ class Calls:
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
 
-        def send(link: Link, entry: QueueEntry) -> Awaitable[CallToolResult]:
-            async def made(progress: float, total: float | None, message: str | None) -> None:
-                self._requests.progress(entry, progress, total, message)
-                if on_progress is not None:
-                    on_progress(progress, total, message)
-
-            return link.client.call_tool(name, params, None, made, meta=meta)
+        def send(link: Link, _: QueueEntry) -> Awaitable[CallToolResult]:
+            return link.client.call_tool(name, params, meta=meta)
 
         try:
             result, entry = await self._requests.run(
@@ -182,6 +176,7 @@ class Calls:
                 send,
                 safe=idempotent or self._is_safe(name),
                 timeout=timeout,
+                on_progress=on_progress,
             )
         except TidingsError as error:
             self._called(ToolCall(name, params, None, success=False, error=error.message, metadata=metadata))

@@ -40,7 +40,7 @@ class Timeouts:
     """From the first byte to the end of the handshake, for one attempt. The time to sign in is not counted."""
 
     request: float = 60.0
-    """For an answer to one request. Progress starts it anew, unless `progress_resets` is off."""
+    """For an answer to one request. Progress starts it anew, of any request, unless `progress_resets` is off."""
 
     total: float = 300.0
     """For one request in all: its turn in the queue, a reconnection, progress. A person's answer is not counted."""

@@ -31,7 +31,7 @@ from tidings.client.quiet import quiet
 from tidings.client.shapes import as_list
 from tidings.client.stdio import RunningCommand, open_command
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
-from tidings.client.transports import open_transport
+from tidings.client.transports import current_call, open_transport
 from tidings.errors import (
     CommandFailed,
     ConnectFailed,
@@ -284,7 +284,7 @@ class Link:
         connect = client._connect
 
         async def watched(*arguments: Any) -> Dispatcher[Any]:
-            return self._watch(self._lenient(await connect(*arguments)))
+            return self._watch(self._complete(await connect(*arguments)))
 
         client._connect = watched
         return client
@@ -303,12 +303,18 @@ class Link:
         self._garbage = self._garbage or text
         self._setup.on_garbage(text)
 
-    def _lenient(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
-        """Take an answer that does not say which kind of result it is for a complete one. The SDK would refuse it."""
+    def _complete(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
+        """Have the server tell how far it is with any request: of the SDK's methods only `call_tool` could ask for it.
+        And take an answer that does not say which kind of result it is for a complete one: the SDK would refuse it.
+        """
         send: Any = dispatcher.send_raw_request
 
         async def sent(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
-            result: dict[str, Any] = await send(method, params, opts)
+            options, call = cast("CallOptions", {**(opts or {})}), current_call.get()
+            # Whoever runs within a call may send something else: how far that is says nothing of the call.
+            if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
+                options["on_progress"] = call.on_progress
+            result: dict[str, Any] = await send(method, params, options)
             if method == "server/discover":
                 self._speaks = as_list(result.get("supportedVersions"))
             if "resultType" in result or not self._ready.done():

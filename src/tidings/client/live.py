@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.changes import check_uri
 from tidings.client.cache import Cache, ContentCache, Kind
-from tidings.client.calls import Calls, OnProgress
+from tidings.client.calls import Calls
 from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
 from tidings.client.events import (
@@ -54,7 +54,7 @@ from tidings.client.pending import Pending, PendingRequest, Responder
 from tidings.client.pulse import Pulse
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.refresh import Refresher
-from tidings.client.requests import Requests
+from tidings.client.requests import OnProgress, Requests
 from tidings.client.responders import roots_responder
 from tidings.client.states import State
 from tidings.client.store import StateFile

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, Final
 
 import anyio
+from mcp.shared.dispatcher import ProgressFnT
 
 from tidings.errors import Cancelled, RequestCancelled, RequestTimedOut, TidingsError
 
@@ -59,6 +60,8 @@ class QueueEntry:
     seconds: float = field(default=0.0, repr=False)
     """How long it may take for an answer, and, in the loop's time, until when in all."""
     until: float = field(default=0.0, repr=False)
+    on_progress: ProgressFnT | None = field(default=None, repr=False)
+    """Told how far the server is with it."""
     cancel_reason: TidingsError | None = field(default=None, repr=False)
     turn: "asyncio.Future[None] | None" = field(default=None, repr=False)
 

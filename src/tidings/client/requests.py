@@ -24,6 +24,7 @@ from tidings.errors import ConnectionLost, EffectUnknown, NoConnection, RequestT
 
 ResultT = TypeVar("ResultT")
 Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
+OnProgress = Callable[[float, float | None, str | None], Any]
 
 _ATTEMPTS: Final = 5
 """How often one request is sent: one that brings the server down each time must not do so for ever."""
@@ -47,8 +48,11 @@ class Requests:
         safe: bool,
         aside: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
+        on_progress: OnProgress | None = None,
     ) -> tuple[ResultT, QueueEntry]:
         """Send a request; return its result, and what is known about it. `safe` says that twice does no harm.
+
+        Whatever it asks for, the server may tell how far it is: that starts its clock anew, and is told as an event.
 
         Raises:
             TidingsError: What went wrong, by its name.
@@ -56,6 +60,13 @@ class Requests:
         began = _now()
         self._connection.check()
         entry = await self._queue.enter(method, params, aside=aside, within=self._timeouts.total)
+
+        async def made(progress: float, total: float | None, message: str | None) -> None:
+            self._progress(entry, progress, total, message)
+            if on_progress is not None:
+                on_progress(progress, total, message)
+
+        entry.on_progress = made
         try:
             entry.result = result = await self._attempt(entry, send, safe, timeout or self._timeouts.request, began)
         except TidingsError as error:
@@ -155,7 +166,7 @@ class Requests:
             server=self._connection.name,
         )
 
-    def progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
+    def _progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
         """The server tells how far it is: the clock of this request starts anew."""
         if self._timeouts.progress_resets and entry.scope is not None and not entry.holds:
             entry.scope.deadline = min(_now() + entry.seconds, entry.until)
