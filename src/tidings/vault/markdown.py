@@ -22,8 +22,13 @@ DESTINATION = (
 """The end of a link's text and where it leads. Two groups: within angle brackets, and without."""
 
 _MARKER = r"(?:[-*+]|\d{1,9}[.)])[ \t]++"
-_OPENER = re.compile(r"\\|`++|~~~++|\$\$?|%%|<|\[\[|\]\(")
-_ANY = re.compile(r"[\\`$<]|~~~|%%")
+# Begins with one set of characters, because that is what the engine can search for quickly. Of links it finds only
+# those that hold something that would open something else.
+_OPENER = re.compile(
+    r"[\\<`~$%\[\]](?:(?<=[\\<])|(?<=`)`*+|(?<=~)~~++|(?<=\$)\$?+|(?<=%)%"
+    r"|(?<=\[)\[(?=[^\[\]\n`$%<\\]{0,500}+[`$%<\\])|(?<=\])\((?=[^()\n`$%<\\]{0,500}+[`$%<\\]))"
+)
+_OPENING = ("`", "\\", "$", "<", "%%", "~~~")
 _CONTAINERS = re.compile(rf"[ \t>]*+(?:{_MARKER}(?:\[.\][ \t]++)?[ \t>]*+)*+")
 _PARAGRAPH_END = re.compile(rf"\n(?=[ \t>]*+(?:\r?\n|\Z|{_MARKER}|#{{1,6}}[ \t]|```|~~~|\|))")
 _FENCE_END = re.compile(r"\n[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+(?=\r?(?:\n|\Z))")
@@ -58,7 +63,7 @@ def mask(text: str) -> tuple[str, list[Span]]:
     indented = _indented(text) if text.startswith((" ", "\t")) or _MAYBE_INDENTED.search(text) else []
     if indented:
         text = _filled(text, indented)
-    if _ANY.search(text) is None:
+    if not any(map(text.__contains__, _OPENING)):
         return text, []
     scan = _Scan(text)
     scan.run()
@@ -127,7 +132,7 @@ class _Scan:
                 position = start + 2
                 if text[start + 1 : position] in _PUNCTUATION:
                     self.spans.append((start, position))
-            elif opener == "[[" or opener == "](":
+            elif opener in ("[[", "]("):
                 whole = (_WIKI if opener == "[[" else _DESTINATION).match(text, start)
                 position = found.end() - 1 if whole is None else whole.end()
             else:

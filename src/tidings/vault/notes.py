@@ -6,7 +6,7 @@ to be quick with what most notes are: what a note has no character of is not loo
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from tidings.vault.blocks import find_blocks
 from tidings.vault.inline import find_inline, tag_names, wiki_link
@@ -21,6 +21,10 @@ _LINE = re.compile(
 )
 _CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+$")
 _NO_TITLE = re.compile(r"\s*(?:$|[>|#\0]|[-*+][ \t]|\d{1,9}[.)][ \t]|[-=*_]+\s*$)| {4}|\t")
+_COMMA = re.compile(",")
+_COMMA_OR_SPACE = re.compile(r"[,\s]+")
+_ESCAPE = re.compile(r"\\([\"\\/])")
+_TAGS_KEY = re.compile(r"[{,\n][ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE)
 _WHOLE_LINK = re.compile(rf"\s*{WIKI_LINK}\s*")
 _LINKS = re.compile(WIKI_LINK)
 
@@ -91,39 +95,38 @@ def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], 
     return headings, tasks
 
 
-def _values(properties: dict[str, Any], name: str) -> list[Any]:
-    """The property of that name, whichever its case, as a list."""
-    for key, value in properties.items():
-        if key.lower() == name:
-            return value if isinstance(value, list) else [] if value is None else [value]  # pyright: ignore
-    return []
+def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -> list[Any]:
+    """The property of that name, whichever its case, as a list: a text may hold several."""
+    value = properties.get(name)
+    if value is None:
+        value = next((value for key, value in properties.items() if key.lower() == name), None)
+    if isinstance(value, str):
+        return separator.split(value)
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _aliases(properties: dict[str, Any]) -> Iterator[str]:
-    values = _values(properties, "aliases")
-    if len(values) == 1 and isinstance(values[0], str) and not isinstance(properties.get("aliases"), list):
-        values = values[0].split(",")
-    for value in values:
+    for value in _listed(properties, "aliases", _COMMA):
         if isinstance(value, str | int | float) and (alias := str(value).strip()):
             yield alias
 
 
 def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) -> list[Tag]:
-    values = _values(properties, "tags")
+    values = _listed(properties, "tags", _COMMA_OR_SPACE)
     if not values:
         return []
-    key = re.compile(r"(?:^|[{,\n])[ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE).search(block.text)
-    position = block.start + (key.end() if key else 0)
-    line, seen = 2, block.start
+    key = _TAGS_KEY.search(text, block.start - 1, block.end)
+    position = key.end() if key else block.start
+    line = text.count("\n", 0, position) + 1
     tags: list[Tag] = []
     for name in tag_names(values):
         found = _find_name(text, name, position, block.end)
-        if found >= 0:
-            position = found
-            line += text.count("\n", seen, position)
-            seen = position
-        tags.append(Tag(name, line, position, position + len(name) if found >= 0 else position))
-        position = tags[-1].end
+        if found < 0:  # Written with escapes: it stands somewhere here.
+            tags.append(Tag(name, line, position, position))
+            continue
+        line += text.count("\n", position, found)
+        position = found + len(name)
+        tags.append(Tag(name, line, found, position))
     return tags
 
 
@@ -131,29 +134,42 @@ def _find_name(text: str, name: str, start: int, end: int) -> int:
     """Where `name` stands as a word of its own."""
     found = text.find(name, start, end)
     while found >= 0:
-        around = text[found - 1] + text[found + len(name)]
-        if not any(character.isalnum() or character in "_/-" for character in around):
-            return found
+        if not any(around.isalnum() or around in "_/-" for around in (text[found - 1], text[found + len(name)])):
+            break
         found = text.find(name, found + 1, end)
-    return -1
+    return found
 
 
 def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -> Iterator[Link]:
+    """The texts that are a link and nothing else, where they are written."""
     wanted = {value.strip() for value in _texts(properties) if _WHOLE_LINK.fullmatch(value)}
     line, seen = 1, 0
     for found in _LINKS.finditer(text, block.start, block.end):
-        if found[0] in wanted:
+        written = found[0]
+        if written in wanted or _unescaped(written, text[found.start() - 1]) in wanted:
             line += text.count("\n", seen, found.start())
             seen = found.start()
-            link = wiki_link("property", False, found[1], line, found.start(), found.end())
-            if link is not None:
+            content = _unescaped(found[1], text[seen - 1])
+            if (link := wiki_link("property", False, content, (line, seen, found.end()))) is not None:
                 yield link
+
+
+def _unescaped(written: str, quote: str) -> str:
+    """What a text in these quotes says."""
+    if quote == "'":
+        return written.replace("''", "'")
+    if quote == '"' and "\\" in written:
+        return _ESCAPE.sub(r"\1", written)
+    return written
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        inner: list[Any] = list(value.values()) if isinstance(value, dict) else value  # pyright: ignore
-        for item in inner:
-            yield from _texts(item)
+        if "[[" in value:
+            yield value
+    elif isinstance(value, dict):
+        for inner in cast("dict[str, Any]", value).values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _texts(inner)

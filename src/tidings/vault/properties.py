@@ -1,33 +1,39 @@
 """A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
 
 Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are truth values, and dates, times
-and `yes` are texts. What cannot be read is told in words, never raised: such a note is still a note. Most blocks are
-so simple that no parser of YAML is needed; for any block, both ways give the same.
+and `yes` are texts. What cannot be read is told in words, never raised: such a note is still a note.
 
 Changing them is in `property_edits.py`.
 """
 
 import json
 import re
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-try:
-    from yaml import CSafeLoader as _Base
-except ImportError:  # pragma: no cover - only where PyYAML was built without libyaml
+if TYPE_CHECKING:
     from yaml import SafeLoader as _Base
+else:
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # The first is missing where PyYAML lacks libyaml.
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
 _MOST_NODES = 100_000
 _MOST_DIGITS = 300
+_DEEPEST = 100
+_LONGEST = 1 << 20
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_SPECIAL = {"~": None, "null": None, "Null": None, "NULL": None, "": None}
-_SPECIAL |= dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(("false", "False", "FALSE"), False)
+_SPECIAL = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _NUMERIC = frozenset("0123456789+-.")
 
 
@@ -64,8 +70,7 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
         return {}, None
     if block.kind == "json" and (found := _load_json(block.text)) is not None:
         return found, None
-    simple = load_simple(block.text)
-    return (simple, None) if simple is not None else load_yaml(block.text)
+    return _load_yaml(block.text)
 
 
 class _Loader(_Base):
@@ -79,43 +84,58 @@ class _Loader(_Base):
     def ascend_resolver(self) -> None: ...
 
 
-class Unreadable(Exception):
+class Unreadable(ValueError):
     """The YAML can be parsed, but not understood."""
 
-    def __init__(self, node: Node, cause: str) -> None:
+    def __init__(self, place: Node | Event, cause: str) -> None:
         super().__init__(cause)
-        self.line = node.start_mark.line
+        self.line = int(place.start_mark.line) if place.start_mark else 0
 
 
 def compose(text: str) -> Node | None:
     """The tree of nodes, with where they stand."""
+    _check_depth(text)
     loader = _Loader(text)
     try:
-        return cast("Node | None", loader.get_single_node())
+        return loader.get_single_node()
     finally:
-        loader.dispose()
+        loader.dispose()  # pyright: ignore[reportUnknownMemberType]
 
 
-def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:
-    """As `load`, by the parser."""
+def _check_depth(text: str) -> None:
+    """Refuse what is nested so deep that the parser, which calls itself for each level, would end the process."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"they are longer than {_LONGEST} characters")
+    if sum(map(text.count, "[{-?:")) <= _DEEPEST * 10:  # There cannot be more levels than these.
+        return
+    depth = 0
+    events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    for event in cast("Iterator[Event]", events):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise Unreadable(event, "too many levels")
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
+
+
+def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
+    reader = _Reader()
     try:
-        root = compose(text)
-        if root is None:
-            return {}, None
-        reader = _Reader()
-        if not isinstance(root, MappingNode):
-            if isinstance(root, ScalarNode) and not root.value:
-                return {}, None
-            raise Unreadable(root, "properties are lines of 'name: value'")
-        properties = reader.mapping(root)
+        properties = reader.properties(compose(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        return {}, _problem(mark.line if mark else 0, error.problem or "not YAML")
+        cause = error.problem or "not YAML"
+        if cause == "found character that cannot start any token" and "\t" in text:
+            cause = "YAML allows no tab there, only spaces"
+        return {}, _problem(mark.line if mark else 0, cause)
     except yaml.reader.ReaderError as error:
-        return {}, _problem(text.count("\n", 0, error.position), f"{error.reason}")
+        return {}, _problem(text.count("\n", 0, error.position), error.reason)
     except Unreadable as error:
         return {}, _problem(error.line, str(error))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError:
+        return {}, _problem(0, "too many levels")
+    except (yaml.YAMLError, ValueError) as error:
         return {}, f"The properties cannot be read: {error}"
     if reader.twice is not None:
         return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' is there twice")
@@ -132,6 +152,13 @@ class _Reader:
     def __init__(self) -> None:
         self.twice: ScalarNode | None = None
         self._count = 0
+
+    def properties(self, root: Node | None) -> dict[str, Any]:
+        if root is None or (isinstance(root, ScalarNode) and not root.value):
+            return {}
+        if not isinstance(root, MappingNode):
+            raise Unreadable(root, "properties are lines of 'name: value'")
+        return self.mapping(root)
 
     def mapping(self, node: MappingNode) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -189,20 +216,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         raise ValueError("a name is there twice")
     return result
-
-
-# The simple way. A line that it does not understand wholly leaves the block to the parser.
-_OTHER = "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
-_PLAIN = rf"(?:[A-Za-z0-9_{_OTHER}]|-(?=[0-9]))(?:[A-Za-z0-9_ .,/+()'\"=;?!&*@$%<>|~^-{_OTHER}]|:(?=[^ ]))*"
-_QUOTED = rf"\"[ !#-\[\]-~{_OTHER}]*\"|'[ -&(-~{_OTHER}]*'"
-_ITEM = rf"[A-Za-z0-9_{_OTHER}][A-Za-z0-9_ ./+()-{_OTHER}]*|{_QUOTED}"
-_SIMPLE_LINE = re.compile(
-    rf"(?:([A-Za-z_{_OTHER}][A-Za-z0-9_{_OTHER}-]{{0,40}}(?: [A-Za-z0-9_-]{{1,20}}){{0,4}}):|( *)-) *"
-    rf"(?:(?<= )(?:({_PLAIN})|({_QUOTED})|\[ *((?:{_ITEM})(?:, *(?:{_ITEM}))*|)\] *))?"
-)
-_FLOW_ITEM = re.compile(_ITEM)
-
-
-def load_simple(text: str) -> dict[str, Any] | None:
-    """As `load_yaml`, or None if the block is not simple or not right."""
-    return None
