@@ -1,0 +1,144 @@
+r"""Whether words, phrases and regular expressions stand in a text, and where: what the full-text index says, in Python.
+
+The index splits a text into runs of letters and digits, folds capitals, and takes accents from Latin letters. `Finder`
+does the same, so that it can answer for one line of a note what the index answers for the whole. It also knows what the
+index does not: characters that are no letters (`C++`), capitals that count, and words in scripts that do not part them
+by spaces, which are found anywhere.
+"""
+
+import re
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from tidings.vault.query_tree import Phrase, Regex, Word
+from tidings.vault.regexes import compiled
+
+MARKS = "\u0300-\u036f"
+_MARK = re.compile(f"[{MARKS}]")
+# Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
+_SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u2e80-\u2fff\u3005-\u30ff\u31f0-\u31ff"
+    "\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_UNPARTED = re.compile(f"[{_SPACELESS}]")
+_PATIENCE = 0.25  # seconds for one regular expression in one text
+
+
+class OutOfTime(Exception):
+    """There is no time left for the search."""
+
+
+class TooSlow(Exception):
+    """A regular expression took too long on one text."""
+
+
+class Deadline:
+    """How long a search may still take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds. Raises OutOfTime if there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        return left
+
+    def passed(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._end
+
+
+class Finder:
+    """Finds one term in texts."""
+
+    def __init__(self, term: Word | Phrase | Regex, *, match_case: bool = False) -> None:
+        self._term = term
+        self._match_case = match_case
+        if not isinstance(term, Regex):
+            text = unicodedata.normalize("NFC", term.text)
+            whole = isinstance(term, Phrase)
+            self._exact = re.compile(_expression(text, re.escape, whole=whole))
+            self._plain = re.compile(_expression(_bare(text), re.escape, whole=whole))
+            self._folding = re.compile(_expression(_bare(text), _variants, whole=whole), re.IGNORECASE)
+
+    def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        """Where the term stands in a text.
+
+        Raises:
+            TooSlow: It is a regular expression that was given up on this text.
+            OutOfTime: There is no time left.
+        """
+        if not isinstance(self._term, Regex):
+            if self._match_case:
+                found = self._exact.finditer(text)
+            elif text.isascii():
+                found = self._plain.finditer(text.lower())
+            else:
+                found = self._folding.finditer(text)
+            yield from (each.span() for each in found)
+            return
+        pattern = compiled(self._term.pattern, match_case=self._match_case, dotall=self._term.dotall)
+        patience = min(_PATIENCE, deadline.left())
+        try:
+            for each in pattern.finditer(text, timeout=patience, concurrent=True):
+                yield each.span()
+        except TimeoutError as slow:
+            raise TooSlow from slow
+
+    def found(self, text: str, deadline: Deadline) -> bool:
+        """Whether the term stands in a text. Raises as `spans` does."""
+        return next(self.spans(text, deadline), None) is not None
+
+
+def fold(text: str) -> str:
+    """A text without capitals and accents, for comparing."""
+    if text.isascii():
+        return text.lower()
+    bare = _MARK.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare).casefold()
+
+
+def unparted(text: str) -> bool:
+    """Whether it holds something of a script that does not part words by spaces."""
+    return _UNPARTED.search(text) is not None
+
+
+@lru_cache(maxsize=1)
+def _latin() -> dict[str, str]:
+    """The letters that are the same but for accents and capitals, by the plain letter."""
+    letters: dict[str, list[str]] = {}
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00), 0x212A, 0x212B):
+        base = unicodedata.normalize("NFD", chr(code))[0].lower()
+        if base.isascii() and base.isalpha():
+            letters.setdefault(base, [base]).append(chr(code))
+    return {base: f"[{''.join(same)}]" for base, same in letters.items()}
+
+
+def _bare(text: str) -> str:
+    bases = ((unicodedata.normalize("NFD", character)[0].lower(), character) for character in text)
+    return "".join(base if base.isascii() else character.lower() for base, character in bases)
+
+
+def _variants(character: str) -> str:
+    if not character.isalnum():
+        return re.escape(character)
+    return (_latin().get(character) or re.escape(character)) + f"[{MARKS}]*+"
+
+
+def _expression(text: str, write: Callable[[str], str], *, whole: bool) -> str:
+    """Spaces of a phrase stand for whatever parts words; all else stands for itself."""
+    words = text.split() if whole else [text]
+    if not words:
+        return ""
+    begin = rf"(?<![^\W_])(?<![{MARKS}])" if parted(words[0][0]) else ""
+    end = rf"(?![^\W_{MARKS}])" if whole and parted(words[-1][-1]) else ""
+    return begin + r"[\W_]+".join("".join(map(write, word)) for word in words) + end
+
+
+def parted(character: str) -> bool:
+    """Whether it is part of a word that has a beginning and an end."""
+    return character.isalnum() and not unparted(character)
