@@ -97,7 +97,7 @@ async def status_of(scope: dict[str, Any]) -> int:
     """What a request is answered with by an app that says 200 to all it gets, behind the token 's3cret'."""
     answers: list[Any] = []
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200})
 
     async def receive() -> Any:
