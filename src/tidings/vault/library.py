@@ -1,0 +1,310 @@
+"""A vault and its index, kept equal: what the server's resources, tools and prompts ask.
+
+The index belongs to one thread, the keeper, which reads files, compares and stores, one batch after the other, so that
+a long build never keeps a single note waiting for more than a batch. Questions are answered by a few threads with
+connections of their own; they see what is stored, and wait for nobody. The event loop only waits.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager
+from datetime import date
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from tidings.vault.index import Index
+from tidings.vault.index_errors import IndexDamaged
+from tidings.vault.model import Entry
+from tidings.vault.news import Interest, News, Touched, all_of, touched
+from tidings.vault.paths import Vault
+from tidings.vault.queries import Queries
+from tidings.vault.resources import fingerprint
+from tidings.vault.scan import Batch, Plan, VaultAway, look, plan, read_all
+from tidings.vault.view import Progress, Status, View
+from tidings.vault.watch import Changed, Happening, LookAround, WentAway, watch
+from tidings.vault.writing import Writer
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_READERS = 3
+_RETRY_SECONDS = 1.0
+_DAY_LOOK_SECONDS = 30.0
+_UNSETTLED_TRIES = 20
+_UNSETTLED_SECONDS = 0.1
+_WORTH_A_WORD = 500
+"""From so many files on, reading them is said."""
+_TODAY = "vault://daily/today"
+
+
+class HasTouched(Protocol):
+    """What an operation on files returns: what it did, and to which of them."""
+
+    @property
+    def touched(self) -> Sequence[str]: ...
+
+
+HasTouchedT = TypeVar("HasTouchedT", bound=HasTouched)
+
+Publish = Callable[[Sequence[str], bool], Awaitable[None]]
+"""Told of the URIs of resources that are different now, and whether files came or went."""
+
+
+class Library:
+    """A vault and its index.
+
+    Args:
+        vault: The folders.
+        writer: What writes to them.
+        open_index: Makes the index; called in the thread that keeps it.
+        publish: Told what is different.
+        interest: What somebody listens to.
+        watcher: What says when the disk may be different.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        writer: Writer,
+        *,
+        open_index: Callable[[], Index],
+        publish: Publish,
+        interest: Interest,
+        watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
+    ) -> None:
+        self.vault = vault
+        self.interest = interest
+        self.status = Status("indexing", Progress(0, 0))
+        self._writer = writer
+        self._open_index = open_index
+        self._publish = publish
+        self._watcher = watcher
+        self._news = News(lambda queries, uri: fingerprint(self._view(queries), uri))
+        self._index: Index
+        self._stopping = False
+        self._complete = asyncio.Event()
+        self._refreshed: set[str] | None = None
+        """What was stored by others since the disk was last looked over, while that is being stored."""
+
+    # For those who ask
+
+    async def ask(self, question: Callable[[View], T]) -> T:
+        """What `question` finds. It is called in another thread, and sees one state of the index throughout."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
+
+    async def write(self, operation: Callable[[Writer], HasTouchedT]) -> HasTouchedT:
+        """Do something to the files. When this returns, the index knows, and subscribers have been told."""
+        result = await anyio.to_thread.run_sync(operation, self._writer)
+        await self.refresh(result.touched)
+        return result
+
+    async def refresh(self, paths: Iterable[str]) -> None:
+        """Look at these files and folders, and store what is different."""
+        await self._look(frozenset(paths))
+
+    async def settled(self) -> None:
+        """Return when the index has been equal to the disk once."""
+        await self._complete.wait()
+
+    # Its life
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep the index equal to the disk while this is entered."""
+        self._complete.clear()
+        self._keeper = ThreadPoolExecutor(1, "tidings-vault-keep")
+        self._index = await self._in_keeper(self._open_index)
+        self._stopping = False
+        self._open_readers()
+        self.status = Status("indexing", Progress(0, 0), self._notes())
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep)
+                tasks.start_soon(self._watch_days)
+                try:
+                    yield
+                finally:
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._stopping = True
+            with anyio.CancelScope(shield=True):
+                await self._close_readers()
+                await self._in_keeper(self._index.close)
+                self._keeper.shutdown(wait=False)
+
+    def _open_readers(self) -> None:
+        self._readers = ThreadPoolExecutor(_READERS, "tidings-vault-read")
+        self._thread = threading.local()
+        self._connected: list[Queries] = []
+
+    async def _close_readers(self) -> None:
+        for queries in self._connected:
+            queries.connection.interrupt()
+        await anyio.to_thread.run_sync(partial(self._readers.shutdown, cancel_futures=True))
+        for queries in self._connected:
+            queries.close()
+
+    async def _in_keeper(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._keeper, call, *arguments)
+
+    def _notes(self, *further: str | None) -> tuple[str, ...]:
+        return tuple(note for note in (*self._index.notes, *further) if note)
+
+    # Asking
+
+    def _view(self, queries: Queries) -> View:
+        return View(queries, self.vault, self.status)
+
+    def _answer(self, question: Callable[[View], T]) -> T:
+        queries: Queries | None = getattr(self._thread, "queries", None)
+        if queries is None:
+            queries = self._thread.queries = self._index.reader()
+            self._connected.append(queries)
+        with queries.snapshot():
+            return question(self._view(queries))
+
+    # Following the disk
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                async with aclosing(self._watcher(self.vault)) as happenings:
+                    async for happening in happenings:
+                        await self._follow(happening)
+            except IndexDamaged as error:
+                logger.warning("%s It is built anew.", error)
+                await self._close_readers()
+                await self._in_keeper(self._index.renew)
+                self._open_readers()
+                self.status = Status("indexing", Progress(0, 0), self._notes())
+            except Exception as error:
+                # The disk is full, a folder cannot be read, …: the server lives on, and says so.
+                logger.exception("The vault cannot be followed at present; trying again")
+                note = f"The vault cannot be followed at present, so this may be out of date: {error}"
+                await self._become(Status("away", notes=self._notes(note)))
+            await anyio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self, happening: Happening) -> None:
+        match happening:
+            case Changed(paths):
+                await self._look(frozenset(filter(None, map(self.vault.relative, paths))))
+            case LookAround(by, note):
+                await self._look_around()
+                await self._become(Status("watching" if by == "events" else "polling", notes=self._notes(note)))
+                self._complete.set()
+            case WentAway(note):
+                logger.warning("%s", note)
+                await self._become(Status("away", notes=self._notes(note)))
+
+    async def _look_around(self) -> None:
+        """Bring the index to where the disk is. Waits for a vault that is not there."""
+        while True:
+            self._refreshed = set()
+            try:
+                todo = await self._in_keeper(plan, self.vault, self._index)
+                if len(todo.changed) > _WORTH_A_WORD:
+                    logger.info("Indexing %s files", f"{len(todo.changed):,}")
+                unsettled = await self._read_and_store(todo)
+                break
+            except VaultAway as away:
+                await self._become(Status("away", notes=self._notes(str(away))))
+                await anyio.sleep(_RETRY_SECONDS)
+            finally:
+                self._refreshed = None
+        await self._look(frozenset(unsettled))
+
+    async def _look(self, paths: frozenset[str]) -> None:
+        """Store what is different of these files, and of what lies in these folders."""
+        for _ in range(_UNSETTLED_TRIES):
+            if not paths:
+                return
+            if self._refreshed is not None:
+                self._refreshed.update(paths)
+            try:
+                todo = await self._in_keeper(look, self.vault, self._index, paths)
+                paths = frozenset(await self._read_and_store(todo, fresh=True))
+            except VaultAway:
+                return  # The watcher sees that too, and everything is looked at when it is back.
+            if paths:
+                await anyio.sleep(_UNSETTLED_SECONDS)
+        logger.warning("Files that change whenever they are read are left for later: %s", ", ".join(sorted(paths)[:5]))
+
+    async def _read_and_store(self, todo: Plan, *, fresh: bool = False) -> list[str]:
+        """Do what is planned, batch by batch; the files that could not be read for now.
+
+        Args:
+            todo: What is different.
+            fresh: Whether this was found just now: an older plan gives way to it.
+        """
+        gone, unsettled, done = todo.gone, list[str](), 0
+        batches = read_all(self.vault, todo.changed, stopped=lambda: self._stopping)
+        try:
+            while batch := await self._in_keeper(_next, batches):
+                await self._store(batch.entries, [*gone, *batch.gone], fresh=fresh)
+                gone = []
+                unsettled += batch.unsettled
+                done += sum(map(len, batch))
+                self._say_progress(done, len(todo.changed))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._in_keeper(batches.close)
+        if gone:
+            await self._store([], gone, fresh=fresh)
+        return unsettled
+
+    async def _store(self, entries: Sequence[Entry], gone: Sequence[str], *, fresh: bool) -> None:
+        if self._refreshed and not fresh:
+            # Others have stored something newer meanwhile.
+            entries = [entry for entry in entries if entry.path not in self._refreshed]
+            gone = [path for path in gone if path not in self._refreshed]
+        uris, listed = await self._in_keeper(self._compare_and_store, entries, gone, self.interest.remembered())
+        if uris or listed:
+            await self._publish(uris, listed)
+
+    def _compare_and_store(
+        self, entries: Sequence[Entry], gone: Sequence[str], subscriptions: Sequence[str]
+    ) -> tuple[list[str], bool]:
+        what = touched(self._index.queries, entries, gone)
+        store = partial(self._index.apply, entries, gone)
+        return self._news.around(self._index.queries, what, subscriptions, store), what.moved
+
+    def _say_progress(self, done: int, total: int) -> None:
+        if not self._complete.is_set():
+            self.status = Status("indexing", Progress(done, total), self._notes())
+        if total > _WORTH_A_WORD and done < total:
+            logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}")
+
+    async def _become(self, status: Status) -> None:
+        """Say how the index stands to the disk; to those, too, whose resources say it."""
+        if status == self.status:
+            return
+
+        def become() -> None:
+            self.status = status
+
+        def compare() -> list[str]:
+            queries = self._index.queries
+            what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
+            return self._news.around(queries, what, subscriptions, become)
+
+        subscriptions = self.interest.remembered()
+        await self._publish(await self._in_keeper(compare), False)
+
+    async def _watch_days(self) -> None:
+        """A new day has another daily note."""
+        today = date.today()  # noqa: DTZ011 - the day that it is for the user
+        while True:
+            await anyio.sleep(_DAY_LOOK_SECONDS)
+            if date.today() != today:  # noqa: DTZ011 - see above
+                today = date.today()  # noqa: DTZ011 - see above
+                await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_TODAY)], False)
+
+
+def _next(batches: Generator[Batch]) -> Batch | None:
+    return next(batches, None)

@@ -1,0 +1,219 @@
+"""Which resources are different after a change of the index: found by comparing, not by guessing.
+
+A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
+*may* be different; each of these is compared as it was before the batch is stored with what it is after. A change that
+leaves a resource as it is tells nobody of it.
+
+Only resources that somebody subscribed to are compared, so `Interest` remembers them for a while after their last
+subscriber has gone: it may come back and ask what it missed. Who comes back later than that, or after a restart, to a
+log that is older than this memory, is told that the resource has changed: it may have.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tidings.changes import Filter, ResourceUpdated
+from tidings.vault.addresses import Address, parse_address
+from tidings.vault.model import Entry
+from tidings.vault.paths import key, uri
+from tidings.vault.queries import Queries
+
+_SINGLE: Final = ("recent", "stats", "tags", "structure")
+"""The resources of which there is one."""
+
+
+class Interest:
+    """What somebody listens to, or listened to a while ago."""
+
+    def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
+        self._present: set[str] = set()
+        self._left: dict[str, float] = {}
+        self._keep = keep
+        self._clock = clock
+        self._outlived = outlived
+
+    def begin(self, subscription: str) -> bool:
+        """Somebody listens to it from now on. Says whether it may have changed while nobody compared it.
+
+        That is so if the log of changes is older than this memory (`outlived`), or something was forgotten.
+        """
+        known = subscription in self._present or subscription in self._left
+        self._left.pop(subscription, None)
+        self._present.add(subscription)
+        return self._outlived and not known
+
+    def end(self, subscription: str) -> None:
+        """Nobody listens to it any more."""
+        self._present.discard(subscription)
+        self._left[subscription] = self._clock()
+
+    def remembered(self) -> list[str]:
+        """All of it, without what is too long ago."""
+        horizon = self._clock() - self._keep
+        for subscription in [each for each, when in self._left.items() if when < horizon]:
+            del self._left[subscription]
+            self._outlived = True
+        return [*self._present, *self._left]
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a batch of files touches, by what resources depend on."""
+
+    paths: frozenset[str] = frozenset()
+    """The files that are different, new or gone."""
+    moved: bool = False
+    """Whether some of them are new or gone."""
+    linked: frozenset[str] = frozenset()
+    """The keys of the names that these files link to, or did."""
+    tags: frozenset[str] = frozenset()
+    """The keys of the tags that they have or had, with all tags above these."""
+    everything: bool = False
+    """Whether all resources may be different: as when the index is complete, and says so."""
+    names: frozenset[str] = field(init=False)
+    """The keys of the names of the files: what links and resources find them by."""
+    folders: frozenset[str] = field(init=False)
+    """The folders that they lie in, with all folders above these."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset(map(_name, self.paths)))
+        folders = {above for path in self.paths for above in ("", *_lineage(path.rpartition("/")[0]))}
+        object.__setattr__(self, "folders", frozenset(folders))
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.paths)
+
+    def may_change(self, address: Address) -> bool:
+        """Whether the resource at `address` may be another after this."""
+        if self.everything:
+            return True
+        match address.kind:
+            case "note" | "attachment":
+                return _name(address.argument) in self.names
+            case "backlinks":
+                # A file that is new or gone may change where a link by name leads.
+                return self.moved or _name(address.argument) in self.linked
+            case "folder":
+                return key(address.argument.strip("/")) in map(key, self.folders)
+            case "tag":
+                return key(address.argument.lstrip("#")) in self.tags
+            case _:
+                return True
+
+    def uris(self, candidates: Callable[[str], Iterable[str]]) -> Iterator[str]:
+        """The resources that may be different, for those who subscribed to a prefix.
+
+        Args:
+            candidates: The paths of the files whose name has this key.
+        """
+        for path in self.paths:
+            yield from (uri(kind, path) for kind in ("note", "attachment", "backlinks"))
+        for name in self.linked | (self.names if self.moved else frozenset[str]()):
+            yield from (uri("backlinks", path) for path in candidates(name))
+        yield from (uri("folder", folder) for folder in self.folders)
+        yield from (uri("tag", tag) for tag in self.tags)
+        yield from (f"vault://{name}" for name in _SINGLE)
+
+
+def all_of(queries: Queries) -> Touched:
+    """Everything there is, as if all of it were different."""
+    ask = queries.connection.execute
+    return Touched(
+        paths=frozenset(path for (path,) in ask("SELECT path FROM files")),
+        moved=True,
+        linked=frozenset(name for (name,) in ask("SELECT DISTINCT name FROM links")),
+        tags=frozenset(above for (tag,) in ask("SELECT DISTINCT key FROM tags") for above in _lineage(tag)),
+        everything=True,
+    )
+
+
+class _Known(NamedTuple):
+    """What the index says of a file before it is stored anew."""
+
+    hash: str | None
+    tags: list[str]
+    linked: list[str]
+
+
+def touched(queries: Queries, entries: Sequence[Entry], gone: Sequence[str]) -> Touched:
+    """What storing `entries`, and letting go of `gone`, touches."""
+    before = _known(queries, [*(entry.path for entry in entries), *gone])
+    changed = [entry for entry in entries if _differs(before.get(entry.path), entry)]
+    went = [path for path in gone if path in before]
+    paths = frozenset([*(entry.path for entry in changed), *went])
+    old = [known for path, known in before.items() if path in paths]
+    new = [entry.note for entry in changed if entry.note is not None]
+    tags = [*(tag for known in old for tag in known.tags), *(key(tag.name) for note in new for tag in note.tags)]
+    linked = [*(name for known in old for name in known.linked), *(_name(link.target) for n in new for link in n.links)]
+    return Touched(
+        paths=paths,
+        moved=bool(went) or any(entry.path not in before for entry in changed),
+        linked=frozenset(linked),
+        tags=frozenset(above for tag in tags for above in _lineage(tag)),
+    )
+
+
+def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _Known]:
+    ask = queries.connection.execute
+    known: dict[str, _Known] = {}
+    for path in paths:
+        for number, digest in ask("SELECT id, hash FROM files WHERE path = ?", (path,)).fetchall():
+            tags = [tag for (tag,) in ask("SELECT key FROM tags WHERE file = ?", (number,))]
+            known[path] = _Known(
+                digest, tags, [name for (name,) in ask("SELECT name FROM links WHERE file = ?", (number,))]
+            )
+    return known
+
+
+class News:
+    """Finds what is different, for those who care.
+
+    Args:
+        fingerprint: A text that is equal as long as the resource at a URI is.
+    """
+
+    def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
+        self._fingerprint = fingerprint
+
+    def around(
+        self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]
+    ) -> list[str]:
+        """Call `store`, which puts `what` into the index; the URIs of the resources that are different after it."""
+        uris = sorted(self._affected(queries, what, subscriptions)) if what else []
+        before = [self._fingerprint(queries, each) for each in uris]
+        store()
+        return [each for each, old in zip(uris, before, strict=True) if self._fingerprint(queries, each) != old]
+
+    @staticmethod
+    def _affected(queries: Queries, what: Touched, subscriptions: Iterable[str]) -> set[str]:
+        wanted = Filter.of(subscriptions)
+        affected = {each for each in wanted.uris if (address := _address(each)) and what.may_change(address)}
+        if wanted.prefixes:
+            affected.update(each for each in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(each)))
+        return affected
+
+
+def _differs(before: _Known | None, entry: Entry) -> bool:
+    if before is None or before.hash is None or entry.hash is None:
+        return True
+    return before.hash != entry.hash
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return parse_address(text)
+    except ValueError:
+        return None
+
+
+def _name(path: str) -> str:
+    return key(path.rpartition("/")[2]).removesuffix(".md")
+
+
+def _lineage(path: str) -> Iterator[str]:
+    """`a/b/c`, `a/b` and `a`."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

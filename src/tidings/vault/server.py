@@ -1,0 +1,148 @@
+"""`VaultServer`: the Obsidian vault server, to run or to embed."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp_types import (
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+)
+
+from tidings import __version__
+from tidings.bus import Bus
+from tidings.bus.memory import MemoryBus
+from tidings.bus.urls import bus_from_url
+from tidings.changes import ResourcesListChanged, ResourceUpdated
+from tidings.server import LiveServer, Notifier
+from tidings.vault import completions, listing, prompts, resources, tools
+from tidings.vault.addresses import BadAddress
+from tidings.vault.index import Index
+from tidings.vault.library import Library
+from tidings.vault.news import Interest
+from tidings.vault.notify import VaultNotifier
+from tidings.vault.paths import Vault
+from tidings.vault.shared import Shared
+from tidings.vault.writing import Writer
+
+_EVERYTHING = "vault://*"
+
+_INSTRUCTIONS = """\
+Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \
+read with `read`, change with `edit`, `append` or `write`: pass the version that a read gave as if_match. Every \
+vault:// resource can be subscribed to."""
+
+
+class VaultServer(LiveServer[None]):
+    """An Obsidian vault as a live MCP server.
+
+    Args:
+        paths: The vault's folder; or several, whose names then come first in all paths.
+        read_only: Refuse every write.
+        exclude: Globs of what is not served.
+        cache: Where the index is kept; a folder of its own in the user's cache by default, never in the vault.
+        bus: As for `LiveServer`.
+        options: As for `LiveServer`.
+
+    Raises:
+        VaultUnusable: A folder cannot be served.
+    """
+
+    notifier: ClassVar[type[Notifier]] = VaultNotifier
+
+    def __init__(
+        self,
+        *paths: Path | str,
+        name: str = "vault",
+        read_only: bool = False,
+        exclude: Sequence[str] = (),
+        cache: Path | None = None,
+        bus: Bus | str | None = None,
+        **options: Any,
+    ) -> None:
+        self.vault = Vault([Path(path) for path in paths], exclude=exclude)
+        self.read_only = read_only
+        bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
+        options = {"title": "Obsidian vault", "instructions": _INSTRUCTIONS, "version": __version__} | options
+        super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
+        self.library = Library(
+            self.vault,
+            Writer(self.vault, read_only=read_only),
+            open_index=lambda: Index(self.vault, cache),
+            publish=self._publish,
+            # A log in memory begins with this process. Others may know of changes from before.
+            interest=Interest(outlived=not isinstance(bus, MemoryBus)),
+        )
+        self._running = Shared(self.library.running)
+        self.on_first_subscriber(_EVERYTHING)(self._begin_interest)
+        self.on_last_subscriber(_EVERYTHING)(self._end_interest)
+        self.provide(_Resources(self.library))
+        self.completion()(self._complete)
+        tools.register(self)
+        prompts.register(self)
+
+    @property
+    def notify(self) -> VaultNotifier:
+        """Says that something changed, and sees who listens. What changes on the disk is seen and said by itself."""
+        return cast("VaultNotifier", super().notify)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:
+        async with self._running.use():
+            yield
+
+    async def _publish(self, uris: Sequence[str], listed: bool) -> None:
+        for uri in uris:
+            await self.notify.publish(ResourceUpdated(uri))
+        if listed:
+            await self.notify.publish(ResourcesListChanged())
+
+    async def _begin_interest(self, uri: str) -> None:
+        if self.library.interest.begin(uri) and not uri.endswith("*"):
+            await self.notify.resource_updated(uri)
+
+    def _end_interest(self, uri: str) -> None:
+        self.library.interest.end(uri)
+
+    async def _complete(
+        self,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        context: CompletionContext | None,
+    ) -> Completion:
+        return await self.library.ask(lambda view: completions.complete(view, ref, argument, context))
+
+
+class _Resources:
+    """The vault's resources, as the server is given them: see `ResourceProvider`."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def owns(self, uri: str) -> bool:
+        return uri.startswith("vault://")
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return listing.templates()
+
+    async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
+        return await self._library.ask(lambda view: listing.page(view, cursor))
+
+    async def read(self, uri: str) -> Sequence[ReadResourceContents]:
+        try:
+            rendered = await self._library.ask(lambda view: resources.render(view, uri))
+        except LookupError as error:
+            raise ResourceNotFoundError(str(error)) from error
+        except (BadAddress, ValueError, OSError) as error:
+            raise ResourceError(str(error)) from error
+        content = rendered.data if rendered.text is None else rendered.text
+        return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
