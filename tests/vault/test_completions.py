@@ -127,6 +127,15 @@ def test_dates_are_today_and_the_days_that_have_a_note(shelf: Shelf, form: str, 
     assert values(shelf, "summarise_recent", "since", "to") == ["today"]
 
 
+@pytest.mark.parametrize("typed", ["\ud800", "\0", "x" * 100_000, "%" * 5000])
+def test_whatever_is_typed_is_at_worst_not_found(shelf: Shelf, typed: str) -> None:
+    shelf.put({"a.md": "# a\n#t"})
+
+    for argument in ("path", "tag", "date", "mode", "other"):
+        assert values(shelf, "note", argument, typed) == []
+    assert values(shelf, "suggest_links", "heading", typed, path=typed) == []
+
+
 def test_modes_are_offered(shelf: Shelf) -> None:
     assert values(shelf, "note", "mode", "s") == ["summary"]
 

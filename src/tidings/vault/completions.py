@@ -51,7 +51,7 @@ def complete(
         context: The other arguments, if some are given already.
         today: The date, to be completed as one.
     """
-    typed = argument.value
+    typed = _clean(argument.value)
     others = (context.arguments if context else None) or {}
     match argument.name:
         case "path":
@@ -59,7 +59,7 @@ def complete(
         case "tag":
             return _stored(view, _TAGS, typed.lstrip("#"))
         case "heading":
-            return _ranked(_headings(view, others.get("path", "")), typed)
+            return _ranked(_headings(view, _clean(others.get("path", ""))), typed)
         case "date" | "since":
             return _ranked(_dates(view, today or local_today()), typed)
         case "mode":
@@ -85,16 +85,17 @@ def _stored(view: View, source: str, value: str) -> Completion:
         connection.create_function("key", 1, key, deterministic=True)
         column, plain = "key(path)", key(value)
     text = re.sub(r"([\\%_])", r"\\\1", plain)
-    rows = connection.execute(
-        f"""WITH source AS ({source}), seen AS (SELECT path, {column} AS text FROM source)
-            SELECT path, count(*) OVER () FROM seen WHERE text LIKE :within ESCAPE '\\'
-            ORDER BY CASE WHEN text LIKE :first ESCAPE '\\' THEN 0 WHEN text LIKE :part ESCAPE '\\' THEN 1 ELSE 2 END,
-                path
-            LIMIT {MOST}""",  # noqa: S608 - texts of our own
-        {"within": f"%{text}%", "first": f"{text}%", "part": f"%/{text}%"},
-    ).fetchall()
-    total: int = rows[0][1] if rows else 0
-    return Completion(values=[path for path, _ in rows], total=total, has_more=total > len(rows))
+    within, first, part = f"%{text}%", f"{text}%", f"%/{text}%"
+    seen = f"FROM (SELECT path, {column} AS text FROM ({source})) WHERE text LIKE ? ESCAPE '\\'"  # noqa: S608 - texts of our own
+    total: int = connection.execute(f"SELECT count(*) {seen}", (within,)).fetchone()[0]
+    values: list[str] = []
+    # One after the other: in the order of the paths, which is there already, the first hundred are soon found.
+    for wanted, *others in ((first,), (part, first), (within, first, part)):
+        if len(values) < min(total, MOST):
+            without = " AND NOT text LIKE ? ESCAPE '\\'" * len(others)
+            sql = f"SELECT path {seen}{without} ORDER BY path LIMIT ?"
+            values += [path for (path,) in connection.execute(sql, (wanted, *others, MOST - len(values)))]
+    return Completion(values=values, total=total, has_more=total > len(values))
 
 
 def _ranked(values: Iterable[str], typed: str) -> Completion:
@@ -117,6 +118,11 @@ def _headings(view: View, path: str) -> list[str]:
 def _dates(view: View, today: date) -> list[str]:
     """Today, then the days that have a note, the last one first."""
     return ["today", *dict.fromkeys(day.isoformat() for day in sorted({today, *daily_dates(view)}, reverse=True))]
+
+
+def _clean(text: str) -> str:
+    """What can be looked for: no halves of characters, and nothing that is longer than any path."""
+    return text[:5000].encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 def _encoded(path: str) -> str:

@@ -7,6 +7,7 @@ May import: `addresses`, `view`.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -77,6 +78,12 @@ def iso(nanoseconds: int) -> str:
     """A time as ISO 8601, in UTC."""
     when = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def one_line(text: str, room: int = 200) -> str:
+    """A text on one line, not too long."""
+    plain = re.sub(r"\s+", " ", text).strip()
+    return f"{plain[:room]}…" if len(plain) > room else plain
 
 
 def _member(value: Any) -> str:
