@@ -120,7 +120,7 @@ async def test_a_wrong_argument_is_told_to_who_gave_it(
 
 @pytest.mark.parametrize(
     ("status", "told"),
-    [(Status("indexing", Progress(1, 2)), "still being indexed"), (Status("away"), "cannot be reached")],
+    [(Status("indexing", Progress(1, 2)), "still being built"), (Status("away"), "cannot be reached")],
 )
 async def test_what_may_lack_something_says_so(shelf: Shelf, status: Status, told: str) -> None:
     assert told in said(brief_recent.brief(shelf.view(status), "", ""))
@@ -205,6 +205,16 @@ Help me tidy the tags in #area: 1 in use.
 No two of them look alike.
 
 Only one note has each of these: #area/home.\
+""")
+
+
+def test_tags_that_are_in_order_are_said_to_be(shelf: Shelf) -> None:
+    shelf.put({"a.md": "#work", "b.md": "#work"})
+
+    assert facts(brief_tags.brief(shelf.view(), "")) == snapshot("""\
+Help me tidy the tags of my vault: 1 in use.
+
+No two of them look alike.\
 """)
 
 

@@ -10,7 +10,7 @@ from tidings.vault.addresses import parse_address
 from tidings.vault.mime import MARKDOWN
 from tidings.vault.paths import uri
 from tidings.vault.query_rows import FileRow
-from tidings.vault.shapes import standing
+from tidings.vault.standings import standing
 from tidings.vault.view import View
 
 NOTE_ROOM: Final = 8000
@@ -19,12 +19,7 @@ NOTE_ROOM: Final = 8000
 
 def told(view: View, *paragraphs: str) -> ContentBlock:
     """A text, and a word of warning if the index may lack something."""
-    said = standing(view.status)
-    if "partial" in said:
-        paragraphs = (*paragraphs, "The vault is still being indexed: some notes may be missing from this.")
-    elif said:
-        paragraphs = (*paragraphs, str(said["away"]))
-    return TextContent(type="text", text="\n\n".join(filter(None, paragraphs)))
+    return TextContent(type="text", text="\n\n".join(filter(None, [*paragraphs, standing(view.status)])))
 
 
 def brought(view: View, file: FileRow, room: int = NOTE_ROOM) -> ContentBlock:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from tidings.vault.obsidian import Settings
-from tidings.vault.path_rules import BadPath
 from tidings.vault.paths import Vault
 
 
@@ -14,10 +13,7 @@ def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:
         return None
 
     def hidden(path: str) -> bool:
-        try:
-            mount, inner = vault.split(path)
-        except BadPath:
-            return False
+        mount, inner = vault.split(path)
         return settings[mount].ignores(inner)
 
     return hidden

@@ -5,6 +5,7 @@ contents can be compared, before and after a change, to find out who has to be t
 """
 
 import hashlib
+import sqlite3
 from collections.abc import Callable
 from datetime import date
 from difflib import get_close_matches
@@ -16,7 +17,7 @@ from tidings.vault.dailies import local_today
 from tidings.vault.mime import JSON
 from tidings.vault.paths import key
 from tidings.vault.render_files import find_file, find_note
-from tidings.vault.shapes import Json, NotFound, Rendered, TooLarge, standing, written
+from tidings.vault.shapes import Json, NotFound, Rendered, TooLarge, caveat, written
 from tidings.vault.view import View
 
 __all__ = ["BadAddress", "NotFound", "Rendered", "TooLarge", "fingerprint", "render"]
@@ -50,7 +51,7 @@ def render(view: View, uri: str, *, today: date | None = None) -> Rendered:
         raise NotFound(f"{missing}{_nearest(view, address, missing.wanted)}") from None
     if isinstance(content, Rendered):
         return content
-    return Rendered(JSON, written(standing(view.status) | content))
+    return Rendered(JSON, written(caveat(view.status) | content))
 
 
 def fingerprint(view: View, uri: str, *, today: date | None = None) -> str:
@@ -65,12 +66,12 @@ def fingerprint(view: View, uri: str, *, today: date | None = None) -> str:
         if quick is not None:
             return quick
         content = _content(view, address, day)
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, sqlite3.Error):
         return ""
     if isinstance(content, Rendered):
         text = content.text or ""
     else:
-        text = written({"standing": [*standing(view.status)], **content})
+        text = written({"caveat": [*caveat(view.status)], **content})
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 

@@ -3,7 +3,7 @@
 A list is a JSON object: what it is about, how many items there are, how many of them are shown, where the next page is,
 then the items. The same index always gives the same text.
 
-May import: `addresses`, `view`.
+May import: `addresses`, `standings`, `view`.
 """
 
 import json
@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.addresses import Address
+from tidings.vault.standings import standing
 from tidings.vault.view import Status
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Json = dict[str, Any]
-
-_AWAY: Final = "The vault cannot be reached at present; this is what was in it when it was last seen."
 
 
 class NotFound(LookupError):
@@ -58,10 +57,10 @@ def listed(address: Address, about: Json, total: int, items: Sequence[Json]) -> 
     return content
 
 
-def standing(status: Status) -> Json:
-    """What has to be said of an answer that may lack something."""
+def caveat(status: Status) -> Json:
+    """What has to be said of content that may lack something."""
     if status.phase == "away":
-        return {"away": _AWAY}
+        return {"away": standing(status)}
     if status.partial:
         done, total = (status.progress.done, status.progress.total) if status.progress else (0, 0)
         return {"partial": {"indexed": done, "of": total}}
