@@ -138,14 +138,14 @@ async def test_entering_can_be_given_up(prefix: str, proxy: Proxy) -> None:
 
 async def test_a_broker_that_hangs_does_not_keep_anybody_from_leaving(prefix: str, proxy: Proxy) -> None:
     tasks = asyncio.all_tasks()
-    bus = NatsBus(f"nats://127.0.0.1:{proxy.port}", prefix=prefix)
+    bus = NatsBus(f"nats://127.0.0.1:{proxy.port}", prefix=prefix, timeout=60)
     await bus.__aenter__()
     proxy.stall()
     publishing = [asyncio.create_task(bus.publish(ResourceUpdated(f"note://{n}"))) for n in range(50)]
     await anyio.lowlevel.checkpoint()
     began = time.monotonic()
     await bus.__aexit__(None, None, None)
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 10
     for result in await asyncio.gather(*publishing, return_exceptions=True):
         assert isinstance(result, BusUnavailable)
         assert "was left" in str(result)

@@ -47,13 +47,13 @@ async def test_one_publish_reaches_the_subscribers_of_every_replica_before_and_a
         await far.until(lambda: len(heard_far.heard) > counts[1])
 
 
-async def test_a_server_stops_within_a_second_though_the_broker_hangs() -> None:
+async def test_a_server_does_not_wait_for_a_broker_that_hangs_when_it_stops() -> None:
     async with proxy_to(shared().port) as proxy:
-        live = build(bus=through(proxy, "hangs"))
+        live = build(bus=through(proxy, "hangs", timeout=60))
         async with connected(live, MODERN) as ear, listening(ear, TODAY) as listen:
             await live.notify.resource_updated(TODAY)
             await listen.hears(ResourceUpdated(TODAY))
             proxy.stall()
             live.notify.soon(ResourceUpdated(TODAY))
             began = time.monotonic()
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 10

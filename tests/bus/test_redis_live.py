@@ -30,7 +30,7 @@ A, B = (ResourceUpdated(f"note://{name}") for name in "ab")
 
 
 def live_at(port: int, prefix: Path) -> Live:
-    return attach(MCPServer("news"), bus=f"redis://127.0.0.1:{port}?prefix={prefix}&poll=0.05&timeout=3")
+    return attach(MCPServer("news"), bus=f"redis://127.0.0.1:{port}?prefix={prefix}&poll=0.05&timeout=60")
 
 
 async def test_what_one_server_says_every_server_hears(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_what_one_server_says_every_server_hears(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["stalled", "refused"])
-async def test_a_server_stops_within_a_second_whatever_its_redis_does(tmp_path: Path, trouble: str) -> None:
+async def test_a_server_waits_for_no_answer_when_it_stops_whatever_its_redis_does(tmp_path: Path, trouble: str) -> None:
     async with proxy_to(shared_server().port) as proxy:
         live = live_at(proxy.port, tmp_path)
         async with live.running():
@@ -60,7 +60,7 @@ async def test_a_server_stops_within_a_second_whatever_its_redis_does(tmp_path: 
                 live.notify.soon(ResourceUpdated(f"note://{n}"))
             await anyio.sleep(0.05)
             began = time.monotonic()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
         # What goes on by itself ends by itself.
         await anyio.sleep(0.6)
 
@@ -72,10 +72,10 @@ LiveServer("news", bus=sys.argv[1]).run("streamable-http", port=int(sys.argv[2])
 """
 
 
-async def test_a_process_ends_within_a_second_though_its_redis_hangs(tmp_path: Path) -> None:
+async def test_a_process_ends_though_its_redis_hangs(tmp_path: Path) -> None:
     async with proxy_to(shared_server().port) as proxy:
         port = free_port()
-        url = f"redis://127.0.0.1:{proxy.port}?prefix={tmp_path}"
+        url = f"redis://127.0.0.1:{proxy.port}?prefix={tmp_path}&timeout=60"
         async with python("-c", SERVE, url, str(port)) as server:
             with anyio.fail_after(20):
                 while True:
@@ -89,7 +89,7 @@ async def test_a_process_ends_within_a_second_though_its_redis_hangs(tmp_path: P
             began = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             await server.process.wait()
-            assert time.monotonic() - began < 1.5
+            assert time.monotonic() - began < 10
 
 
 async def test_a_server_without_its_redis_says_why_it_cannot_serve() -> None:
@@ -117,7 +117,7 @@ async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return found
 
     async with proxy_to(shared_server().port) as proxy:
-        bus = RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(tmp_path), poll=0.05, timeout=0.2)
+        bus = RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(tmp_path), poll=0.05, timeout=1)
         async with bus:
             await asyncio.gather(bus.publish(A), bus.publish(A), bus.publish(B))
             assert measured() == {

@@ -37,7 +37,7 @@ async def refusal(url: str, **options: float) -> str:
     began = time.monotonic()
     with pytest.raises((BusUnavailable, BusMismatch)) as caught:
         await RedisBus(url, **{"timeout": 2.0, **options}).__aenter__()  # type: ignore[arg-type]
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 12
     assert "s3cret" not in str(caught.value)
     return f"{type(caught.value).__name__}: {caught.value}"
 

@@ -143,8 +143,8 @@ async def test_versions_that_nobody_speaks_are_told_though_the_program_ends_then
     ],
 )
 async def test_an_answer_that_is_none_costs_its_request_alone(code: str) -> None:
-    async with connect(when_read(code), config=settings(request=0.3)) as client:
-        error = await failure(client.read_resource("note://a"))
+    async with connect(when_read(code), config=QUICK) as client:
+        error = await failure(client.read_resource("note://a", timeout=0.3))
         assert isinstance(error, RequestTimedOut)
         assert "No answer to resources/read within 0.3 s; the connection stays open" in error.message
         assert (await client.call_tool("tool")).success

@@ -75,7 +75,7 @@ async def test_a_gateway_that_does_not_get_through_is_not_taken_for_the_server(e
 
 async def test_an_error_answer_to_a_ping_is_an_answer() -> None:
     does = {**behaved(LEGACY), "ping": refused(-32000, "I know no ping")}
-    times = settings(ping=0.2, ping_interval=0.05)
+    times = settings(ping_interval=0.05)
     async with web(does) as here, connect(here.url, config=times) as client:
         await here.until(12)
         assert count(here, "ping") > 2

@@ -144,13 +144,12 @@ async def test_an_answer_that_is_none_is_told_by_its_fault(
 
 @pytest.mark.parametrize("answer", [silence, stall, body({"id": 999, "result": {**HINTS, "contents": [CONTENT]}})])
 async def test_an_answer_that_does_not_come_is_waited_for_and_no_longer(era: str, answer: Answer) -> None:
-    quick = settings(request=0.3)
-    async with web({**behaved(era), "tools/call": answer}) as here, connect(here.url, config=quick) as client:
-        error = await failure(client.call_tool("tool"), seconds=2)
+    async with web({**behaved(era), "tools/call": answer}) as here, connect(here.url, config=QUICK) as client:
+        error = await failure(client.call_tool("tool", timeout=0.3))
         assert isinstance(error, RequestTimedOut)
         assert "No answer to tools/call within 0.3 s; the connection stays open" in error.message
         assert error.elapsed is not None
-        assert 0.3 <= error.elapsed < 2
+        assert error.elapsed >= 0.3
         await still_lists(client)
 
 

@@ -36,7 +36,7 @@ UPDATED = "notifications/resources/updated"
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (silence, RequestTimedOut, "No answer to resources/subscribe within 0.3 s"),
+        (silence, RequestTimedOut, "No answer to resources/subscribe within 1 s"),
         (refused(-32601, "Method not found"), NotSupported, "has no resources/subscribe"),
         (refused(-32002, "There is no note of this name"), ResourceNotFound, "no note of this name"),
     ],
@@ -45,7 +45,7 @@ async def test_an_old_subscription_that_is_refused_is_told_by_its_fault(
     answer: Answer, kind: type[TidingsError], says: str
 ) -> None:
     does = {**behaved(LEGACY), "resources/subscribe": answer}
-    async with web(does) as here, connect(here.url, config=settings(request=0.3)) as client:
+    async with web(does) as here, connect(here.url, config=settings(request=1)) as client:
         error = await failure(client.subscribe("note://a"))
         assert type(error) is kind
         assert says in error.message
@@ -72,7 +72,7 @@ async def test_a_session_that_is_always_unknown_is_opened_anew_within_its_time()
 
     does = {**behaved(LEGACY), "resources/subscribe": forget}
     async with web(does) as here, connect(here.url, config=settings(total=0.5)) as client:
-        error = await failure(client.subscribe("note://a"), seconds=3)
+        error = await failure(client.subscribe("note://a"))
         assert isinstance(error, RequestTimedOut)
         assert "took no subscription within 0.5 s" in error.message
 

@@ -80,7 +80,7 @@ async def ended(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (unacknowledged, RequestTimedOut, "did not acknowledge a subscription within 0.5 s. Give it longer with"),
+        (unacknowledged, RequestTimedOut, "did not acknowledge a subscription within 1 s. Give it longer with"),
         (acknowledged([1]), RequestTimedOut, "did not acknowledge"),
         (acknowledged("all", 5, None), RequestTimedOut, "did not acknowledge"),
         (acknowledged({}), NotSubscribable, "`watch` works all the same: it polls"),
@@ -97,7 +97,7 @@ async def test_a_stream_that_does_not_begin_is_told_by_its_fault(
     answer: Answer, kind: type[TidingsError], says: str
 ) -> None:
     async with web({**behaved(MODERN), LISTEN: answer}) as here:
-        async with connect(here.url, config=settings(request=0.5)) as client:
+        async with connect(here.url, config=settings(request=1)) as client:
             error = await failure(client.subscribe("note://a"))
             assert type(error) is kind
             assert says in error.message

@@ -57,7 +57,7 @@ async def test_a_cursor_that_is_not_valid_any_more_begins_the_list_anew(era: str
 @ERAS
 async def test_a_list_that_was_not_loaded_in_time_is_loaded_later_by_itself(era: str) -> None:
     library = Library()
-    config = ClientConfig(timeouts=Timeouts(request=0.05))
+    config = ClientConfig(timeouts=Timeouts(request=0.3))
     async with connected(library, era, config=config) as client:
         told = hear(client, ToolsChanged)
         library.gates["tools/list"] = anyio.Event()

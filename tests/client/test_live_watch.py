@@ -176,7 +176,7 @@ async def test_a_long_call_never_delays_what_is_watched(era: str) -> None:
 @ERAS
 async def test_what_cannot_be_read_for_a_while_is_read_later(era: str) -> None:
     library = Library()
-    async with connected(library, era, config=ClientConfig(timeouts=Timeouts(request=0.05))) as client:
+    async with connected(library, era, config=ClientConfig(timeouts=Timeouts(request=0.3))) as client:
         watcher = Watcher(client, ONE)
         await watcher.sees("the text of note://1")
         failed = hear(client, RefreshFailed)

@@ -137,7 +137,7 @@ async def test_a_person_may_take_longer_to_sign_in_than_a_server_to_answer() -> 
 
 
 async def test_neither_a_call_nor_a_connection_runs_out_of_time_while_a_person_signs_in() -> None:
-    timeouts, states = Timeouts(request=1, ping=0.5, ping_interval=0.2), list[State]()
+    timeouts, states = Timeouts(request=1, ping=1, ping_interval=0.2), list[State]()
     async with site(modern) as here:
         with anyio.fail_after(20):
             async with connect(here.url, auth=Slowly(seconds=1.5), config=ClientConfig(timeouts=timeouts)) as client:
@@ -183,7 +183,7 @@ class OneAfterTheOther(httpx2.Auth):
 
 async def test_a_ping_that_was_never_sent_says_nothing_about_the_server() -> None:
     auth = OneAfterTheOther()
-    hurried = ClientConfig(timeouts=Timeouts(ping=0.05, ping_interval=0.05))
+    hurried = ClientConfig(timeouts=Timeouts(ping=0.2, ping_interval=0.05))
     states: list[State] = []
     async with site(modern) as here:
         with anyio.fail_after(10):

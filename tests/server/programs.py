@@ -57,18 +57,18 @@ def live_server(**options: Any) -> LiveServer[Any]:
 
 def hindered(bus: str) -> LiveServer[Any]:
     """Each change but the first is held back. The sources at `slow://` and `leaving://` take their time."""
-    mcp = live_server(bus=SqliteBus(bus), coalesce=Coalesce(30, 30))
+    mcp = live_server(bus=SqliteBus(bus, timeout=60), coalesce=Coalesce(30, 30))
     for scheme in ("slow", "leaving"):
         mcp.resource(f"{scheme}://{{name}}", name=scheme)(lambda name: name)
 
     @mcp.on_first_subscriber("slow://{name}")
     async def watch(name: str) -> None:
         print(f"{name} is asked for", flush=True)  # noqa: T201 - to the parent
-        await asyncio.sleep(8)
+        await asyncio.sleep(60)
 
     @mcp.on_last_subscriber("leaving://{name}")
     async def let_go(name: str) -> None:  # noqa: ARG001 - the variable of the template
-        await asyncio.sleep(3)
+        await asyncio.sleep(60)
 
     return mcp
 

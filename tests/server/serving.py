@@ -21,6 +21,10 @@ from tests.server import wire
 from tidings import LiveServer
 from tidings.server import Coalesce
 
+PROMPT = 5.0
+"""Seconds: more than a stop takes on a busy machine, and less than what it must not wait for, a minute or for ever. How
+long it takes is measured in `benchmarks`."""
+
 AT_ONCE = Coalesce(window=0, max_wait=0)
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -234,7 +234,7 @@ async def test_run_serves_with_the_sdks_options_until_a_signal(transport: str, o
             await ear.touch(FENCE)
             await ear.hears(ResourceUpdated(FENCE))
         peer.process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(2):
+        with anyio.fail_after(10):
             await peer.process.wait()
 
 
@@ -269,7 +269,7 @@ async def test_what_is_held_back_is_published_before_a_web_server_ends(transport
         async with connected(target, LEGACY if transport == "sse" else MODERN) as ear:
             await ear.touch(FENCE, FENCE)
         peer.process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(2):
+        with anyio.fail_after(10):
             await peer.process.wait()
     async with SqliteBus(path) as bus:
         entries = await bus.since(Cursor(bus.head.epoch, 0)) or ()

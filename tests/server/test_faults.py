@@ -11,8 +11,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from tests.client.asking import Clock
 from tests.server import wire
-from tests.server.serving import AT_ONCE, child, eventually, live, notes, serving_apart
+from tests.server.serving import AT_ONCE, PROMPT, child, eventually, live, notes, serving_apart
 from tests.server.wire import Era, Session, Subscription, both_eras, changed, cursor, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Cursor
@@ -55,7 +56,7 @@ async def test_steady_stream_does_not_starve(era: Era) -> None:
         subscription = await subscribe(era, port, ["note://a"])
         published = 0
         began = time.monotonic()
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             while len(subscription.news) < 6:
                 await mcp.notify.resource_updated("note://a")
                 await anyio.lowlevel.checkpoint()
@@ -159,27 +160,26 @@ async def test_a_bounded_filter_never_overflows(era: Era) -> None:
 
 @both_eras
 async def test_a_stalled_reader_is_cut_off_at_the_deadline_and_delays_nobody(
-    era: Era, caplog: pytest.LogCaptureFixture
+    era: Era, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deadline = 0.5
-    mcp = notes(limits=Limits(write_deadline=deadline))
+    mcp = notes(limits=Limits(write_deadline=60))
     uris = [long_uri(number) for number in range(60)]
     async with live(mcp, send_buffer=SMALL) as port:
         stalled = await subscribe(era, port, uris, receive_buffer=SMALL)
         others = [await subscribe(other, port, uris) for other in ("modern", "legacy") for _ in range(3)]
         stalled.stream.stall()
-        began = time.monotonic()
         for uri in uris:
             await mcp.notify.resource_updated(uri)
         for other in others:
             await other.until(uris[-1])
             assert len(other.news) == 60
-        assert time.monotonic() - began < deadline
-        assert len([each for each in mcp.notify.subscribers() if each.waiting]) == 1
-        assert "cut off" not in caplog.text
+        await eventually(lambda: [each.waiting > 0 for each in mcp.notify.subscribers()].count(True) == 1)
 
-        await eventually(lambda: "cut off" in caplog.text)
-        assert deadline * 0.9 < time.monotonic() - began < deadline + 1
+        clock = Clock(monkeypatch)
+        await clock.move(50)
+        assert "cut off" not in caplog.text
+        await clock.move(11)
+        await eventually(lambda: "read nothing for 60 s" in caplog.text)
         stalled.stream.resume()
         assert await stalled.over() == "broken"
         assert not any("result" in frame for frame in stalled.stream.frames)
@@ -193,8 +193,7 @@ async def test_a_stalled_reader_is_cut_off_at_the_deadline_and_delays_nobody(
 async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_more_changes(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deadline = 0.3
-    mcp = notes(limits=Limits(write_deadline=deadline))
+    mcp = notes(limits=Limits(write_deadline=0.3))
     uris = [long_uri(number) for number in range(80)]
     # A modern acknowledgment that named them all would fill the socket before the first of them is told.
     asked = ["note://*"] if era == "modern" else uris
@@ -212,10 +211,7 @@ async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_
             stalled.close()
             stalled = await first.session.stream_again(receive_buffer=SMALL)
         stalled.stall()
-        began = time.monotonic()
-        await eventually(lambda: "cut off" in caplog.text)
-        assert time.monotonic() - began < deadline + 1
-        assert f"read nothing for {deadline} s" in caplog.text
+        await eventually(lambda: "read nothing for 0.3 s" in caplog.text)
         stalled.resume()
         assert await stalled.over() == "broken"
         assert len(stalled.frames) < len(uris)
@@ -226,7 +222,8 @@ async def test_a_reader_that_stalls_at_what_it_missed_is_cut_off_though_nothing_
 
 @both_eras
 async def test_client_killed_with_9(era: Era, tmp_path: Path) -> None:
-    mcp = notes(limits=Limits(liveness=0.4))
+    # A stream that ends is the end of a modern subscription, and not of a session.
+    mcp = notes(limits=Limits(liveness=60 if era == "modern" else 0.4))
     first: list[str] = []
     last: list[str] = []
 
@@ -247,10 +244,10 @@ async def test_client_killed_with_9(era: Era, tmp_path: Path) -> None:
             await eventually(lambda: mcp.notify.subscribers() == [] and last == ["a"])
         seconds = time.monotonic() - killed
         if era == "modern":
-            assert seconds < 0.3
+            assert seconds < PROMPT
             return
         # Nobody knows that no stream will follow until none has for a while.
-        assert 0.3 < seconds < 1.5
+        assert seconds > 0.3
         await mcp.notify.resource_updated("note://a")
         session = Session(port)
         session.id = said
@@ -320,7 +317,7 @@ async def test_sigterm_with_open_streams(kind: str, number: signal.Signals, tmp_
             assert await subscription.over() == "end"
         for subscription in modern + legacy:
             assert changed(await subscription.next()) == "note://a"
-        assert seconds < 1, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
         assert code == EXIT_CODES[kind][number]
         assert "ERROR" not in server.log.read_text()
 
@@ -337,8 +334,8 @@ async def test_sigterm_with_a_stalled_reader(kind: str, amount: int, era: Era, t
         stalled.stream.stall()
         await wire.call_tool(port, "touch", uri=uri, times=amount)
         server.send_signal(signal.SIGTERM)
-        seconds, code = await server.gone(within=3)
-        assert seconds < 1, server.log.read_text()
+        seconds, code = await server.gone()
+        assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
         assert await healthy.over() == ("result" if era == "modern" else "end")
         assert cursor(healthy.news[-1]).version == amount
@@ -353,6 +350,6 @@ async def test_sigterm_with_a_stream_of_a_session_that_never_said_it_was_initial
         await session.initialize()
         stream = await session.stream()
         server.send_signal(signal.SIGTERM)
-        seconds, _ = await server.gone(within=3)
-        assert seconds < 1
+        seconds, _ = await server.gone()
+        assert seconds < PROMPT
         assert await stream.over() in ("end", "broken")

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from tests.server import wire
 from tests.server.doubles import Reader, turns
 from tests.server.programs import SEND_BUFFER
-from tests.server.serving import eventually, live, notes, serving_apart
+from tests.server.serving import PROMPT, eventually, live, notes, serving_apart
 from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor
@@ -164,15 +164,19 @@ class StuckBus(MemoryBus):
 
 
 class Spent(Budget):
-    """The time of a stop, of which nothing is left when it begins."""
+    """The time of a stop, of which nothing is left when it begins; and the parts that asked for some."""
+
+    asked: ClassVar[list[Share]] = []
 
     def left(self, share: Share) -> float:
+        self.asked.append(share)
         return 0.0
 
 
 async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts with a time of their own would each take that."""
     monkeypatch.setattr("tidings.server.live.Budget", Spent)
+    monkeypatch.setattr(Spent, "asked", [])
     bus = StuckBus()
     mcp: Any = notes(bus=bus, coalesce=Coalesce(30, 30))
     mcp.on_last_subscriber("note://a")(bus.free.wait)
@@ -189,13 +193,12 @@ async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.M
         core.join(leaving)
         await core.watched(["note://a"])
         core.leave(leaving)
-        began = asyncio.get_running_loop().time()
-        await living.aclose()
-        seconds = asyncio.get_running_loop().time() - began
+        with anyio.fail_after(PROMPT):
+            await living.aclose()
     bus.free.set()
     await turns()
     assert stalled.events == ["cut", "end"]
-    assert seconds < 0.15
+    assert Spent.asked == [FLUSH, DRAIN, END, HOOKS, BUS]
 
 
 # What is slow
@@ -219,7 +222,7 @@ async def test_a_bus_that_takes_nothing_holds_up_no_stop(tmp_path: Path) -> None
             locking.close()
         for subscription in subscriptions:
             assert await subscription.over() == STOPPED[subscription.era]
-        assert seconds < 1.2, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
         assert "the bus does not take" in server.log.read_text()
         assert "ERROR" not in server.log.read_text()
@@ -250,8 +253,7 @@ async def test_a_locked_bus_stalled_readers_and_a_slow_source_share_the_time_of_
         for subscription in stalled:
             subscription.stream.resume()
             assert await subscription.over() == "broken"
-        # They share 0.85 s; with a time of its own for each, it would be 1.4 s.
-        assert seconds < 1.15, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
         assert "did not end in time" not in server.log.read_text()
 
@@ -263,7 +265,7 @@ async def test_a_source_that_is_slow_to_let_go_holds_up_no_stop(era: Era, tmp_pa
         server.send_signal(signal.SIGTERM)
         seconds, _ = await server.gone()
         assert await subscription.over() == STOPPED[era]
-        assert seconds < 1, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
 
 
 @both_eras
@@ -286,7 +288,7 @@ async def test_whoever_waits_for_a_source_at_the_stop_is_told_to_come_back(era: 
                 pass  # What the web server says of its requests.
             server.send_signal(signal.SIGTERM)
             seconds, _ = await server.gone()
-        assert seconds < 1, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
         assert await other.over() == STOPPED[era]
         assert answers[0]["data"]["retryable"] is True
         assert "stopping" in answers[0]["message"]
@@ -306,7 +308,7 @@ async def test_a_stop_lets_go_at_once_of_whoever_has_everything(era: Era) -> Non
         stop = asyncio.ensure_future(mcp.aclose())
         assert await healthy.over() == STOPPED[era]
         assert not stop.done()
-        with anyio.fail_after(2):
+        with anyio.fail_after(10):
             await stop
         stalled.stream.resume()
         assert await stalled.over() == "broken"
@@ -321,7 +323,7 @@ async def test_an_app_that_was_taken_apart_stops_with_open_streams(tmp_path: Pat
         server.send_signal(signal.SIGTERM)
         seconds, code = await server.gone()
         assert await subscription.over() == "result"
-        assert seconds < 1, server.log.read_text()
+        assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
 
 
