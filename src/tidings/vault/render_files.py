@@ -114,7 +114,7 @@ def _daily(view: View, day: date) -> FileRow:
 def _text(view: View, file: FileRow) -> str:
     text = view.queries.text(file.path)
     if file.hash is None or text is None:
-        raise TooLarge(f"{file.path!r} has {file.size:,} bytes and was not read. {file.problem or ''}".rstrip())
+        raise TooLarge(f"{file.path!r} has {file.size:,} bytes. {file.problem or 'It was not read.'}")
     return text
 
 
