@@ -27,7 +27,7 @@ _CHECKPOINT_PAGES = 4000
 """How long the log of the database may get before it is worked into the main file."""
 
 
-_Files = Iterable[tuple[int, Entry]]
+_Files = Sequence[tuple[int, Entry]]
 
 
 class _Known(NamedTuple):
@@ -87,10 +87,18 @@ class Index:
             connection = index_file.prepare(self._address, self.place)
         self._begin(connection)
 
-    def stamps(self) -> dict[str, Stamp]:
-        """What the file system said of each file when it was read."""
-        rows = self._connection.execute("SELECT path, size, mtime, ctime, inode FROM files")
+    def stamps(self, path: str = "") -> dict[str, Stamp]:
+        """What the file system said of each file when it was read: of all, or of a path and what is below it."""
+        below = "WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')" if path else "WHERE ?1 = ''"
+        rows = self._connection.execute(f"SELECT path, size, mtime, ctime, inode FROM files {below}", (path,))  # noqa: S608
         return {path: Stamp(*stamp) for path, *stamp in rows}
+
+    def sharing(self, inodes: Iterable[int]) -> list[str]:
+        """The paths of the files that have one of these inodes, by any name."""
+        rows = self._connection.execute(
+            "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))", (json.dumps([*inodes]),)
+        )
+        return [path for (path,) in rows]
 
     def roots(self) -> dict[str, tuple[int, int]]:
         """The device and inode of each vault's folder, as they were when it was last read."""
@@ -130,7 +138,9 @@ class Index:
             tags = TagChanges(self._connection, replaced)
             self._forget(replaced, keep={known[path].id for path in new if path in known})
             ids = self._ids(known, [path for path in new if path not in touched])
-            rows = rows_of((id_, new[path]) for path, id_ in ids.items())
+            rows = dict(rows_of([(id_, new[path]) for path, id_ in ids.items()]))
+            # They are stored, and counted.
+            rows["tags"] = list(rows["tags"])
             for table, some in rows.items():
                 self._connection.executemany(INSERTS[table], some)
             tags.add(rows["tags"], {id_: path for path, id_ in ids.items()})

@@ -5,7 +5,7 @@ May import: `model`, `paths`, `index_schema`.
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -14,8 +14,8 @@ from tidings.vault.model import Entry, Link, Note
 from tidings.vault.paths import key
 
 Row = tuple[Any, ...]
-Rows = dict[str, list[Row]]
-"""Rows by the name of their table."""
+Rows = Mapping[str, Iterable[Row]]
+"""Rows by the name of their table; made while they are stored, so that not all of them are there at once."""
 
 INSERTS: Final = {
     "files": "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -24,17 +24,13 @@ INSERTS: Final = {
 }
 
 
-def collect(entries: Iterable[tuple[int, Entry]]) -> Rows:
+def collect(files: Sequence[tuple[int, Entry]]) -> Rows:
     """The rows of files, by table. Each file comes with its id."""
-    rows: Rows = {table: [] for table in INSERTS}
-    for id_, entry in entries:
-        title = entry.note.title if entry.note else _title(entry)
-        rows["files"].append(_file(id_, entry, title))
-        rows["fts"].append((id_, title, entry.text))
-        if entry.note:
-            for table, found in _found(entry.note):
-                rows[table].extend((id_, n, *row) for n, row in enumerate(found))
-    return rows
+    return {
+        "files": (_file(id_, entry) for id_, entry in files),
+        "fts": ((id_, _title(entry), entry.text) for id_, entry in files),
+        **{table: _rows(files, find) for table, find in _FOUND.items()},
+    }
 
 
 def cleaned(rows: Rows) -> Rows:
@@ -43,10 +39,17 @@ def cleaned(rows: Rows) -> Rows:
     def clean(value: object) -> object:
         return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
-    return {table: [tuple(map(clean, row)) for row in some] for table, some in rows.items()}
+    return {table: (tuple(map(clean, row)) for row in some) for table, some in rows.items()}
 
 
-def _file(id_: int, entry: Entry, title: str) -> Row:
+def _rows(files: Iterable[tuple[int, Entry]], find: Callable[[Note], Iterable[Row]]) -> Iterator[Row]:
+    for id_, entry in files:
+        if entry.note:
+            for n, row in enumerate(find(entry.note)):
+                yield (id_, n, *row)
+
+
+def _file(id_: int, entry: Entry) -> Row:
     path, note = entry.path, entry.note
     folder, _, _ = path.rpartition("/")
     properties = _json(note.properties) if note else "{}"
@@ -54,7 +57,7 @@ def _file(id_: int, entry: Entry, title: str) -> Row:
     return (
         *(id_, path, folder, name_key(path, entry.kind), entry.kind),
         *entry.stamp,
-        *(entry.hash, title, note.words if note else 0, properties, " ".join(problems) or None),
+        *(entry.hash, _title(entry), note.words if note else 0, properties, " ".join(problems) or None),
     )
 
 
@@ -70,18 +73,10 @@ def link_key(target: str) -> str:
 
 
 def _title(entry: Entry) -> str:
+    if entry.note:
+        return entry.note.title
     name = entry.path.rpartition("/")[2]
     return name if entry.kind == "attachment" else name.rpartition(".")[0]
-
-
-def _found(note: Note) -> Iterator[tuple[str, Iterable[Row]]]:
-    yield "tags", ((key(tag.name), tag.name, tag.line) for tag in note.tags)
-    yield "links", map(_link, note.links)
-    yield "headings", ((heading.level, heading.text, heading.line) for heading in note.headings)
-    yield "blocks", ((block.id, block.line) for block in note.blocks)
-    yield "tasks", ((task.line, task.status, task.text) for task in note.tasks)
-    yield "properties", ((key(name), *row) for name, value in note.properties.items() for row in _values(value))
-    yield "aliases", ((key(alias), alias) for alias in note.aliases)
 
 
 def _link(link: Link) -> Row:
@@ -89,6 +84,17 @@ def _link(link: Link) -> Row:
         *(link_key(link.target), link.target, link.subpath, link.shown),
         *(link.kind, link.embed, link.line, link.start, link.end),
     )
+
+
+_FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
+    "tags": lambda note: ((key(tag.name), tag.name, tag.line) for tag in note.tags),
+    "links": lambda note: map(_link, note.links),
+    "headings": lambda note: ((heading.level, heading.text, heading.line) for heading in note.headings),
+    "blocks": lambda note: ((block.id, block.line) for block in note.blocks),
+    "tasks": lambda note: ((task.line, task.status, task.text) for task in note.tasks),
+    "properties": lambda note: ((key(name), *row) for name, some in note.properties.items() for row in _values(some)),
+    "aliases": lambda note: ((key(alias), alias) for alias in note.aliases),
+}
 
 
 def _values(value: Any) -> list[tuple[str | None, float | None]]:
