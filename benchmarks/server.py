@@ -107,6 +107,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("variant")
     parser.add_argument("--merging", action="store_true")
+    parser.add_argument("--hindered", action="store_true", help="with all that could hold up a stop")
     parser.add_argument("--write-deadline", type=float, default=30)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--bus", help="the URL of a bus that several servers share")
@@ -120,7 +121,7 @@ def main(arguments: list[str]) -> None:
     if chosen.variant == "floor":
         uvloop.run(run_floor(answers))
         return
-    own = {"merging": chosen.merging, "write_deadline": chosen.write_deadline, "bus": chosen.bus}
+    own = {name: getattr(chosen, name) for name in ("merging", "hindered", "write_deadline", "bus")}
     options = own if chosen.variant == "tidings" else {}
     uvloop.run(run_variant(answers, chosen.variant, chosen.port, options))
 

@@ -3,6 +3,7 @@
 The stock SDK's are what an author writes today; its limits are raised where they would refuse the measurement.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from mcp_types import EmptyResult, SubscribeRequestParams, SubscriptionsListenRe
 
 SESSIONS: Final = 20_000
 SERVED: Final = "bench://{+name}"
+LEAVING: Final = "bench://leaving"
 
 Publish = Callable[[str], Awaitable[object]]
 
@@ -64,8 +66,13 @@ def sdk_legacy() -> Variant:
     return Variant(server.streamable_http_app(max_sessions=SESSIONS), publish)
 
 
-def tidings(*, merging: bool = False, write_deadline: float = 30, bus: str | None = None) -> Variant:
-    """Tidings serves both eras from one app. Unless `merging`, each publish is its own delivery, as the SDK's is."""
+def tidings(
+    *, merging: bool = False, hindered: bool = False, write_deadline: float = 30, bus: str | None = None
+) -> Variant:
+    """Tidings serves both eras from one app. Unless `merging`, each publish is its own delivery, as the SDK's is.
+
+    When it is `hindered`, each change but the first is held back, and the source of `LEAVING` is slow to be let go.
+    """
     # Imported here: the SDK's servers must not carry it.
     from tidings import LiveServer
     from tidings.server import Coalesce, Limits
@@ -73,11 +80,13 @@ def tidings(*, merging: bool = False, write_deadline: float = 30, bus: str | Non
     server = LiveServer(
         "bench",
         bus=bus,
-        coalesce=Coalesce() if merging else Coalesce(window=0, max_wait=0),
+        coalesce=Coalesce(30, 30) if hindered else Coalesce() if merging else Coalesce(window=0, max_wait=0),
         limits=Limits(streams=SESSIONS, streams_per_client=SESSIONS, write_deadline=write_deadline),
         log_level="ERROR",
     )
     server.resource(SERVED)(_read)
+    if hindered:
+        server.on_last_subscriber(LEAVING)(lambda: asyncio.sleep(60))
     return Variant(server.asgi(max_sessions=SESSIONS), server.notify.resource_updated)
 
 
