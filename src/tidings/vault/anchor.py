@@ -26,6 +26,8 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None
 
 _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <= os.supports_dir_fd
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 _PATIENCE = 10.0
 """Seconds to wait for another program of Tidings that writes in the same folder."""
 
@@ -101,7 +103,7 @@ class Folder:
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
         """A descriptor of a file here."""
-        return os.open(self.at(name), flags | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC, mode, dir_fd=self.fd)
+        return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
     def read(self, name: str, largest: int) -> tuple[bytes, os.stat_result]:
         """The bytes of a file here, and what the system said of it before.
@@ -132,7 +134,7 @@ class Folder:
 
     def link(self, name: str, other: "Folder", to: str) -> None:
         """Give a file a second name, which must not exist."""
-        os.link(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd, follow_symlinks=False)
+        os.link(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd, **_LINK)
 
     def unlink(self, name: str) -> None:
         """Remove a file."""

@@ -126,8 +126,9 @@ def _keep(folder: Folder, descriptor: int, name: str, seen: os.stat_result) -> N
     if (own.st_uid, own.st_gid) != (seen.st_uid, seen.st_gid):
         with suppress(OSError):
             os.chown(descriptor, seen.st_uid, seen.st_gid)
-    with suppress(OSError):
-        os.chmod(descriptor, stat.S_IMODE(seen.st_mode))
+    if os.chmod in os.supports_fd:
+        with suppress(OSError):
+            os.chmod(descriptor, stat.S_IMODE(seen.st_mode))
     if hasattr(os, "listxattr"):
         with suppress(OSError):
             source = folder.open(name, os.O_RDONLY)

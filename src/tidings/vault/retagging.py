@@ -84,7 +84,7 @@ def tag_name(text: str) -> str:
         EditRefused: It can be none.
     """
     name = text.strip().removeprefix("#")
-    if "//" in name or [tag.name for tag in notes.parse(f"#{name}", "").tags] != [name]:
+    if "//" in f"/{name}" or [tag.name for tag in notes.parse(f"#{name}", "").tags] != [name]:
         raise EditRefused(
             f"{shorten(text)} is no tag. Tags are made of letters, digits, '_', '-' and '/', and not of digits alone."
         )
