@@ -17,6 +17,8 @@ from tidings.vault.regexes import compiled
 
 MARKS = "\u0300-\u036f"
 _MARK = re.compile(f"[{MARKS}]")
+# What is found by another letter than its own in small: accents, and the few letters with more than one small form.
+_FOLDED = re.compile(f"[\u00b5\u00c0-\u024f\u03c2\u03d0-\u03f5\u1e00-\u1eff\u1f00-\u1fff\u2126\u212a\u212b{MARKS}]")
 # Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u2e80-\u2fff\u3005-\u30ff\u31f0-\u31ff"
@@ -75,7 +77,7 @@ class Finder:
         if not isinstance(self._term, Regex):
             if self._match_case:
                 found = self._exact.finditer(text)
-            elif text.isascii():
+            elif text.isascii() or not _FOLDED.search(text):
                 found = self._plain.finditer(text.lower())
             else:
                 found = self._folding.finditer(text)
@@ -91,6 +93,10 @@ class Finder:
 
     def found(self, text: str, deadline: Deadline) -> bool:
         """Whether the term stands in a text. Raises as `spans` does."""
+        if not isinstance(self._term, Regex) and not self._match_case:
+            if self._plain.search(text.lower()):
+                return True
+            return not text.isascii() and _FOLDED.search(text) is not None and self._folding.search(text) is not None
         return next(self.spans(text, deadline), None) is not None
 
 

@@ -56,6 +56,7 @@ from tidings.vault.regexes import BadPattern, compiled
 _SCOPES = get_args(Scope)
 _FACTS = get_args(FactName)
 _OPERATORS = (*_SCOPES, *_FACTS, "tag", "match-case", "ignore-case")
+_OTHER_NAMES = {"title": "file", "name": "file", "filename": "file", "folder": "in", "type": "kind", "date": "modified"}
 _MOST_CHARACTERS = 10_000
 _MOST_TERMS = 100
 _MOST_NESTED = 20
@@ -237,7 +238,7 @@ class _Parser(Reader):
         return Within(cast("Scope", name), self._argument(name))
 
     def _unknown(self, name: str) -> BadQuery:
-        near = difflib.get_close_matches(name, _OPERATORS, 1, 0.5)
+        near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, _OPERATORS, 1, 0.5)
         hint = "[created:>2024-05-01] if it is a property" if name == "created" else f"{near[0]}:" if near else ""
         quote = rf"{name}\: if the text itself is searched for"
         return self.bad(f"There is no operator {name}: (at {{}})", f"write {hint + ', or ' if hint else ''}{quote}")

@@ -15,8 +15,10 @@ import regex
 MOST_REPEATED = 5_000
 MOST_CHARACTERS = 1_000
 
+_BETWEEN = "\0"  # stands for what parts words, whatever it is: `\b`, `\s`
+
 _PIECE = re.compile(
-    r"""\\u\{(?P<code>[0-9A-Fa-f]{1,6})\} | \\k<(?P<named>\w+)> | \\(?P<escaped>.)
+    r"""\\[pP]\{\w+(?:=\w+)?\} | \\u\{(?P<code>[0-9A-Fa-f]{1,6})\} | \\k<(?P<named>\w+)> | \\(?P<escaped>.)
       | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
       | (?P<open>\((?:\?(?:[ims-]+[:)]|:|=|!|<=|<!|<\w+>))?)
       | (?P<count>\{(?P<least>\d*)(?P<upto>,(?P<most>\d*))?\}[?+]?) | (?P<repeat>[*+?][?+]?)
@@ -37,6 +39,8 @@ class Pattern:
     """In the engine's words."""
     words: tuple[str, ...]
     """Words that stand, whole, in whatever matches."""
+    literal: str
+    """What stands in whatever matches, perhaps with other capitals; empty if nothing longer is known."""
 
 
 @lru_cache(maxsize=256)
@@ -48,9 +52,12 @@ def compiled(pattern: str, *, match_case: bool, dotall: bool) -> "regex.Pattern[
     """
     flags = regex.MULTILINE | regex.VERSION0
     flags |= regex.DOTALL if dotall else 0
-    flags |= 0 if match_case else regex.IGNORECASE
+    # The engine is slower when it need not be if capitals do not count and there are none.
+    lettered = any(map(str.isalpha, re.sub(r"\\[dDwWsSbB]", "", pattern)))
+    flags |= 0 if match_case or not lettered else regex.IGNORECASE
+    text = translated(pattern).text
     try:
-        return regex.compile(translated(pattern).text, flags)
+        return regex.compile(text, flags)
     except regex.error as error:
         raise BadPattern(str(error)) from error
     except (RecursionError, OverflowError, KeyError, ValueError) as error:
@@ -69,7 +76,9 @@ def translated(pattern: str) -> Pattern:
     walk = _Walk()
     for piece in _PIECE.finditer(pattern):
         walk.step(piece)
-    return Pattern("".join(walk.text), () if walk.alternatives else tuple(dict.fromkeys(walk.words())))
+    if walk.alternatives:
+        return Pattern("".join(walk.text), (), "")
+    return Pattern("".join(walk.text), tuple(dict.fromkeys(walk.words())), walk.literal())
 
 
 class _Walk:
@@ -110,9 +119,14 @@ class _Walk:
             found += [word.lower() for word in inner]
         return found
 
+    def literal(self) -> str:
+        """The longest text that is certain; what is short is found everywhere."""
+        longest = max((part for run in self.runs for part in "".join(run).split(_BETWEEN)), key=len)
+        return longest if len(longest) > 2 else ""
+
     def _literal(self, piece: "re.Match[str]") -> str | None:
         if (escaped := piece["escaped"]) is not None:
-            return " " if escaped in "bs" else escaped if escaped.isascii() and not escaped.isalnum() else None
+            return _BETWEEN if escaped in "bs" else escaped if escaped.isascii() and not escaped.isalnum() else None
         other = piece["other"]
         if other == "|" and len(self.sizes) == 1:
             self.alternatives = True

@@ -10,24 +10,21 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from tidings.vault.matching import Deadline, OutOfTime, TooSlow
 from tidings.vault.query import parse_query
 from tidings.vault.query_tree import And, Query
 from tidings.vault.search_lines import Match, matching_lines
 from tidings.vault.search_rows import Sql
-from tidings.vault.search_sql import Condition, Translator, ranking
+from tidings.vault.search_select import Sort, selection
+from tidings.vault.search_sql import Condition, Translator
 from tidings.vault.search_text import Candidate, Judge, Test
 
-Sort = Literal["relevance", "modified", "path"]
-
-_TITLE_WEIGHT: Final = 8.0
-_COUNTED: Final = 4_000_000
+_COUNTED: Final = 1_000_000
 """How many characters are read for the sake of the total, when the page is full."""
 _STEPS: Final = 5_000
 """Of SQLite's machine, after which the time is looked at: a fraction of a millisecond."""
-_ORDER: Final = {"relevance": "round(score, 6), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
 
 
 class Hit(NamedTuple):
@@ -119,6 +116,7 @@ class _Run:
         self.page: list[tuple[Candidate, float]] = []
         self.total = 0
         self.exact = True
+        self._rows = 0
         self._late = False
         self._given_up: list[str] = []
         self._connection = connection
@@ -130,6 +128,7 @@ class _Run:
         """Fill the page, and count."""
         condition = self._translator.condition(self._asked.query)
         try:
+            self._deadline.left()
             if condition.exact:
                 self._by_sql(condition)
             else:
@@ -164,10 +163,12 @@ class _Run:
 
     def _by_sql(self, condition: Condition) -> None:
         asked = self._asked
-        sql, values = _joined("SELECT count(*)", self._source(condition))
-        self.total = self._connection.execute(sql, values).fetchone()[0]
-        if asked.offset < self.total:
-            self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (asked.limit, asked.offset))))
+        self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (asked.limit, asked.offset))))
+        if self.page:
+            self.total = self._rows
+        elif asked.offset or asked.limit <= 0:
+            next(self._candidates(condition, [], ("LIMIT 1", ())), None)
+            self.total = self._rows
 
     def _by_text(self, condition: Condition) -> None:
         asked = self._asked
@@ -196,43 +197,10 @@ class _Run:
             return False
 
     def _candidates(
-        self, condition: Condition, asked: list[Condition], page: Sql = ("", ())
+        self, condition: Condition, questions: list[Condition], page: Sql = ("", ())
     ) -> Iterator[tuple[Candidate, float]]:
-        score, ranked = self._score(condition)
-        columns = _joined(
-            f"SELECT f.id, f.path, f.title, {score}",
-            *((f", {sql}", values) for sql, values in map(Condition.whole, asked)),
-        )
-        order = f"ORDER BY {_ORDER[self._asked.sort]}", ()
-        sql, values = _joined("", ranked, columns, self._source(condition, joined=bool(ranked[0])), order, page)
-        for id_, path, title, found, *answers in self._connection.execute(sql, values):
-            yield Candidate(self._connection, id_, path, title, answers), -found
-
-    def _score(self, condition: Condition) -> tuple[str, Sql]:
-        """The column, and what must be in front of the query for it. A lower number of bm25 is better.
-
-        It can only be had where the full-text index is what is looked through; else it is found beforehand.
-        """
-        bm25 = f"bm25(fts, {_TITLE_WEIGHT}, 1.0)"
-        if self._asked.sort != "relevance":
-            return "0.0 AS score", ("", ())
-        if condition.match:
-            return f"{bm25} AS score", ("", ())
-        match = " OR ".join(f"({each})" for each in ranking(self._asked.query))
-        if not match:
-            return "0.0 AS score", ("", ())
-        ranks = f"WITH r AS MATERIALIZED (SELECT rowid AS id, {bm25} AS score FROM fts WHERE fts MATCH ?)"  # noqa: S608
-        return "ifnull(r.score, 0.0) AS score", (ranks, (match,))
-
-    def _source(self, condition: Condition, *, joined: bool = False) -> Sql:
-        """Which files to look through, and what they must fulfil."""
-        source = "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f"
-        terms: list[Sql] = [("fts MATCH ?", (condition.match,))] if condition.match else []
-        terms += [(condition.sql, condition.values)] if condition.sql else []
-        terms += [("NOT vault_hidden(f.path)", ())] if self._asked.hidden else []
-        where = [(f"{'AND' if n else 'WHERE'} {sql}", values) for n, (sql, values) in enumerate(terms)]
-        return _joined(source, ("LEFT JOIN r ON r.id = f.id" if joined else "", ()), *where)
-
-
-def _joined(start: str, *parts: Sql) -> Sql:
-    return " ".join([start, *(sql for sql, _ in parts)]), tuple(value for _, some in parts for value in some)
+        asked = self._asked
+        sql, values = selection(asked.query, condition, questions, sort=asked.sort, hidden=asked.hidden, page=page)
+        for id_, path, title, score, rows, *answers in self._connection.execute(sql, values):
+            self._rows = rows
+            yield Candidate(self._connection, id_, path, title, answers), -score or 0.0  # not -0.0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tidings.vault.matching import Deadline, Finder, OutOfTime, TooSlow
 from tidings.vault.query_tree import And, Case, Or, Phrase, Query, Regex, Tag, Within, Word
-from tidings.vault.search_text import Candidate, Place, place_test, tag_lines
+from tidings.vault.search_text import Candidate, Place, place_finder, tag_lines
 
 _MOST_SPANS = 200  # that are looked at, of one term in one file
 
@@ -57,9 +57,8 @@ def _marks(
         case Within("content", part):
             yield from _marks(part, candidate, place, deadline, match_case=match_case)
         case Within(scope, part) if scope not in {"file", "path"}:
-            test = place_test(part, deadline, match_case=match_case)
-            found = (inner for inner in candidate.places(scope) if test(candidate, inner))
-            for inner in islice(found, _MOST_SPANS):
+            found = place_finder(scope, part, deadline, match_case=match_case)
+            for inner in islice(found(candidate), _MOST_SPANS):
                 marks = list(_marks(part, candidate, inner, deadline, match_case=match_case))
                 yield from marks or [_Mark(id(query), inner.start)]
         case Word() | Phrase() | Regex():

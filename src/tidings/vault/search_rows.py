@@ -20,6 +20,7 @@ Value = str | int | float
 Sql = tuple[str, tuple[Value, ...]]
 """An expression, and the values of its question marks."""
 
+_MOST_KNOWN: Final = 10_000
 _A_DATE: Final = "GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
 _HAS: Final = {
     "task": "SELECT file FROM tasks",
@@ -53,6 +54,7 @@ class Rows:
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline) -> None:
         self._deadline = deadline
         self._tests: list[Callable[[str], bool]] = []
+        self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
         self.slow = 0
         """How many texts a regular expression was given up on."""
         connection.create_function("vault_test", 2, self._test, deterministic=True)
@@ -117,11 +119,18 @@ class Rows:
         return len(self._tests) - 1
 
     def _test(self, number: int, text: str | None) -> bool:
-        try:
-            return text is not None and self._tests[number](text)
-        except (TooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
-            self.slow += 1
+        if text is None:
             return False
+        known = self._known.get((number, text))
+        if known is None:
+            try:
+                known = self._tests[number](text)
+            except (TooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
+                self.slow += 1
+                known = False
+            if len(self._known) < _MOST_KNOWN:
+                self._known[number, text] = known
+        return known
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
@@ -153,7 +162,7 @@ def fact(name: FactName, text: str, now: datetime) -> Sql:
         case "in":
             folder = fold(text)
             inside = "substr(vault_fold(folder) || '/', 1, ?) = ?"
-            folders = f"SELECT folder FROM (SELECT DISTINCT folder FROM files) WHERE {inside}"  # noqa: S608
+            folders = f"WITH d AS MATERIALIZED (SELECT DISTINCT folder FROM files) SELECT folder FROM d WHERE {inside}"  # noqa: S608
             return f"f.folder IN ({folders})", (len(folder) + 1, f"{folder}/")
 
 

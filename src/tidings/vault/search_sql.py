@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tidings.vault.matching import Deadline, parted, unparted
 from tidings.vault.query_tree import And, Case, Fact, Not, Or, Phrase, Property, Query, Regex, Tag, Within, Word
-from tidings.vault.regexes import translated
+from tidings.vault.regexes import Pattern, translated
 from tidings.vault.search_rows import Row, Rows, Sql, Value, fact, joined, tagged
 
 _STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
@@ -147,8 +147,7 @@ def _match(joint: str, parts: list[str]) -> str:
 
 def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
     if isinstance(term, Regex):
-        words = [_quoted(word, where) for word in translated(term.pattern).words]
-        return Condition(match=_match(" AND ", words), exact=False)
+        return _narrowed(translated(term.pattern), where)
     text = unicodedata.normalize("NFC", term.text)
     whole = isinstance(term, Phrase)
     words = text.split()
@@ -159,8 +158,17 @@ def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
     ):
         return _scanned(text, where, whole=whole)
     simple = all(word.isalnum() for word in words)
-    star = "" if whole and simple else "*"
+    star = "" if (whole and simple) or not text.rstrip()[-1].isalnum() else "*"
     return Condition(match=_quoted(text, where) + star, exact=simple and not where.match_case)
+
+
+def _narrowed(pattern: Pattern, where: Where) -> Condition:
+    if pattern.words or not pattern.literal:
+        return Condition(match=_match(" AND ", [_quoted(word, where) for word in pattern.words]), exact=False)
+    like = re.sub(r"[%_\\]", r"\\\g<0>", pattern.literal)
+    columns = ["body"] if where.body else ["body", "title"]
+    sql = " OR ".join(f"{column} LIKE '%' || ? || '%' ESCAPE '\\'" for column in columns)
+    return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", (like,) * len(columns), exact=False)  # noqa: S608
 
 
 def _scanned(text: str, where: Where, *, whole: bool) -> Condition:

@@ -6,10 +6,11 @@ the text can tell. The places that `line:`, `block:` and `section:` speak of are
 
 import re
 import sqlite3
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from tidings.vault.matching import Deadline, Finder
@@ -69,11 +70,13 @@ class Candidate:
         """The number of the line at an offset."""
         return bisect_right(self.starts, offset)
 
-    def places(self, scope: Scope) -> Iterator[Place]:
-        """The lines, blocks, sections or tasks of the file."""
+    def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Place]:
+        """The lines, blocks, sections or tasks of the file; those with one of these lines, if some are given."""
         match scope:
             case "line":
-                firsts = list(range(1, len(self.starts) + 1))
+                lines = range(1, len(self.starts) + 1) if anchors is None else anchors
+                yield from (self._place(line, line) for line in lines)
+                return
             case "section":
                 rows = self._connection.execute("SELECT line FROM headings WHERE file = ? ORDER BY line", (self.id,))
                 firsts = sorted({1, *(line for (line,) in rows)})
@@ -82,8 +85,9 @@ class Candidate:
             case _:
                 yield from self._tasks(scope)
                 return
-        for first, after in zip(firsts, [*firsts[1:], len(self.starts) + 1], strict=True):
-            yield self._place(first, after - 1)
+        for first, after in pairwise([*firsts, len(self.starts) + 1]):
+            if anchors is None or bisect_left(anchors, first) < bisect_left(anchors, after):
+                yield self._place(first, after - 1)
 
     def _tasks(self, scope: Scope) -> Iterator[Place]:
         for line, status, text in self._connection.execute(
@@ -135,8 +139,8 @@ class Judge:
             case Within("content", part):
                 return self.test(part, replace(where, body=True))
             case Within(scope, part):
-                in_place = place_test(part, self._deadline, match_case=where.match_case)
-                return lambda candidate: any(in_place(candidate, place) for place in candidate.places(scope))
+                places = place_finder(scope, part, self._deadline, match_case=where.match_case)
+                return lambda candidate: next(places(candidate), None) is not None
             case _:
                 return self._term(query, where)
 
@@ -146,6 +150,37 @@ class Judge:
         if where.body:
             return lambda candidate: finder.found(candidate.body, deadline)
         return lambda candidate: finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline)
+
+
+def place_finder(
+    scope: Scope, query: Query, deadline: Deadline, *, match_case: bool
+) -> Callable[[Candidate], Iterator[Place]]:
+    """Finds the parts of a file that the query holds for."""
+    test = place_test(query, deadline, match_case=match_case)
+    anchor = _anchor(query)
+    finder = Finder(anchor) if anchor else None
+
+    def places(candidate: Candidate) -> Iterator[Place]:
+        anchors = None
+        if finder:
+            spans = finder.spans(candidate.body, deadline)
+            anchors = list(dict.fromkeys(candidate.line_of(start) for start, _ in spans))
+        return (place for place in candidate.places(scope, anchors) if test(candidate, place))
+
+    return places
+
+
+def _anchor(query: Query) -> Word | None:
+    """A word that must be in each part that is sought, so that only the lines with it have to be looked at."""
+    match query:
+        case Word():
+            return query
+        case Case(_, part):
+            return _anchor(part)
+        case And(parts):
+            return next((anchor for part in parts if (anchor := _anchor(part))), None)
+        case _:
+            return None
 
 
 def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTest:
