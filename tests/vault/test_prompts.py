@@ -305,13 +305,11 @@ def test_links_are_suggested_for_what_is_mentioned_tagged_or_alike(shelf: Shelf)
 Suggest links between 'Garden.md' and other notes of my vault.
 
 It mentions these names without a link:
-- Soil.md: 'Soil' in line 5
 - compost heap.md: 'compost heap' in line 5
 - Person/Doe.md: 'J. Doe' in line 5
 - Water butt.md: 'Water Butt' in line 7
 
 These notes mention it without a link:
-- Linking.md: line 1: [[Garden]] and the garden
 - Diary.md: line 1: Today I was in the backyard.
 
 These have the same tags, rare ones first:

@@ -117,7 +117,11 @@ def test_a_summary_says_what_is_in_a_note(shelf: Shelf) -> None:
   {"level": 1, "text": "Plan", "line": 5},
   {"level": 2, "text": "Later", "line": 9}
  ],
- "links": [],
+ "links": [
+  {"target": "Ideas", "path": "Projects/Ideas.md", "line": 6},
+  {"target": "Nowhere", "path": null, "line": 6},
+  {"target": "pic.png", "path": "pic.png", "line": 10, "embed": true}
+ ],
  "tasks": [
   {"line": 7, "status": " ", "text": "write"},
   {"line": 8, "status": "x", "text": "think"}
@@ -403,9 +407,12 @@ def test_backlinks_come_with_their_lines(shelf: Shelf) -> None:
     assert text(shelf, "vault://backlinks/plan") == snapshot("""\
 {
  "path": "Projects/Plan.md",
- "total": 0,
- "shown": 0,
- "items": []
+ "total": 2,
+ "shown": 2,
+ "items": [
+  {"path": "Projects/Ideas.md", "line": 1, "text": "Ideas of #Work, see [the plan](Plan.md)."},
+  {"path": "Projects/Old/Done.md", "line": 1, "text": "#work/plan done, [[Plan]]"}
+ ]
 }\
 """)
     assert content(shelf, "vault://backlinks/pic.png")["total"] == 1
@@ -592,7 +599,7 @@ def test_a_new_tag_changes_the_tags(shelf: Shelf) -> None:
 
 
 def test_a_new_link_changes_the_backlinks_of_its_target(shelf: Shelf) -> None:
-    assert changed(shelf, {"Home.md": "Welcome. [[Ideas]]\n"}) == snapshot({"recent", "stats"})
+    assert changed(shelf, {"Home.md": "Welcome. [[Ideas]]\n"}) == snapshot({"backlinks/Ideas", "recent", "stats"})
 
 
 def test_a_note_that_comes_changes_lists_and_whatever_it_is_found_by(shelf: Shelf) -> None:
@@ -605,9 +612,11 @@ def test_a_note_that_goes_changes_lists_and_links_to_it(shelf: Shelf) -> None:
     assert changed(shelf, {}, "Projects/Ideas.md") == snapshot(
         {
             "backlinks/Ideas",
+            "backlinks/Projects/Plan.md",
             "folder/",
             "folder/Projects",
             "note/Ideas",
+            "note/Plan?mode=summary",
             "recent",
             "search/plan",
             "stats",

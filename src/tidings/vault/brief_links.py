@@ -85,8 +85,8 @@ def _list(heading: str, suggestions: Iterable[_Suggestion], known: set[str]) -> 
 
 
 def _linked(view: View, file: FileRow) -> set[str]:
-    out = (link.path for link in graph.outgoing(view.queries, file.path) if link.path)
-    return {file.path, *out, *(link.path for link in graph.backlinks(view.queries, file.path))}
+    out = (link.leads_to for link in graph.outgoing(view.queries, file.path) if link.leads_to)
+    return {file.path, *out, *(link.source for link in graph.backlinks(view.queries, file.path))}
 
 
 def _mentioned(view: View, text: str, first_line: int) -> Iterator[_Suggestion]:

@@ -143,8 +143,10 @@ def _summary(view: View, file: FileRow) -> Json:
     }
 
 
-def _link(link: Any) -> Json:
-    return {}
+def _link(link: graph.Seen) -> Json:
+    """A link as it is written, and where it leads: nowhere, maybe."""
+    written: Json = {"target": link.target + link.subpath, "path": link.leads_to, "line": link.line}
+    return written | ({"embed": True} if link.embed else {})
 
 
 def _if_any(**members: Any) -> Json:

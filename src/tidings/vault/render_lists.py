@@ -25,6 +25,9 @@ _LINES: Final = 2
 _LINES_FULL: Final = 10
 """How many lines of a file are shown that match a search."""
 
+_LINE: Final = 400
+"""How many characters are shown of a line that has a link: some more than may stand before it."""
+
 _NAMES: Final = 100
 """How many notes of one folder are named in the tree."""
 
@@ -131,8 +134,8 @@ def backlinks(view: View, address: Address) -> Json:
     every = graph.backlinks(view.queries, file.path)
     items: list[Json] = []
     for link in every[address.offset :][: _size(address)]:
-        item: Json = {"path": link.path, "line": link.line, "text": one_line(link.text)}
-        source = view.queries.file(link.path) if address.full else None
+        item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE)}
+        source = view.queries.file(link.source) if address.full else None
         items.append(item | details(view, source) if source else item)
     return listed(address, {"path": file.path}, len(every), items)
 
