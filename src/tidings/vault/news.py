@@ -109,7 +109,8 @@ class Touched:
             candidates: The paths of the files whose name has this key.
         """
         for path in self.paths:
-            yield from (uri(kind, path) for kind in ("note", "attachment", "backlinks"))
+            yield uri("note" if path.lower().endswith(".md") else "attachment", path)
+            yield uri("backlinks", path)
         for name in self.linked | (self.names if self.moved else frozenset[str]()):
             yield from (uri("backlinks", path) for path in candidates(name))
         yield from (uri("folder", folder) for folder in self.folders)
@@ -133,6 +134,7 @@ class _Known(NamedTuple):
     """What the index says of a file before it is stored anew."""
 
     hash: str | None
+    mtime: int
     tags: list[str]
     linked: list[str]
 
@@ -159,11 +161,10 @@ def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _Known]:
     ask = queries.connection.execute
     known: dict[str, _Known] = {}
     for path in paths:
-        for number, digest in ask("SELECT id, hash FROM files WHERE path = ?", (path,)).fetchall():
+        for number, digest, mtime in ask("SELECT id, hash, mtime FROM files WHERE path = ?", (path,)).fetchall():
             tags = [tag for (tag,) in ask("SELECT key FROM tags WHERE file = ?", (number,))]
-            known[path] = _Known(
-                digest, tags, [name for (name,) in ask("SELECT name FROM links WHERE file = ?", (number,))]
-            )
+            linked = [name for (name,) in ask("SELECT name FROM links WHERE file = ?", (number,))]
+            known[path] = _Known(digest, mtime, tags, linked)
     return known
 
 
@@ -196,9 +197,7 @@ class News:
 
 
 def _differs(before: _Known | None, entry: Entry) -> bool:
-    if before is None or before.hash is None or entry.hash is None:
-        return True
-    return before.hash != entry.hash
+    return before is None or (before.hash, before.mtime) != (entry.hash, entry.stamp.mtime)
 
 
 def _address(text: str) -> Address | None:
