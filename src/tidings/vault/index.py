@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidings.vault import index_file
 from tidings.vault.index_errors import explain
@@ -23,9 +23,12 @@ from tidings.vault.model import Entry, Stamp
 from tidings.vault.paths import Vault
 from tidings.vault.queries import Queries
 
-_CHECKPOINT_PAGES = 4000
-"""How long the log of the database may get before it is worked into the main file."""
+_LONGEST_LOG: Final = 64 * 2**20
+_LONG_LOG: Final = 4 * 2**20
+"""How long the log of the database may get before it is worked into the main file: at all, and when nobody waits."""
 
+_MERGED_PAGES: Final = 200
+"""How much of the full text is merged at once."""
 
 _Files = Sequence[tuple[int, Entry]]
 
@@ -57,7 +60,9 @@ class Index:
         self._begin(opened.connection)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA cache_size = -8000")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LONGEST_LOG // index_file.PAGE}")
+        connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
         self._connection = connection
         self.queries = Queries(connection, self._mounts)
 
@@ -86,6 +91,26 @@ class Index:
             index_file.remove(self.place)
             connection = index_file.prepare(self._address, self.place)
         self._begin(connection)
+
+    def tidy(self) -> bool:
+        """Do a little of what takes its time when somebody waits for it; whether there is more of it.
+
+        To be called when there is nothing else to do. If nobody ever does, it is done when it can be put off no longer.
+
+        Raises:
+            IndexBlocked: It could not be written, and is as it was.
+            IndexDamaged: It has to be built anew.
+        """
+        before = self._connection.total_changes
+        with self._transaction():
+            self._connection.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))
+        # The statement itself counts as one.
+        if self._connection.total_changes - before > 1:
+            return True
+        with suppress(OSError, sqlite3.Error):
+            if self.place is not None and self.place.with_name(f"{self.place.name}-wal").stat().st_size > _LONG_LOG:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return False
 
     def stamps(self, path: str = "") -> dict[str, Stamp]:
         """What the file system said of each file when it was read: of all, or of a path and what is below it."""

@@ -31,6 +31,9 @@ else:
 
 logger = logging.getLogger(__name__)
 
+PAGE: Final = 8192
+"""The size of a page in the file, in bytes."""
+
 _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0
 """How long another process may keep the file locked, in seconds."""
@@ -87,9 +90,8 @@ def open_in_memory(notes: tuple[str, ...] = ()) -> Opened:
 def connect(address: str) -> sqlite3.Connection:
     """A connection to an index, for one thread at a time."""
     connection = sqlite3.connect(address, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True)
-    connection.execute("PRAGMA cache_size = -8000")
     # Most notes fit twice or more into a page of this size: the file is smaller by a fifth than with the usual one.
-    connection.execute("PRAGMA page_size = 8192")
+    connection.execute(f"PRAGMA page_size = {PAGE}")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 

@@ -65,9 +65,10 @@ _FILES: Final = """CREATE TABLE files (
 _FTS: Final = """CREATE VIRTUAL TABLE fts USING fts5(title, body, tokenize = "unicode61 remove_diacritics 2")"""
 
 _FTS_SETTINGS: Final = (
-    # A batch of a build is written as one piece, and pieces are merged when there are many: a third less work.
+    # A batch is written as one piece. Pieces are merged when nobody waits (see `Index.tidy`), or when there are many.
     "INSERT INTO fts (fts, rank) VALUES ('hashsize', 8000000)",
-    "INSERT INTO fts (fts, rank) VALUES ('automerge', 16)",
+    "INSERT INTO fts (fts, rank) VALUES ('automerge', 0)",
+    "INSERT INTO fts (fts, rank) VALUES ('crisismerge', 64)",
 )
 
 _TAG_COUNTS: Final = """CREATE TABLE tag_counts (
