@@ -9,10 +9,10 @@ import logging
 import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -137,16 +137,56 @@ class BearerToken:
         return hmac.compare_digest(scheme.lower() + b" " + token.strip(), self._expected)
 
 
-def serve_http(server: "LiveServer[Any]", address: HttpAddress, listening: socket.socket, token: str | None) -> None:
-    """Serve over streamable HTTP until the process is asked to stop."""
+@dataclass(frozen=True)
+class Http:
+    """Where to serve, and who may come in."""
+
+    address: HttpAddress
+    listening: socket.socket
+    token: str | None = field(repr=False)
+
+
+def run(server: "LiveServer[Any]", http: Http | None, beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Serve until the process is asked to stop, over standard input and output or over HTTP; do `beside` meanwhile.
+
+    Raises:
+        Refusal: It cannot, for a reason that has a name.
+    """
+    import anyio
+
+    from tidings.errors import TidingsError
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(beside)
+            await (server.run_stdio_async() if http is None else _serve_http(server, http))
+            tasks.cancel_scope.cancel()
+
+    try:
+        with suppress(KeyboardInterrupt):
+            anyio.run(serve)
+    except BaseExceptionGroup as failures:
+        # What the tasks ended with. An error that explains itself is all that a user needs.
+        named, others = failures.split((TidingsError, Refusal))
+        if named is None or others is not None:
+            raise
+        error: BaseException = named
+        while isinstance(error, BaseExceptionGroup):
+            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        raise Refusal(str(error)) from None
+
+
+async def _serve_http(server: "LiveServer[Any]", http: Http) -> None:
     import uvicorn
 
-    app = server.asgi(host=address.host)
-    if token:
-        app.add_middleware(BearerToken, token=token)
+    app = server.asgi(host=http.address.host)
+    if http.token:
+        app.add_middleware(BearerToken, token=http.token)
     config = uvicorn.Config(app, log_config=None, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+    web = uvicorn.Server(config)
+    await web.serve(sockets=[http.listening])
+    if not web.started:
+        raise Refusal("The server could not start; the reason is above.")
 
 
 def log_to_stderr() -> None:

@@ -2,8 +2,10 @@
 
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +14,18 @@ import click
 
 from tidings.cli.serving import (
     DEFAULT,
+    Http,
     HttpAddress,
     Refusal,
     check_token,
     listen,
     log_to_stderr,
     parse_address,
-    serve_http,
+    run,
 )
 
 if TYPE_CHECKING:
+    from tidings.vault.library import Library
     from tidings.vault.server import VaultServer
 
 CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
@@ -98,20 +102,28 @@ def serve(options: Options) -> None:
     """
     log_to_stderr()
     server = make_server(options)
+    http = None
     if options.http is not None:
         listening, address = listen(options.http)
+        http = Http(address, listening, options.token)
         click.echo(f"Serving {_names(options.paths)} at {address.url}", err=True)
         click.echo("To add it to a client: the same command with --config claude-code, vscode or cursor.", err=True)
-        serve_http(server, address, listening, options.token)
-        return
-    if sys.stdin.isatty():
+    elif sys.stdin.isatty():
         click.echo(
             f"Serving {_names(options.paths)}. This speaks MCP on standard input: it is for a client to start, not to "
             "type into.\nTo add it to Claude: the same command with --config claude-desktop or claude-code. "
             "To try it over HTTP: --http. Ctrl-C ends it.",
             err=True,
         )
-    server.run()
+    run(server, http, partial(say_when_indexed, server.library))
+
+
+async def say_when_indexed(library: "Library") -> None:
+    """One line when the index is complete."""
+    began = time.monotonic()
+    await library.settled()
+    stats = await library.ask(lambda view: view.queries.stats())
+    click.echo(f"Indexed {stats.notes:,} notes in {time.monotonic() - began:.1f} s; {library.status.phase}", err=True)
 
 
 def make_server(options: Options) -> "VaultServer":

@@ -31,9 +31,9 @@ class Span(NamedTuple):
     limit: int
     offset: int = 0
 
-    def of(self, items: Sequence[T]) -> list[T]:
+    def of(self, items: Sequence[T]) -> Sequence[T]:
         """That part."""
-        return list(items[self.offset : self.offset + self.limit])
+        return items[self.offset : self.offset + self.limit]
 
     def next(self, total: int) -> int | None:
         """Where the next part begins, if so many items are not all."""
@@ -106,14 +106,15 @@ def links(view: View, direction: Direction, path: str, to: str, span: Span) -> C
     match direction:
         case "back":
             target = meant(view, path).path
-            return _links(view, f"to {target}", graph.backlinks(queries, target), span)
+            every = graph.backlinks(queries, target)
+            return _links(view, f"{_count(len(every), 'link')} to {target}", every, span)
         case "out":
             source = meant(view, path).path
-            return _links(view, f"in {source}", graph.outgoing(queries, source), span)
+            every = graph.outgoing(queries, source)
+            return _links(view, f"{_count(len(every), 'link')} in {source}", every, span)
         case "broken":
-            source = meant(view, path).path if path else ""
-            every = [link for link in graph.broken(queries) if source in ("", link.source)]
-            return _links(view, f"that lead nowhere{f', in {source}' if source else ''}", every, span)
+            every, where = _broken(view, path)
+            return _links(view, f"{_count(len(every), 'link')} to nowhere{where}", every, span)
         case "orphans":
             notes = graph.orphans(queries)
             shown = span.of(notes)
@@ -125,18 +126,28 @@ def links(view: View, direction: Direction, path: str, to: str, span: Span) -> C
             return _between(view, meant(view, path).path, meant(view, to).path)
 
 
-def _links(view: View, which: str, every: Sequence[Seen], span: Span) -> CallToolResult:
-    shown = [_link(link) for link in span.of(every)]
+def _broken(view: View, path: str) -> tuple[Sequence[Seen], str]:
+    if not path:
+        return graph.broken(view.queries), ""
+    source = meant(view, path).path
+    links = graph.outgoing(view.queries, source)
+    return [link for link in links if link.target and link.leads_to is None], f" in {source}"
+
+
+def _links(view: View, head: str, every: Sequence[Seen], span: Span) -> CallToolResult:
+    shown = list(span.of(every))
+    items: list[LinkSeen] = []
+    for link in shown:
+        item: LinkSeen = {"path": link.source, "line": link.line, "text": link.text, "link": link.target + link.subpath}
+        if link.leads_to:
+            item["target"] = link.leads_to
+        items.append(item)
     lines = [
-        f"{link['path']}:{link['line']}: {link['text']}{f' → {target}' if (target := link.get('target')) else ''}"
+        f"{link.source}:{link.line}: {link.target}{link.subpath} → {link.leads_to or 'nowhere'}: {link.text}"
         for link in shown
     ]
-    data = {"total": len(every), "links": shown}
-    return _said(view, [f"{_count(len(every), 'link')} {which}", *lines], data, more=span.next(len(every)))
-
-
-def _link(link: Seen) -> LinkSeen:
-    raise NotImplementedError
+    data = {"total": len(every), "links": items}
+    return _said(view, [head, *lines], data, more=span.next(len(every)))
 
 
 def _between(view: View, start: str, end: str) -> CallToolResult:
@@ -209,7 +220,7 @@ def _hidden(view: View) -> Any:
 
 
 def _did_you_mean(word: str, known: dict[str, str]) -> str:
-    near = [known[each] for each in get_close_matches(key(word), known, n=3, cutoff=0.5)]
+    near = [known[each] for each in get_close_matches(key(word), known, n=3, cutoff=0.6)]
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -117,7 +117,8 @@ def _shown(piece: Piece) -> str:
     whole = piece["lines"] in ("0", "1", f"1-{piece['total_lines']}") and not piece.get("left_out")
     which = f"{piece['total_lines']:,} lines" if whole else f"lines {piece['lines']} of {piece['total_lines']:,}"
     head = f"{piece['path']} (version {piece['version']}, {which})"
-    return "\n".join(filter(None, [head, piece.get("note"), "", piece["text"].rstrip("\n"), piece.get("left_out")]))
+    said = [*filter(None, [head, piece.get("note")]), "", piece["text"].rstrip("\n")]
+    return "\n".join([*said, *filter(None, [piece.get("left_out")])])
 
 
 def daily_path(view: View, day: date) -> str | None:

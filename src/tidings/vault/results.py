@@ -110,6 +110,7 @@ class LinkSeen(TypedDict):
     path: str
     line: int
     text: str
+    link: str
     target: NotRequired[str]
 
 
