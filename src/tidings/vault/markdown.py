@@ -11,7 +11,7 @@ import re
 
 FILLER = "\0"
 
-WIKI_LINK = r"\[\[([^\[\]\n]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]\n]*+)*+)\]\]"
+WIKI_LINK = r"\[\[(?!\[)([^\[\]\n]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]\n]*+)*+)\]\]"
 """One group: what stands between the brackets."""
 
 DESTINATION = (

@@ -152,7 +152,9 @@ class _Editor:
         if self._braces or (isinstance(value, list | dict) and node is not None and _in_braces(node)):
             as_json = self._block.kind == "json"
             written = flow_text(value, as_json=as_json)
-            return _Change(place.start, place.end, written if place.start > place.colon else " " + written)
+            named = self._text.startswith(":", place.colon - 1)  # Between braces a name may stand alone.
+            space = "" if place.start > place.colon else " "
+            return _Change(place.start, place.end, ("" if named else ":") + space + written)
         quote = node.style if isinstance(node, ScalarNode) and node.style in ("'", '"') else None
         return self._after_colon(place, after_colon(value, self._indent, self._step(), quote))
 

@@ -73,7 +73,7 @@ def _last(node: CollectionNode) -> Node | None:
     else:
         nodes = cast("list[Node]", node.value)
     starts = [index(part) for part in nodes]
-    return nodes[-1] if nodes and starts == sorted(starts) and starts[0] >= index(node) else None
+    return nodes[-1] if nodes and starts == sorted(set(starts)) and starts[0] >= index(node) else None
 
 
 def _end_of_literal(text: str, node: ScalarNode) -> int:
