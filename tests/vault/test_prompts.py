@@ -337,6 +337,8 @@ def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
 
     with pytest.raises(NotFound, match=r"'pic.png' is no note"):
         brief_links.brief(shelf.view(), "pic.png", "")
+    with pytest.raises(NotFound, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
+        brief_links.brief(shelf.view(), "Gardn", "")
     with pytest.raises(EditRefused, match="There is no heading 'nope'"):
         brief_links.brief(shelf.view(), "Garden", "nope")
 

@@ -17,7 +17,7 @@ from tidings.vault.query_rows import FileRow
 from tidings.vault.query_tree import Or, Phrase, Query, Within
 from tidings.vault.render_files import find_file
 from tidings.vault.search import Found, search
-from tidings.vault.shapes import NotFound, one_line
+from tidings.vault.shapes import NotFound, did_you_mean, one_line
 from tidings.vault.view import View
 
 _MOST: Final = 15
@@ -46,7 +46,10 @@ def brief(view: View, path: str, heading: str) -> list[ContentBlock]:
         NotFound: There is no such note.
         EditRefused: It has no such heading, or several.
     """
-    file = find_file(view, path)
+    try:
+        file = find_file(view, path)
+    except NotFound as missing:
+        raise NotFound(f"{missing}{did_you_mean(view.queries.near(path))}") from None
     if file.kind != "note":
         raise NotFound(f"{file.path!r} is no note.")
     whole = view.queries.text(file.path) or ""

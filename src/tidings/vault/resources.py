@@ -17,7 +17,7 @@ from tidings.vault.dailies import local_today
 from tidings.vault.mime import JSON
 from tidings.vault.paths import key
 from tidings.vault.render_files import find_file, find_note
-from tidings.vault.shapes import Json, NotFound, Rendered, TooLarge, caveat, written
+from tidings.vault.shapes import Json, NotFound, Rendered, TooLarge, caveat, did_you_mean, written
 from tidings.vault.view import View
 
 __all__ = ["BadAddress", "NotFound", "Rendered", "TooLarge", "fingerprint", "render"]
@@ -102,12 +102,5 @@ def _nearest(view: View, address: Address, wanted: str) -> str:
         case "tag":
             known = {tag.key: tag.shown for tag in view.queries.tags()}
         case _:
-            near = view.queries.near(wanted)
-            return f" Did you mean {_either(near)}?" if near else ""
-    near = [known[each] for each in get_close_matches(key(wanted), known, n=5, cutoff=0.5)]
-    return f" Did you mean {_either(near)}?" if near else ""
-
-
-def _either(names: list[str]) -> str:
-    *first, last = map(repr, names)
-    return f"{', '.join(first)} or {last}" if first else last
+            return did_you_mean(view.queries.near(wanted))
+    return did_you_mean([known[each] for each in get_close_matches(key(wanted), known, n=5, cutoff=0.5)])

@@ -67,6 +67,12 @@ def caveat(status: Status) -> Json:
     return {}
 
 
+def did_you_mean(names: Sequence[str]) -> str:
+    """The end of a message that says that something is not there; empty if nothing comes near."""
+    *first, last = map(repr, names) if names else [""]
+    return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?" if last else ""
+
+
 def written(content: Json) -> str:
     """JSON with one line for each member, and for each item of a list of objects."""
     members = (f" {_compact(name)}: {_member(value)}" for name, value in content.items())
