@@ -20,6 +20,8 @@ Style = Literal["shortest", "relative", "absolute"]
 
 _PATH = re.compile(r"[|#]")
 _DESTINATION = re.compile(DESTINATION)
+_BARE = 2
+"""The group of a destination without angle brackets."""
 _UNWRITABLE = re.compile(r"[\n\r|#]|\[\[|\]\]|^\[|\]$|\\$")
 _ENCODED = re.compile(r"[\0- %<>\\#:\x7f\s]")
 _ENCODED_BRACKETS = re.compile(r"[\0- %()<>\\#:\x7f\s]")
@@ -120,15 +122,16 @@ def rewrite(text: str, links: Sequence[Link], new_target: Callable[[Link], str |
     Args:
         text: The note's text.
         links: The links that `notes.parse` found in it.
-        new_target: Where a link is to lead; None if it is to stay. What a wiki link cannot hold stays too.
+        new_target: Where a link is to lead; None if it is to stay. Where the new target cannot be written, such as one
+            with `#` in double brackets, the link stays too.
     """
     changes: list[tuple[int, int, str]] = []
     for link in links:
         target = new_target(link)
         if target is not None and target != link.target:
-            start, end = _markdown_place(text, link) if link.kind == "markdown" else _wiki_place(text, link)
-            if (written := _written(text, link, target, start)) is not None:
-                changes.append((start, end, written))
+            place = _markdown_place(text, link) if link.kind == "markdown" else _wiki_place(text, link)
+            if place is not None and (written := _written(text, link, target, place[0])) is not None:
+                changes.append((*place, written))
     pieces: list[str] = []
     last = 0
     for start, end, written in sorted(changes):
@@ -147,7 +150,7 @@ def _wiki_place(text: str, link: Link) -> tuple[int, int]:
     return start, start + len(path.strip())
 
 
-def _markdown_place(text: str, link: Link) -> tuple[int, int]:
+def _markdown_place(text: str, link: Link) -> tuple[int, int] | None:
     """Where the target of a link of Markdown stands, after its text."""
     found = _DESTINATION.match(text, link.start + (2 if link.embed else 1) + len(link.shown or ""))
     if found is None:  # The text is not the one that the link was found in.
@@ -156,6 +159,8 @@ def _markdown_place(text: str, link: Link) -> tuple[int, int]:
     mark = text.find("#", start, end)
     if mark < 0:
         return start, end
+    if found.lastindex == _BARE and not _BALANCED.fullmatch(text, mark, end):
+        return None  # A bracket of the path is closed in the subpath.
     return start, mark - text.startswith("\\", mark - 1)
 
 
