@@ -91,7 +91,8 @@ class Touched:
             return True
         match address.kind:
             case "note" | "attachment":
-                return _name(address.argument) in self.names
+                # A summary says where the note's links lead, which files that come and go decide too.
+                return _name(address.argument) in self.names or (self.moved and address.mode == "summary")
             case "backlinks":
                 # A file that is new or gone may change where a link by name leads.
                 return self.moved or _name(address.argument) in self.linked
@@ -177,23 +178,32 @@ class News:
 
     def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
         self._fingerprint = fingerprint
+        self._last: dict[str, str] = {}
+        """The newest fingerprints of resources that are subscribed to: what they were before the next change."""
 
     def around(
         self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]
     ) -> list[str]:
         """Call `store`, which puts `what` into the index; the URIs of the resources that are different after it."""
-        uris = sorted(self._affected(queries, what, subscriptions)) if what else []
-        before = [self._fingerprint(queries, each) for each in uris]
-        store()
-        return [each for each, old in zip(uris, before, strict=True) if self._fingerprint(queries, each) != old]
-
-    @staticmethod
-    def _affected(queries: Queries, what: Touched, subscriptions: Iterable[str]) -> set[str]:
+        if not what:
+            store()
+            return []
         wanted = Filter.of(subscriptions)
-        affected = {each for each in wanted.uris if (address := _address(each)) and what.may_change(address)}
-        if wanted.prefixes:
-            affected.update(each for each in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(each)))
-        return affected
+        self._last = {uri: last for uri, last in self._last.items() if uri in wanted.uris}
+        before = {
+            uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in _affected(queries, what, wanted)
+        }
+        store()
+        after = {uri: self._fingerprint(queries, uri) for uri in before}
+        self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}
+        return [uri for uri, now in after.items() if now != before[uri]]
+
+
+def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
+    affected = {uri for uri in wanted.uris if (address := _address(uri)) and what.may_change(address)}
+    if wanted.prefixes:
+        affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
+    return sorted(affected)
 
 
 def _differs(before: _Known | None, entry: Entry) -> bool:

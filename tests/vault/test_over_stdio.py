@@ -1,0 +1,87 @@
+"""A vault as an AI client sees it: a command that is started, spoken to over its input and output, and stopped."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+import tidings
+from tidings.changes import ResourceUpdated
+
+pytestmark = pytest.mark.anyio
+
+URI = "vault://note/Today.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    (folder / "Today.md").write_text("# Today\nBuy milk. #home\n")
+    return folder
+
+
+def command(root: Path, *options: str) -> Sequence[str]:
+    return [sys.executable, "-m", "tidings", "vault", str(root), "--cache", str(root.parent / "cache"), *options]
+
+
+def started(root: Path) -> StdioServerParameters:
+    name, *arguments = command(root)
+    return StdioServerParameters(command=name, args=arguments)
+
+
+async def test_a_stock_client_of_the_modern_era_initialises_lists_subscribes_is_told_and_reads(root: Path) -> None:
+    with anyio.fail_after(30):
+        async with Client(stdio_client(started(root))) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} >= {"search", "read", "edit"}
+            async with client.listen(resource_subscriptions=[URI]) as told:
+                (root / "Today.md").write_text("# Today\nBuy bread. #home\n")
+                async for event in told:
+                    assert event == ResourceUpdated(URI)
+                    break
+            (content,) = (await client.read_resource(URI)).contents
+            assert content.text == "# Today\nBuy bread. #home\n"
+            assert content.mime_type == "text/markdown"
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+async def test_a_stock_client_of_the_old_era_initialises_lists_subscribes_is_told_and_reads(root: Path) -> None:
+    told = anyio.Event()
+
+    async def hear(message: object) -> None:
+        if URI in str(message):
+            told.set()
+
+    with anyio.fail_after(30):
+        async with Client(stdio_client(started(root)), mode="legacy", message_handler=hear) as client:
+            assert {prompt.name for prompt in (await client.list_prompts()).prompts}
+            await client.subscribe_resource(URI)
+            (root / "Today.md").write_text("# Today\nBuy bread. #home\n")
+            await told.wait()
+            (content,) = (await client.read_resource(URI)).contents
+            assert content.text == "# Today\nBuy bread. #home\n"
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_live_client_holds_what_is_on_the_disk(root: Path, era: str) -> None:
+    with anyio.fail_after(30):
+        async with tidings.connect(command(root), era=era) as client:
+            texts = ["# Today\nBuy milk. #home\n", "Buy bread.\n", "Buy nothing.\n"]
+            async for note in client.watch(URI):
+                assert note.text == texts.pop(0)
+                if not texts:
+                    break
+                (root / "Today.md").write_text(texts[0])
+
+
+async def test_a_server_that_may_not_write_offers_nothing_that_does(root: Path) -> None:
+    with anyio.fail_after(30):
+        async with tidings.connect(command(root, "--read-only")) as client:
+            names = {tool.name for tool in client.tools}
+            assert names & {"write", "edit", "append", "move", "delete", "rename_tag"} == set()
+            assert {"search", "read"} <= names
+    assert sorted(path.name for path in root.iterdir()) == ["Today.md"]
