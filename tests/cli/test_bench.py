@@ -84,4 +84,6 @@ def test_without_a_name_it_says_which_there_are() -> None:
 def test_an_unknown_benchmark_is_named_with_what_comes_close() -> None:
     result = tidings_bench("fanuot")
     assert result.exit_code == 2
-    assert "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, vault." in result.stderr
+    assert (
+        "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, vault." in result.stderr
+    )

@@ -68,23 +68,12 @@ async def test_each_tool_says_what_it_does_in_a_sentence_or_two_and_what_it_may_
         assert tool.output_schema["type"] == "object"
 
 
-@pytest.mark.parametrize(
-    ("name", "destructive", "idempotent"),
-    [
-        ("write", True, True),
-        ("edit", True, False),
-        ("append", False, False),
-        ("move", True, False),
-        ("delete", True, False),
-        ("rename_tag", True, True),
-        ("daily_note", False, False),
-    ],
-)
-async def test_clients_are_told_which_tools_can_undo_what_somebody_wrote(
-    root: Path, name: str, destructive: bool, idempotent: bool
-) -> None:
-    hints = (await offered(root))[name].annotations
-    assert (hints.destructive_hint, hints.idempotent_hint) == (destructive, idempotent)
+async def test_clients_are_told_which_tools_can_undo_what_somebody_wrote(root: Path) -> None:
+    hints = {
+        name: tool.annotations for name, tool in (await offered(root)).items() if tool.annotations.destructive_hint
+    }
+    assert list(hints) == ["write", "edit", "move", "delete", "rename_tag"]
+    assert [name for name, hint in hints.items() if hint.idempotent_hint] == ["write", "rename_tag"]
 
 
 async def test_no_schema_refers_to_another_place_or_says_what_is_plain(root: Path) -> None:
@@ -113,19 +102,13 @@ def test_a_property_that_is_called_title_stays_in_a_compact_schema() -> None:
     assert compact(schema, described=False)["properties"]["of"] == {"type": "array", "items": {}}
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("read", {}, "paths"),
-        ("search", {"query": "x", "limit": 0}, "limit"),
-        ("search", {"query": "x", "sort": "best"}, "sort"),
-        ("write", {"path": "A.md"}, "content"),
-        ("edit", {"path": "A.md", "edits": "nonsense"}, "edits"),
-    ],
-)
-async def test_arguments_that_are_wrong_are_named(tmp_path: Path, tool: str, arguments: Any, said: str) -> None:
+async def test_arguments_that_are_wrong_are_named(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "a"}) as agent:
-        assert said in await agent.refused(tool, **arguments)
+        assert "paths" in await agent.refused("read")
+        assert "limit" in await agent.refused("search", query="x", limit=0)
+        assert "sort" in await agent.refused("search", query="x", sort="best")
+        assert "content" in await agent.refused("write", path="A.md")
+        assert "edits" in await agent.refused("edit", path="A.md", edits="nonsense")
 
 
 async def test_the_live_client_calls_them_too(tmp_path: Path) -> None:

@@ -1,15 +1,25 @@
 """The tools that change a vault, as an agent uses them."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.vault.agent import ERAS, at
+from tests.vault.agent import ERAS, Agent, at
+from tidings.vault.naming import to_create
+from tidings.vault.view import Status
 
 pytestmark = pytest.mark.anyio
 
 PLAN = "---\nstatus: open  # a remark\n---\n# Plan\n\nteh plan\n\n## Tasks\n\n- [ ] call\n\n## End\n\nBlock. ^abc\n"
+
+
+@pytest.fixture(scope="module")
+async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Agent]:
+    """At a vault that nobody manages to change."""
+    async with at(tmp_path_factory.mktemp("writing"), {"A.md": "a\na\nb\n"}) as agent:
+        yield agent
 
 
 # write
@@ -74,11 +84,10 @@ async def test_a_conflict_shows_what_would_have_been_written_over(tmp_path: Path
 @pytest.mark.parametrize(
     "path", ["../out.md", "/etc/passwd.md", ".obsidian/x.md", "a\\b.md", "CON.md", "x/../../y.md", "", "a:b.md"]
 )
-async def test_nothing_is_written_outside_the_vault_or_where_it_cannot_be(tmp_path: Path, path: str) -> None:
-    async with at(tmp_path, {"A.md": "a"}) as agent:
-        before = sorted(tmp_path.rglob("*.md"))
-        assert await agent.refused("write", path=path, content="x")
-        assert sorted(tmp_path.rglob("*.md")) == before
+async def test_nothing_is_written_outside_the_vault_or_where_it_cannot_be(agent: Agent, path: str) -> None:
+    before = sorted(agent.root.parent.rglob("*"))
+    assert await agent.refused("write", path=path, content="x")
+    assert sorted(agent.root.parent.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -91,9 +100,8 @@ async def test_nothing_is_written_outside_the_vault_or_where_it_cannot_be(tmp_pa
         ("A/B.md", "A/B.md"),
     ],
 )
-async def test_a_name_without_an_extension_is_a_note(tmp_path: Path, path: str, place: str) -> None:
-    async with at(tmp_path, {}) as agent:
-        assert (await agent.call("write", path=path, content="{}"))["path"] == place
+def test_a_name_without_an_extension_is_a_note(path: str, place: str) -> None:
+    assert to_create(path) == place
 
 
 # edit
@@ -170,10 +178,9 @@ async def test_an_edit_that_changes_nothing_says_so(tmp_path: Path) -> None:
         ([{"find": "b", "content": ""}, {"find": "c"}], "Edit 2: find takes content"),
     ],
 )
-async def test_an_edit_that_is_not_clear_is_refused(tmp_path: Path, edits: list[dict[str, Any]], said: str) -> None:
-    async with at(tmp_path, {"A.md": "a\na\nb\n"}) as agent:
-        assert said in await agent.refused("edit", path="A", edits=edits)
-        assert agent.on_disk("A.md") == "a\na\nb\n"
+async def test_an_edit_that_is_not_clear_is_refused(agent: Agent, edits: list[dict[str, Any]], said: str) -> None:
+    assert said in await agent.refused("edit", path="A", edits=edits)
+    assert agent.on_disk("A.md") == "a\na\nb\n"
 
 
 async def test_a_note_that_could_be_another_is_not_changed(tmp_path: Path) -> None:
@@ -301,6 +308,19 @@ async def test_long_work_tells_of_its_progress(tmp_path: Path) -> None:
         assert told[2:] == [(0, 150)]
 
 
+async def test_who_changes_something_everywhere_waits_for_the_index(tmp_path: Path) -> None:
+    told: list[str | None] = []
+
+    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with at(tmp_path, {"A.md": "#old"}) as agent:
+        agent.server.library.status = Status("indexing")
+        await agent.client.call_tool("rename_tag", {"tag": "old", "to": "new"}, progress_callback=on_progress)
+        assert told[0] == "Waiting for the index to be complete"
+        assert agent.on_disk("A.md") == "#new"
+
+
 # delete
 
 
@@ -385,6 +405,5 @@ async def test_what_the_disk_does_not_allow_is_said_without_a_traceback(tmp_path
         assert "is a folder. Name a file in it." in await agent.refused("write", path="Sub.md", content="x")
 
 
-async def test_a_text_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    async with at(tmp_path, {}) as agent:
-        assert "10,000,000" in await agent.refused("write", path="Big", content="x" * 10_000_001)
+async def test_a_text_that_is_too_large_is_refused(agent: Agent) -> None:
+    assert "10,000,000" in await agent.refused("write", path="Big", content="x" * 10_000_001)

@@ -183,10 +183,10 @@ async def _serve_http(server: "LiveServer[Any]", http: Http) -> None:
     if http.token:
         app.add_middleware(BearerToken, token=http.token)
     config = uvicorn.Config(app, log_config=None, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
-    web = uvicorn.Server(config)
-    await web.serve(sockets=[http.listening])
-    if not web.started:
-        raise Refusal("The server could not start; the reason is above.")
+    try:
+        await uvicorn.Server(config).serve(sockets=[http.listening])
+    except SystemExit:
+        raise Refusal("The server could not start, for the reason above.") from None
 
 
 def log_to_stderr() -> None:

@@ -123,7 +123,11 @@ async def say_when_indexed(library: "Library") -> None:
     began = time.monotonic()
     await library.settled()
     stats = await library.ask(lambda view: view.queries.stats())
-    click.echo(f"Indexed {stats.notes:,} notes in {time.monotonic() - began:.1f} s; {library.status.phase}", err=True)
+    took = time.monotonic() - began
+    click.echo(
+        f"Indexed {stats.notes:,} note{'' if stats.notes == 1 else 's'} in {took:.1f} s; {library.status.phase}",
+        err=True,
+    )
 
 
 def make_server(options: Options) -> "VaultServer":

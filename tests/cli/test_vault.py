@@ -1,0 +1,221 @@
+"""`tidings vault` as people and clients meet it: what it prints, what it refuses, and that it serves."""
+
+import importlib.util
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+import tidings
+from tidings.cli import vault
+from tidings.cli.main import main
+from tidings.vault import snippets
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "My Notes"
+    folder.mkdir()
+    (folder / "A.md").write_text("hello\n")
+    return folder
+
+
+def tidings_vault(*args: object) -> Result:
+    return CliRunner().invoke(main, ["vault", *map(str, args)], prog_name="tidings", env={"TIDINGS_TOKEN": None})
+
+
+def refused(*args: object) -> str:
+    """The one line that it says."""
+    result = tidings_vault(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+# Snippets
+
+
+def test_a_snippet_is_all_that_is_printed_and_what_to_do_with_it_is_said_beside(notes: Path) -> None:
+    result = tidings_vault(notes, "--config", "claude-desktop")
+    assert result.exit_code == 0
+    server = json.loads(result.stdout)["mcpServers"]["my-notes"]
+    assert Path(server["command"]).is_absolute()
+    assert server["args"] == ["vault", str(notes)]
+    assert "claude_desktop_config.json" in result.stderr
+
+
+def test_a_snippet_has_every_option_and_no_path_that_depends_on_where_it_is_used(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(notes.parent)
+    options = ["--read-only", "--exclude", "*.tmp", "--exclude", "Private", "--bus", "memory:", "--cache", "cache"]
+    result = tidings_vault("My Notes", *options, "--config", "vscode")
+    server = json.loads(result.stdout)["servers"]["my-notes"]
+    expected = ["vault", str(notes), *options[:-1], str(notes.parent / "cache")]
+    assert server == {"type": "stdio", "command": server["command"], "args": expected}
+
+
+def test_a_snippet_for_claude_code_is_a_command_that_starts_this_one(notes: Path) -> None:
+    words = shlex.split(tidings_vault(notes, "--config", "claude-code").stdout)
+    start = words.index("--") + 1
+    assert subprocess.run([words[start], "--version"], capture_output=True, check=True).stdout.startswith(b"tidings ")
+    assert words[start + 1 :] == ["vault", str(notes)]
+
+
+def test_a_snippet_for_a_server_that_runs_has_its_address_and_token(notes: Path) -> None:
+    result = tidings_vault("--http", notes, "--token", "s3cret", "--config", "cursor")
+    assert json.loads(result.stdout)["mcpServers"]["my-notes"] == {
+        "url": "http://127.0.0.1:8000/mcp",
+        "headers": {"Authorization": "Bearer s3cret"},
+    }
+    assert "keep it to yourself" in result.stderr
+
+
+def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
+    assert "leave out --http" in refused(notes, "--http", "--config", "claude-desktop")
+    assert "There is no folder" in refused(notes / "nope", "--config", "cursor")
+
+
+def test_the_clients_are_those_that_there_are_snippets_for() -> None:
+    assert vault.CLIENTS == snippets.CLIENTS
+
+
+def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/ann/.cache/uv/archive-v0/Xy1/bin/python")
+    assert vault.program()[1:] == ["--from", "tidings[vault]", "tidings"]
+
+
+def test_a_program_that_cannot_be_found_is_named_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert vault.program() == ["tidings"]
+
+
+# Refusals
+
+
+def test_it_asks_which_vault() -> None:
+    result = tidings_vault()
+    assert result.exit_code == 2
+    assert "Which vault? Give its folder, as in: tidings vault ~/Notes" in result.stderr
+
+
+def test_what_cannot_be_served_is_one_line(notes: Path) -> None:
+    assert refused(notes / "nope").startswith("Error: There is no folder")
+    assert refused(notes / "A.md").endswith("is a file. Give the folder of the vault.")
+    assert "given twice" in refused(notes, notes)
+    assert "Error: A bus is named by a URL" in refused(notes, "--bus", "nonsense")
+    assert "There is no bus" in refused(notes, "--bus", "kafka://host")
+    assert "names nothing" in refused(notes, "--exclude", "")
+
+
+def test_what_cannot_be_listened_at_is_one_line(notes: Path) -> None:
+    assert "TIDINGS_TOKEN" in refused(notes, "--http", "0.0.0.0:8000")
+    assert "There is no port 99999" in refused(notes, "--http", "99999")
+    assert "visible ASCII" in refused(notes, "--http", "--token", "a b")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "is in use" in refused(notes, "--http", taken.getsockname()[1], "--cache", notes.parent / "cache")
+
+
+def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(vault, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name))
+    said = refused(notes)
+    assert said == "Error: The vault server needs more packages (watchfiles, yaml): pip install 'tidings[vault]'"
+
+
+# Serving
+
+
+def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr(vault, "run", lambda server, http, _: ran.append((server.read_only, http)))
+    monkeypatch.setattr(vault, "log_to_stderr", lambda: None)
+    result = CliRunner().invoke(main, ["vault", str(notes), "--read-only"])
+    assert result.stderr == ""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    result = CliRunner().invoke(main, ["vault", str(notes)])
+    assert "Serving My Notes. This speaks MCP on standard input" in result.stderr
+    assert "--config claude-desktop" in result.stderr
+    assert (result.stdout, ran) == ("", [(True, None), (False, None)])
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_client_starts_it_and_talks_to_it(notes: Path, era: str) -> None:
+    command = [*vault.program(), "vault", str(notes), "--cache", str(notes.parent / "cache")]
+    with anyio.fail_after(40):
+        async with tidings.connect(command, era=era) as client:
+            called = await client.call_tool("read", {"paths": ["A"]})
+    assert called.result is not None
+    assert called.result.structured_content["notes"][0]["text"] == "hello\n"
+
+
+@contextmanager
+def started(*args: object) -> Generator[tuple["subprocess.Popen[str]", str]]:
+    """The command in a process of its own, and the URL it says."""
+    program = [*vault.program(), "vault", *map(str, args)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            found = re.search(r"at (http://\S+)", first)
+            assert found is not None, first
+            yield process, found[1]
+        finally:
+            process.kill()
+
+
+async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to(notes: Path) -> None:
+    with started(notes, "--http", "0", "--cache", notes.parent / "cache") as (process, url), anyio.fail_after(40):
+        async with tidings.connect(url) as client:
+            called = await client.call_tool("search", {"query": "hello"})
+            assert called.result is not None
+            assert not called.result.is_error
+        process.send_signal(signal.SIGINT)
+        out, err = await anyio.to_thread.run_sync(process.communicate)
+    assert (process.returncode, out) == (0, "")
+    assert "--config claude-code" in err
+    assert re.search(r"^Indexed 1 note in \d+\.\d s; (watching|polling)$", err, re.MULTILINE)
+    assert "Traceback" not in err
+
+
+async def test_over_http_only_those_with_the_token_come_in(notes: Path) -> None:
+    with (
+        started(notes, "--http", "0", "--token", "s3cret", "--cache", notes.parent / "cache") as (_, url),
+        anyio.fail_after(40),
+    ):
+        async with httpx2.AsyncClient() as http:
+            for headers in ({}, {"Authorization": "Bearer other"}):
+                answer = await http.post(url, json={}, headers=headers)
+                assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        async with tidings.connect(url, token="s3cret") as client:
+            assert (await client.call_tool("info", {})).success
+
+
+def test_a_bus_that_is_out_of_reach_is_said_without_a_traceback(notes: Path) -> None:
+    for http in ([], ["--http", "0"]):
+        program = [*vault.program(), "vault", str(notes), "--bus", "nats://127.0.0.1:1?timeout=0.2", *http]
+        run = subprocess.run(
+            [*program, "--cache", str(notes.parent / "cache")],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (run.returncode, run.stdout) == (2, "")
+        assert "nothing listens there" in run.stderr
+        assert "Traceback" not in run.stderr
