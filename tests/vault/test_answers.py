@@ -100,6 +100,42 @@ def test_a_place_to_move_to_is_understood_as_people_mean_it(shelf: Shelf, source
     assert naming.destination(shelf.view(), source, to) == place
 
 
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("Plan", "Plan.md"),
+        ("v1.2", "v1.2.md"),
+        ("Dr. Smith", "Dr. Smith.md"),
+        ("Board.canvas", "Board.canvas"),
+        ("./X/B.md", "X/B.md"),
+        ("X/B", "X/B.md"),
+        ("sub/New", "Sub/New.md"),
+        ("a", "A.md"),
+        ("b", "b.md"),
+    ],
+)
+def test_a_name_without_an_extension_is_a_note(shelf: Shelf, path: str, place: str) -> None:
+    assert naming.to_create(shelf.view(), path) == place
+
+
+@pytest.mark.parametrize(
+    "path", ["Sub/B.md", "b", "[[B]]", "![[Sub/B#Head|shown]]", "vault://note/Sub/B.md", "vault://note/Sub%2FB?limit=3"]
+)
+def test_a_path_may_be_copied_from_a_link_or_a_uri(shelf: Shelf, path: str) -> None:
+    assert naming.meant(shelf.view(), path).path == "Sub/B.md"
+
+
+def test_a_long_line_is_shown_around_its_link(shelf: Shelf) -> None:
+    shelf.put({"Long.md": "x" * 250 + " [[A]] " + "y" * 900})
+    (link,) = [
+        link
+        for link in answers.links(shelf.view(), "back", "A", "", Span(10)).structured_content["links"]  # type: ignore[index]
+        if link["path"] == "Long.md"
+    ]
+    assert "[[A]]" in link["text"]
+    assert len(link["text"]) <= 242
+
+
 def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "Work", tmp_path / "Home")
     (tmp_path / "Work/.obsidian").mkdir()

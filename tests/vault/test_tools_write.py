@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.vault.agent import ERAS, Agent, at
-from tidings.vault.naming import to_create
 from tidings.vault.view import Status
 
 pytestmark = pytest.mark.anyio
@@ -90,18 +89,10 @@ async def test_nothing_is_written_outside_the_vault_or_where_it_cannot_be(agent:
     assert sorted(agent.root.parent.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("Plan", "Plan.md"),
-        ("v1.2", "v1.2.md"),
-        ("Dr. Smith", "Dr. Smith.md"),
-        ("Board.canvas", "Board.canvas"),
-        ("A/B.md", "A/B.md"),
-    ],
-)
-def test_a_name_without_an_extension_is_a_note(path: str, place: str) -> None:
-    assert to_create(path) == place
+async def test_a_note_that_is_there_in_other_letters_is_the_same(tmp_path: Path) -> None:
+    async with at(tmp_path, {"Projects/Plan.md": "a"}) as agent:
+        assert "'Projects/Plan.md' is there already" in await agent.refused("write", path="projects/plan", content="b")
+        assert (await agent.call("write", path="projects/New", content="b"))["path"] == "Projects/New.md"
 
 
 # edit

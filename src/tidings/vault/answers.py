@@ -5,7 +5,7 @@ Every answer is made twice: lines to read, and the same facts as data. While the
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from mcp_types import CallToolResult
 
@@ -22,6 +22,9 @@ from tidings.vault.standings import standing
 from tidings.vault.view import View
 
 T = TypeVar("T")
+_ROOM: Final = 240
+"""How many characters of a line with a link are shown."""
+
 Direction = Literal["back", "out", "broken", "orphans", "path"]
 
 
@@ -138,16 +141,29 @@ def _links(view: View, head: str, every: Sequence[Seen], span: Span) -> CallTool
     shown = list(span.of(every))
     items: list[LinkSeen] = []
     for link in shown:
-        item: LinkSeen = {"path": link.source, "line": link.line, "text": link.text, "link": link.target + link.subpath}
+        item: LinkSeen = {
+            "path": link.source,
+            "line": link.line,
+            "text": _around(link),
+            "link": link.target + link.subpath,
+        }
         if link.leads_to:
             item["target"] = link.leads_to
         items.append(item)
     lines = [
-        f"{link.source}:{link.line}: {link.target}{link.subpath} → {link.leads_to or 'nowhere'}: {link.text}"
+        f"{link.source}:{link.line}: {link.target}{link.subpath} → {link.leads_to or 'nowhere'}: {_around(link)}"
         for link in shown
     ]
     data = {"total": len(every), "links": items}
     return _said(view, [head, *lines], data, more=span.next(len(every)))
+
+
+def _around(link: Seen) -> str:
+    """What stands around a link; not the whole of a long line."""
+    if len(link.text) <= _ROOM:
+        return link.text
+    start = max(0, link.text.find(link.target) - _ROOM // 2)
+    return f"{'…' if start else ''}{link.text[start : start + _ROOM]}…"
 
 
 def _between(view: View, start: str, end: str) -> CallToolResult:

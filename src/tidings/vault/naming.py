@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from tidings.vault.path_rules import shorten
-from tidings.vault.paths import BadPath
+from tidings.vault.paths import BadPath, key, path_of
 from tidings.vault.shapes import NotFound
 from tidings.vault.standings import standing
 from tidings.vault.view import View
@@ -23,6 +23,22 @@ class Meant(NamedTuple):
     """Others that the same words could mean."""
 
 
+def plain(path: str) -> str:
+    """A path as agents copy it from elsewhere: from a link, or from the URI of a resource.
+
+    Raises:
+        BadPath: It is empty, or an URI of something else.
+    """
+    text = path.strip()
+    if text.startswith("vault://"):
+        text = path_of(text)
+    elif link := re.fullmatch(r"!?\[\[([^\]|#]+)[^\]]*\]\]", text):
+        text = link[1].strip()
+    if not text:
+        raise BadPath("The path is empty.", "Give the path of a note, such as 'Projects/Plan.md'.")
+    return text
+
+
 def meant(view: View, path: str) -> Meant:
     """The file that a path stands for: with or without `.md`, its end, its bare name.
 
@@ -30,8 +46,7 @@ def meant(view: View, path: str) -> Meant:
         BadPath: It is no path at all.
         NotFound: There is none. Names what comes nearest.
     """
-    if not path.strip():
-        raise BadPath("The path is empty.", "Give the path of a note, such as 'Projects/Plan.md'.")
+    path = plain(path)
     if match := view.queries.find(path):
         return Meant(match.file.path, match.also)
     # What the index does not know yet may be there all the same.
@@ -64,18 +79,34 @@ def surely_any(view: View, path: str) -> str:
         BadPath: It is no path at all, or could be one of several.
         NotFound: There is none.
     """
-    plain = path.strip().rstrip("/")
-    if plain and not view.queries.file(plain) and view.vault.locate(plain).is_dir():
-        return plain
-    return surely(view, plain)
+    text = plain(path).rstrip("/")
+    if text and not view.queries.file(text) and view.vault.locate(text).is_dir():
+        return text
+    return surely(view, text)
 
 
-def to_create(path: str) -> str:
-    """The path of a file that may not be there yet: a note, if its name has no other extension."""
-    plain = path.strip().removeprefix("./")
-    name = plain.rpartition("/")[2]
+def to_create(view: View, path: str) -> str:
+    """The path of a file that may not be there yet: a note, if its name has no other extension.
+
+    Where the same name is there in other letters, that one is meant: no vault should have both.
+
+    Raises:
+        BadPath: It is no path at all.
+    """
+    text = with_extension(plain(path).removeprefix("./"))
+    there = view.queries.find(text)
+    if there and key(there.file.path) == key(text):
+        return there.file.path
+    folder, slash, name = text.rpartition("/")
+    listing = view.queries.folder(folder) if folder else None
+    return f"{listing.path}/{name}" if listing else f"{folder}{slash}{name}"
+
+
+def with_extension(path: str) -> str:
+    """A path whose last name has an extension: `.md` if it has no other."""
+    name = path.rpartition("/")[2]
     at = name.rfind(".")
-    return plain if not name or (at > 0 and _EXTENSION.fullmatch(name[at:])) else f"{plain}.md"
+    return path if not name or (at > 0 and _EXTENSION.fullmatch(name[at:])) else f"{path}.md"
 
 
 def to_add_to(view: View, path: str, *, create: bool) -> str:
@@ -89,7 +120,7 @@ def to_add_to(view: View, path: str, *, create: bool) -> str:
         return surely(view, path)
     except NotFound as error:
         if create:
-            return to_create(path)
+            return to_create(view, path)
         raise NotFound(f"{error} Or set create=true.") from None
 
 
@@ -100,10 +131,11 @@ def destination(view: View, source: str, to: str) -> str:
         BadPath: It is no path.
     """
     name = source.rpartition("/")[2]
-    plain = to.strip().rstrip("/")
-    if plain != to.strip() or (plain and plain != source and view.vault.locate(plain).is_dir()):
-        return f"{plain}/{name}" if plain else name
+    wanted = plain(to)
+    text = wanted.rstrip("/")
+    if text != wanted or (text != source and view.vault.locate(text).is_dir()):
+        return f"{text}/{name}" if text else name
     if view.vault.locate(source).is_dir():
-        return plain
+        return text
     extension = name[at:] if (at := name.rfind(".")) > 0 else ""
-    return plain if plain.lower().endswith(extension.lower()) else f"{plain}{extension}"
+    return text if text.lower().endswith(extension.lower()) else f"{text}{extension}"

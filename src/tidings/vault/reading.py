@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mcp_types import CallToolResult
 
@@ -26,7 +26,8 @@ from tidings.vault.standings import standing
 from tidings.vault.view import View
 from tidings.vault.write_errors import NotText, NotThere, TooLarge
 
-_MOST_PROPERTIES = 50
+_MOST: Final = 200
+"""How many headings, blocks or properties are listed."""
 
 
 class Chosen(NamedTuple):
@@ -186,15 +187,16 @@ def _file_info(view: View, path: str) -> Info:
         "problem": file.problem,
     }
     if file.kind == "note":
-        tasks = queries.tasks(path=file.path)
+        tasks, headings, blocks = queries.tasks(path=file.path), queries.headings(file.path), queries.blocks(file.path)
         still_open = sum(task.status == " " for task in tasks)
         facts |= {
             "words": file.words,
             "aliases": queries.aliases(file.path),
             "properties": file.properties,
             "tags": queries.tags_of(file.path),
-            "headings": [heading._asdict() for heading in queries.headings(file.path)],
-            "blocks": [block._asdict() for block in queries.blocks(file.path)],
+            "headings": [heading._asdict() for heading in headings[:_MOST]],
+            "blocks": [block._asdict() for block in blocks[:_MOST]],
+            "left_out": max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None,
             "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
         }
     facts["links"] = {
@@ -211,7 +213,7 @@ def _vault_info(view: View) -> Info:
     facts: Info = {
         "vaults": names,
         **view.queries.stats()._asdict(),
-        "properties": {use.name: use.notes for use in used[:_MOST_PROPERTIES]},
+        "properties": {use.name: use.notes for use in used[:_MOST]},
         "index": view.status.phase,
         "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
     }

@@ -38,8 +38,8 @@ class WriteTools:
         """Create a note, as in path='Projects/Plan.md', with its folders. One that exists is replaced only with
         `if_match` or overwrite=true; to change a part, use `edit`.
         """
-        place = naming.to_create(path)
         with refusals_told():
+            place = await self._library.ask(lambda view: naming.to_create(view, path))
             done = await self._library.write(
                 lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
             )

@@ -20,6 +20,9 @@ from tidings.vault.parts import EditRefused
 from tidings.vault.results import answer
 from tidings.vault.view import View
 
+_MOST: Final = 200
+"""How many of the files that were changed are named; how many there are is said."""
+
 _TARGETS: Final = ("find", "section", "block", "lines", "property")
 
 
@@ -114,7 +117,7 @@ def moved(done: outcomes.Moved, version: str | None) -> CallToolResult:
     said = f"Moved {done.path} to {done.to}."
     if done.changed:
         said += f" Links were updated in {_files(done.changed)}."
-    data: dict[str, Any] = {"path": done.to, "done": said, "changed": list(done.changed)}
+    data: dict[str, Any] = {"path": done.to, "done": said, "changed": list(done.changed[:_MOST])}
     if version:
         data["version"] = version
     return _warned(said, data, done.skipped)
@@ -138,7 +141,9 @@ def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged]) -> CallToolRe
     count = sum(each.count for each in done)
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     said = f"Renamed #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
-    return _warned(said, {"done": said, "changed": changed}, [skipped for each in done for skipped in each.skipped])
+    return _warned(
+        said, {"done": said, "changed": changed[:_MOST]}, [skipped for each in done for skipped in each.skipped]
+    )
 
 
 def _warned(said: str, data: dict[str, Any], skipped: Sequence[outcomes.Skipped]) -> CallToolResult:
