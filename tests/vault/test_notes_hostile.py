@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidings.vault.notes import parse
 
-MANY = 30_000
+MANY = 10_000
 UNCLOSED = [
     *(
         "[[",

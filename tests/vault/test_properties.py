@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.properties import load, split
+from tidings.vault.properties import load, load_yaml, split
+from tidings.vault.simple_yaml import load_simple
 
 VALUES = {
     "a: b": {"a": "b"},
@@ -100,3 +101,118 @@ def test_any_block_is_read_or_told(text: str) -> None:
 )
 def test_a_block_of_json_is_read_as_json(properties: dict[str, object]) -> None:
     assert load(split(f"---\n{json.dumps(properties)}\n---\n")) == (properties, None)
+
+
+names = st.sampled_from(["a", "b", "Due date", "é", "x-1", "_", "true", "1", "a b c d e f", "\xa0", "a\xa0b", "-", "?"])
+plain = st.sampled_from(
+    [
+        *(
+            "x",
+            "x y",
+            "x  ",
+            "7",
+            "-7",
+            "1.5",
+            "true",
+            "null",
+            "~",
+            "yes",
+            "2024-01-31",
+            "10:30",
+            "http://x.org/a?b=c&d",
+        ),
+        *(
+            "a:",
+            "a: b",
+            "a #b",
+            "a#b",
+            "it's",
+            "'",
+            '"',
+            "'x'",
+            "'x' ",
+            '"x"',
+            '"x\\n"',
+            "'x''y'",
+            "[x]",
+            "{x}",
+            "*x",
+            "&x",
+            "!x",
+            "|",
+            ">",
+        ),
+        *(
+            "[]",
+            "[ ]",
+            "[a, b]",
+            "[ a ,b ]",
+            "[a,, b]",
+            "[a, ]",
+            "['a, b', \"c\"]",
+            "[a: b]",
+            "[a:b]",
+            "[-]",
+            "[ -a]",
+            "[a - b]",
+            "[1, true]",
+            "[[x]]",
+        ),
+        *(
+            "-",
+            "- x",
+            "--x",
+            "...",
+            "%x",
+            "@x",
+            "`x",
+            "é",
+            "😀 x",
+            "x\xa0",
+            "\xa0",
+            "\x85",
+            "\u2028",
+            "\ufeff",
+            "\ufffe",
+            "\x7f",
+            "\t",
+            "x\ty",
+            "a, b",
+            "(x)",
+            "a - b",
+            "x -",
+        ),
+    ]
+)
+spaces = st.sampled_from(["", " ", " ", " ", "  ", "\t"])
+lines = st.one_of(
+    st.builds(
+        lambda name, space, value, after: f"{name}:{space}{value}{after}", names, spaces, plain | st.just(""), spaces
+    ),
+    st.builds(
+        lambda before, space, value: f"{before}-{space}{value}",
+        st.sampled_from(["", "  ", "  ", " "]),
+        spaces,
+        plain | st.just(""),
+    ),
+    st.builds("{}{}".format, spaces, plain),
+    st.sampled_from(["", " ", "# c", "  # c", "\r"]),
+    st.text(max_size=5),
+)
+
+
+@given(st.lists(lines, max_size=6), st.sampled_from(["\n", "\r\n"]))
+def test_simple_blocks_are_read_without_the_parser_as_with_it(written: list[str], newline: str) -> None:
+    text = newline.join([*written, ""])
+    simple = load_simple(text)
+    if simple is not None:
+        parsed, problem = load_yaml(text)
+        assert problem is None
+        assert json.dumps(simple) == json.dumps(parsed)
+
+
+@pytest.mark.parametrize(
+    "block", ["a: b\n", "a: [b, 'c']\nd:\n  - e\n  - 7\n\nf:\n", 'up: "[[N]]"\r\ncreated: 2024-01-31T10:30\r\n']
+)
+def test_what_most_notes_have_is_simple(block: str) -> None:
+    assert load_simple(block) == load_yaml(block)[0]

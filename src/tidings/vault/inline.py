@@ -14,6 +14,7 @@ from tidings.vault.model import Link, Tag
 
 _NAME = r"[^\0\u2000-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\\s]+"
 _TAG = re.compile(rf"#({_NAME})")
+_WIKI, _NAMED = 1, 2
 _ANY = re.compile(rf"{WIKI_LINK}|#({_NAME})|{DESTINATION}|\[|\]")
 _VALID = re.compile(_NAME)
 _EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
@@ -29,7 +30,7 @@ _DEEPEST = 16
 def find_inline(page: str, text: str, shift: int, line: int) -> tuple[list[Tag], list[Link]]:
     """The tags and the links, in their order."""
     if "[[" in page or "](" in page:
-        return _Full(page, text, shift, line).find()
+        return _tags_and_links(page, text, shift, line)
     return (_tags(page, shift, line) if "#" in page else []), []
 
 
@@ -40,66 +41,63 @@ def _tags(page: str, shift: int, line: int) -> list[Tag]:
         start = found.start()
         if (name := _tag_name(page, start, found[1], last)) is not None:
             line += page.count("\n", seen, start)
-            seen = start
-            last = found.end()
+            seen, last = start, found.end()
             tags.append(Tag(name, line, start + 1 + shift, start + 1 + shift + len(name)))
     return tags
 
 
-class _Full:
-    """With links. Those of Markdown may have brackets in their text, and images."""
-
-    def __init__(self, page: str, text: str, shift: int, line: int) -> None:
-        self._page, self._text, self._shift = page, text, shift
-        self._line, self._seen = line, 1
-        self._open: list[int] = []
-        self._links: list[Link] = []
-
-    def find(self) -> tuple[list[Tag], list[Link]]:
-        page, shift, links = self._page, self._shift, self._links
-        tags: list[Tag] = []
-        last = -1
-        for found in _ANY.finditer(page):
-            start, kind = found.start(), found.lastindex
-            if kind == 1:
-                embed = page[start - 1] == "!"
-                place = (self._line_of(start), start - embed + shift, found.end() + shift)
-                if (link := wiki_link("wiki", embed, found[1], place)) is not None:
+def _tags_and_links(  # noqa: C901 - one loop: a call for each thing found would take a third longer
+    page: str, text: str, shift: int, line: int
+) -> tuple[list[Tag], list[Link]]:
+    tags: list[Tag] = []
+    links: list[Link] = []
+    brackets: list[int] = []
+    seen, last = 1, -1
+    for found in _ANY.finditer(page):
+        start, kind = found.start(), found.lastindex
+        line += page.count("\n", seen, start)
+        seen = start
+        if kind == _WIKI:
+            embed = page[start - 1] == "!"
+            place = (line, start - embed + shift, found.end() + shift)
+            if (link := wiki_link("wiki", embed, found[_WIKI], place)) is not None:
+                links.append(link)
+        elif kind == _NAMED:
+            if (name := _tag_name(page, start, found[_NAMED], last)) is not None:
+                last = found.end()
+                tags.append(Tag(name, line, start + 1 + shift, start + 1 + shift + len(name)))
+        elif page[start] == "[":
+            brackets.append(start)
+            if len(brackets) > _DEEPEST:
+                del brackets[0]
+        elif brackets:
+            opening = brackets.pop()
+            if kind is not None and _is_text(page, opening, start):
+                if page[opening - 1] != "!":  # No link within another's text: brackets around it are only brackets.
+                    brackets.clear()
+                if (link := _markdown_link(page, text, opening, found, (line, shift))) is not None:
                     links.append(link)
-            elif kind == 2:
-                if (name := _tag_name(page, start, found[2], last)) is not None:
-                    last = found.end()
-                    tags.append(Tag(name, self._line_of(start), start + 1 + shift, start + 1 + shift + len(name)))
-            elif found[0] == "[":
-                self._open.append(start)
-                if len(self._open) > _DEEPEST:
-                    del self._open[0]
-            elif self._open:
-                opening = self._open.pop()
-                if kind is not None:
-                    self._markdown(opening, found)
-        links.sort(key=_start)
-        return tags, links
+    links.sort(key=_start)
+    return tags, links
 
-    def _markdown(self, opening: int, found: re.Match[str]) -> None:
-        """A link from the bracket at `opening` to the end of what was found."""
-        page, shift, closing = self._page, self._shift, found.start()
-        if page[opening + 1] == "^" or _BLANK_LINE.search(page, opening, closing):
-            return
-        embed = page[opening - 1] == "!"
-        if not embed:  # No link within another's text: the brackets around this one are only brackets.
-            self._open.clear()
-        target, subpath = _destination(_ESCAPED.sub(r"\1", found[4]) if found[3] is None else found[3])
-        if target or subpath:
-            shown = self._text[opening + 1 + shift : closing + shift]
-            line = self._line_of(closing) - page.count("\n", opening, closing)
-            place = (line, opening - embed + shift, found.end() + shift)
-            self._links.append(Link("markdown", embed, target, subpath, shown, *place))
 
-    def _line_of(self, position: int) -> int:
-        self._line += self._page.count("\n", self._seen, position)
-        self._seen = position
-        return self._line
+def _is_text(page: str, opening: int, closing: int) -> bool:
+    """Whether what is between two brackets can be the text of a link: one paragraph, and no footnote."""
+    return page[opening + 1] != "^" and _BLANK_LINE.search(page, opening, closing) is None
+
+
+def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> Link | None:
+    """A link from the bracket at `opening` to the end of what was found on this line, with this shift."""
+    angled, bare = found[_NAMED + 1], found[_NAMED + 2]
+    target, subpath = _destination(_ESCAPED.sub(r"\1", bare) if angled is None else angled)
+    if not target and not subpath:
+        return None
+    line, shift = place
+    closing = found.start()
+    embed = page[opening - 1] == "!"
+    shown = text[opening + 1 + shift : closing + shift]
+    line -= page.count("\n", opening, closing)
+    return Link("markdown", embed, target, subpath, shown, line, opening - embed + shift, found.end() + shift)
 
 
 def _start(link: Link) -> int:
@@ -115,6 +113,9 @@ def wiki_link(kind: Literal["wiki", "property"], embed: bool, content: str, plac
         content: What stands between the brackets.
         place: Its line, start and end.
     """
+    if "|" not in content and "#" not in content:
+        target = content.strip()
+        return Link(kind, embed, target, "", None, *place) if target else None
     path, bar, shown = content.partition("|")
     if bar and path.endswith("\\"):
         path = path[:-1]

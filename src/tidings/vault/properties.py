@@ -15,6 +15,8 @@ import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from tidings.vault.simple_yaml import load_simple, scalar
+
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Base
 else:
@@ -23,18 +25,8 @@ else:
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
 _MOST_NODES = 100_000
-_MOST_DIGITS = 300
 _DEEPEST = 100
 _LONGEST = 1 << 20
-
-_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_SPECIAL = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_NUMERIC = frozenset("0123456789+-.")
 
 
 class Frontmatter(NamedTuple):
@@ -70,7 +62,8 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
         return {}, None
     if block.kind == "json" and (found := _load_json(block.text)) is not None:
         return found, None
-    return _load_yaml(block.text)
+    simple = load_simple(block.text)
+    return (simple, None) if simple is not None else load_yaml(block.text)
 
 
 class _Loader(_Base):
@@ -119,7 +112,8 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
+def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
+    """As `load`, by the parser of YAML."""
     reader = _Reader()
     try:
         properties = reader.properties(compose(text))
@@ -183,20 +177,6 @@ class _Reader:
 
 
 _TYPED = (":int", ":float", ":bool", ":null")
-
-
-def scalar(text: str) -> Any:
-    """What a plain text means."""
-    if text in _SPECIAL:
-        return _SPECIAL[text]
-    if text[0] not in _NUMERIC or len(text) > _MOST_DIGITS:
-        return text
-    if _INTEGER.fullmatch(text):
-        return int(text, 0) if text[1:2] in ("o", "x") else int(text)
-    if _FLOAT.fullmatch(text):
-        number = float(text)
-        return text if number in (float("inf"), float("-inf")) else number
-    return text
 
 
 def _load_json(text: str) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tidings.vault.properties import scalar
+from tidings.vault.simple_yaml import scalar
 
 _LETTER = "A-Za-z0-9_\xa1-\u1fff\u2070-\ud7ff\ue000-\ufdcf\uff01-\uffdc\U00010000-\U0001ffff"
 _PLAIN = re.compile(rf"(?:[{_LETTER}./+(]|-(?=[{_LETTER}]))(?:[{_LETTER}/.,+()'\"=;?!&*@$%<>|~^\[\]{{}}\\` #:-])*")
