@@ -377,6 +377,8 @@ def test_lines_that_are_not_named_stay_byte_for_byte(text: str, first: int, more
     after = apply_edits(text, [ReplaceLines(first, first + more, content)])
     assert after.startswith("".join(parts[: first - 1]))
     assert after.endswith("".join(parts[first + more :]))
+    if ("\n" + content).endswith("\n\n"):  # A last line that is empty cannot be without an ending.
+        return
     assert after.endswith("\n") == text.endswith("\n") or not after
 
 
@@ -414,3 +416,59 @@ def test_setting_and_removing_properties_leaves_the_text_alone(text: str, keys: 
     body = text.rpartition("---\n")[2] if text.startswith("---") else text
     edits: list[Edit] = [SetProperty(key, value) for key in keys] + [RemoveProperty(key) for key in keys[:2]]
     assert apply_edits(text, edits).endswith(body)
+
+
+KEPT = "keep"
+PROPERTIES = ["---", "# a comment", 'title:   "Plan"   # kept', "list: [a,   b]", "nested:", "    - 1", "---"]
+
+
+@st.composite
+def notes_with_things_to_keep(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A note, and those of its lines that no edit names."""
+    lines = [line + draw(ENDINGS) for line in PROPERTIES]
+    kept = lines.copy()
+    for name in ("One", "Two", "Three"):
+        lines.append(f"# {name}" + draw(ENDINGS))
+        for at in range(draw(st.integers(0, 3))):
+            lines.append(f"{KEPT} {name} {at}  " + draw(ENDINGS))
+            kept.append(lines[-1])
+            lines += draw(st.sampled_from([[], ["\n"], ["\r\n"], ["- change me\r\n"]]))
+        lines += ["\n", f"block {name} ^{name.lower()}" + draw(ENDINGS)]
+    return "".join(lines), kept
+
+
+EDITS = st.one_of(
+    st.builds(
+        SetProperty, st.sampled_from(["status", "tags", "new one"]), st.sampled_from(["x", 3, ["a", "b: c"], None])
+    ),
+    st.builds(RemoveProperty, st.sampled_from(["status", "tags"])),
+    st.builds(ReplaceBlock, st.sampled_from(["one", "two", "three"]), st.sampled_from(["new", "two\nlines"])),
+    st.builds(ReplaceText, st.just("change me"), st.sampled_from(["changed", "a\nb", ""]), st.just(True)),
+    st.builds(
+        ReplaceSection,
+        st.sampled_from(["One", "Two", "Three", "Four"]),
+        st.sampled_from(["added", "\nadded\n\nmore\n", "- x", ""]),
+        st.sampled_from(["append", "prepend"]),
+        st.booleans(),
+    ),
+    st.builds(InsertAt, st.integers(8, 12), st.sampled_from(["inserted", "a\nb\n", ""])),
+)
+
+
+@given(notes_with_things_to_keep(), st.lists(EDITS, max_size=6))
+def test_any_edits_keep_what_they_do_not_name_byte_for_byte(note: tuple[str, list[str]], edits: list[Edit]) -> None:
+    text, kept = note
+    after = text
+    for edit in edits:
+        try:
+            after = apply_edits(after, [edit])
+        except EditRefused:
+            continue
+    try:
+        after_all = apply_edits(text, edits)
+    except EditRefused:
+        after_all = after
+    for result in (after, after_all):
+        found = iter(result.splitlines(keepends=True))
+        missing = [line for line in kept if line not in found]
+        assert missing == []

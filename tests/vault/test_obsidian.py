@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings.vault import obsidian
 from tidings.vault.obsidian import Settings, daily_date, daily_path, fill_template
 
 DAY = date(2024, 3, 5)
@@ -111,3 +112,8 @@ def test_a_template_is_filled_in() -> None:
     settings = Settings(date_format="D.M.YYYY", time_format="H.mm")
     filled = fill_template(text, settings, title="Today", when=datetime(2024, 3, 5, 14, 7).astimezone())
     assert filled == "# Today\n5.3.2024 Tuesday of 2024 14.07 14 {{other}} {{date {{"
+
+
+def test_an_expression_that_takes_for_ever_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obsidian, "_PATIENCE", 0.001)
+    assert not Settings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidings.vault import path_rules
 from tidings.vault.paths import BadPath, Vault, VaultUnusable, key, path_of, uri
 
 HOSTILE = st.lists(
@@ -286,3 +287,20 @@ def test_keys_ignore_case_and_normal_form(text: str) -> None:
 def test_names_that_differ_in_case_or_accents_have_one_key() -> None:
     assert key("CAFÉ.md") == key("cafe\u0301.MD") == "café.md"
     assert key("Straße") == "strasse"
+
+
+def test_on_windows_what_is_unwise_elsewhere_is_impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "aux.md").touch()
+    vault = Vault([tmp_path])
+    assert vault.relative(tmp_path / "aux.md") == "aux.md"
+    monkeypatch.setattr(path_rules, "_ON_WINDOWS", True)
+    assert vault.relative(tmp_path / "aux.md") is None
+    assert vault.relative(tmp_path / "plan.md") == "plan.md"
+    for path, why in [("aux.md", "device"), ("plan.md:stream", "Windows"), ("plan.md.", "ends with")]:
+        with pytest.raises(BadPath, match=why):
+            vault.locate(path)
+
+
+def test_a_path_that_is_endless_is_refused_at_once(vault: Vault) -> None:
+    with pytest.raises(BadPath, match="too long"):
+        vault.locate("a/" * 1_000_000 + "b")

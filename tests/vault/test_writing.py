@@ -292,6 +292,38 @@ def test_a_disk_without_hard_links_still_never_overwrites(
     assert set(everything(root)) == {".trash", ".trash/a.md"}
 
 
+def test_without_hard_links_a_name_that_is_taken_stays(
+    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def appear(*_: object, **__: object) -> None:
+        (root / "a.md").write_text("theirs")
+        raise OSError(errno.EOPNOTSUPP, "no links")
+
+    monkeypatch.setattr(os, "link", appear)
+    with pytest.raises(AlreadyThere):
+        writer.write("a.md", "mine")
+    assert everything(root) == {"a.md": b"theirs"}
+
+
+def test_a_file_that_cannot_leave_its_place_stays_there(
+    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a.md").write_text("x")
+    unlink = os.unlink
+
+    def fail(name: object, **options: object) -> None:
+        if name == "a.md" and not (root / ".trash/stuck").exists():
+            (root / ".trash/stuck").touch()
+            raise OSError(errno.EPERM, "may not")
+        unlink(name, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "unlink", fail)
+    with pytest.raises(WriteFailed, match="permission"):
+        writer.delete("a.md")
+    monkeypatch.undo()
+    assert set(everything(root)) == {"a.md", ".trash", ".trash/stuck"}
+
+
 def test_what_is_no_file_is_refused(root: Path, writer: Writer) -> None:
     (root / "folder.md").mkdir()
     (root / "file").write_text("x")
@@ -374,6 +406,27 @@ def test_a_link_that_is_put_in_between_does_not_lead_out(
     with pytest.raises(BadPath, match="meanwhile"):
         writer.write("a/b.md", "x")
     assert everything(root.parent / "outside") == {}
+
+
+@pytest.mark.parametrize("where", ["../outside", ".obsidian"])
+def test_a_link_that_is_put_in_before_the_path_is_resolved_does_not_lead_out(
+    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    (root.parent / "outside").mkdir()
+    (root / ".obsidian").mkdir()
+    (root / "a").mkdir()
+    locate = Vault.locate
+
+    def swap(self: Vault, path: str, *, creating: bool = False) -> Path:
+        found = locate(self, path, creating=creating)
+        (root / "a").rmdir()
+        (root / "a").symlink_to(where)
+        return found
+
+    monkeypatch.setattr(Vault, "locate", swap)
+    with pytest.raises(BadPath, match="has come to lead out"):
+        writer.write("a/b.md", "x")
+    assert not list(root.parent.rglob("b.md"))
 
 
 def test_a_folder_that_is_moved_away_while_it_is_written_to_leads_nowhere_else(

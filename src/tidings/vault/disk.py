@@ -91,10 +91,15 @@ class Disk:
         mount = self.vault.mount_of(path)
         if located == mount.root:
             raise BadPath(f"{path!r} is a whole vault.", "Name something in it.")
-        real = Path(os.path.realpath(located if follow else located.parent))
-        names = real.relative_to(mount.root).parts if follow else (*real.relative_to(mount.root).parts, located.name)
-        if not names:
+        real = os.path.realpath(located if follow else located.parent)
+        if not follow:
+            real = os.path.join(real, located.name)  # noqa: PTH118 - no path yet, only a text to check
+        if real == os.fspath(mount.root):
             raise BadPath(f"{path!r} leads to a whole vault.", "Name something in it.")
+        # Looked at again, for what `locate` has checked may have been replaced since.
+        if not Path(real).is_relative_to(mount.root) or self.vault.relative(real) is None:
+            raise BadPath(f"A symbolic link at {path!r} has come to lead out of the vault.", "Try again.")
+        names = Path(real).relative_to(mount.root).parts
         return Place(path, mount, names[:-1], names[-1])
 
     def read(self, path: str) -> Content:

@@ -146,10 +146,18 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
             if len(edits) == 1:
                 raise
             raise EditRefused(f"Edit {at + 1} of {len(edits)}: {refusal} None of the edits was made.") from refusal
-        for change in sorted(changes, reverse=True):
-            now = now[: change.start] + change.text + now[change.end :]
-            places.move(change)
+        now = _applied(now, changes)
+        places.move(changes)
     return now
+
+
+def _applied(text: str, changes: Sequence[Change]) -> str:
+    pieces: list[str] = []
+    last = 0
+    for change in changes:
+        pieces += (text[last : change.start], change.text)
+        last = change.end
+    return "".join((*pieces, text[last:]))
 
 
 def _changes(
@@ -193,9 +201,9 @@ def _replace_text(text: str, edit: ReplaceText) -> list[Change]:
 
 
 def _similar(text: str, find: str) -> str:
-    first = max(NEWLINE.split(find), key=len).strip()
-    candidates = {line.strip()[:300]: number for number, line in enumerate(NEWLINE.split(text)[:3_000], 1)}
-    near = get_close_matches(first[:300], candidates, n=1, cutoff=0.6)
+    first = max(NEWLINE.split(find[:10_000]), key=len).strip()
+    candidates = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
+    near = get_close_matches(first[:120], candidates, n=1, cutoff=0.6)
     return f"The nearest is line {candidates[near[0]]}: {shorten(near[0])}." if near else "Read the note again."
 
 
@@ -222,10 +230,22 @@ def _difference(before: str, after: str) -> list[Change]:
     """The one stretch in which two texts differ."""
     if before == after:
         return []
-    most = min(len(before), len(after))
-    start = next((at for at in range(most) if before[at] != after[at]), most)
-    end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
+    start = _common(len(before), len(after), lambda a, b: before[a:b] == after[a:b])
+    most = min(len(before), len(after)) - start
+    end = _common(most, most, lambda a, b: before[-b or None : -a or None] == after[-b or None : -a or None])
     return [Change(start, len(before) - end, after[start : len(after) - end])]
+
+
+def _common(one: int, other: int, same: Callable[[int, int], bool]) -> int:
+    """How many characters are the same, of texts of these lengths: found by halving, for a note may be long."""
+    low, high = 0, min(one, other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if same(low, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class _Places:
@@ -262,12 +282,21 @@ class _Places:
             return [Change(start, end, newline + content)]
         return [Change(start, end, content + newline)]
 
-    def move(self, change: Change) -> None:
-        grown = len(change.text) - (change.end - change.start)
+    def move(self, changes: Sequence[Change]) -> None:
+        """Changes were made, all of them counted in the text before."""
         for at, place in self._ranges.items():
-            if place is None or (change.start >= place[1] and change.end > place[0]):
-                continue
-            self._ranges[at] = (place[0] + grown, place[1] + grown) if change.end <= place[0] else None
+            self._ranges[at] = _moved(place, changes) if place is not None else None
+
+
+def _moved(place: tuple[int, int], changes: Sequence[Change]) -> tuple[int, int] | None:
+    start, end = place
+    shift = 0
+    for change in changes:
+        if change.end <= start:
+            shift += len(change.text) - (change.end - change.start)
+        elif change.start < end:
+            return None
+    return start + shift, end + shift
 
 
 def _without_ending(text: str, start: int, end: int) -> int:

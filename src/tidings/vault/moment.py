@@ -8,7 +8,7 @@ May import: nothing of Tidings.
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 
 _MONTHS = [
     *("January", "February", "March", "April", "May", "June"),
@@ -155,7 +155,7 @@ def moment_parse(text: str, fmt: str) -> date | None:
     return found
 
 
-@cache
+@lru_cache(256)
 def _parts(fmt: str) -> tuple[tuple[str | None, str], ...]:
     """A format as tokens, and as texts that stand for themselves."""
     found: list[tuple[str | None, str]] = []
@@ -174,7 +174,7 @@ _SPLIT = re.compile(
 )
 
 
-@cache
+@lru_cache(256)
 def _expression(fmt: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     expression = ""
     tokens: list[str] = []

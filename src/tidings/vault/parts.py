@@ -7,7 +7,7 @@ May import: `model`, `notes`, `paths`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -90,13 +90,13 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def find_section(text: str, heading: str) -> Span:
+def find_section(text: str, heading: str, headings: Sequence[Heading] | None = None) -> Span:
     """The section of a heading; see `section`.
 
     Raises:
         EditRefused: There is no such heading, or several.
     """
-    headings = notes.parse(text, "").headings
+    headings = notes.parse(text, "").headings if headings is None else headings
     found = matching(headings, heading)
     if not found:
         raise EditRefused(f"There is no heading {shorten(heading)}. {_nearest(heading, headings)}")
@@ -119,11 +119,14 @@ def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
     """Which of the headings are meant: those written just so, else those that differ in case or signs only."""
     marked = re.match(r"\s*(#{1,6})\s+(\S.*)", wanted)
     level, wanted = (len(marked[1]), marked[2]) if marked else (None, wanted)
+    parents = _parents(headings)
     for plain in (str.strip, key, _letters):
-        for path in ([wanted], wanted.split("#")):
+        texts = [plain(one.text) for one in headings]
+        for path in dict.fromkeys([(wanted,), tuple(wanted.split("#"))]):
             names = [plain(name.strip()) for name in path if name.strip()]
-            found = [at for at in range(len(headings)) if _is_path(headings, at, names, plain)]
-            if found := [at for at in found if level in {None, headings[at].level}]:
+            found = [at for at, text in enumerate(texts) if names and text == names[-1]]
+            found = [at for at in found if level in {None, headings[at].level} and _stands(at, names, texts, parents)]
+            if found:
                 return found
     return []
 
@@ -171,31 +174,42 @@ def _line_end(text: str, start: int) -> int:
     return text.find("\n", start) + 1 or len(text)
 
 
-def _is_path(headings: Sequence[Heading], at: int, names: Sequence[str], plain: Callable[[str], str]) -> bool:
-    """Whether a heading has the last of the names, and the others stand above it in this order."""
-    if not names or plain(headings[at].text) != names[-1]:
-        return False
-    above = iter(_above(headings, at))
-    return all(any(plain(parent.text) == name for parent in above) for name in reversed(names[:-1]))
+def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequence[int | None]) -> bool:
+    """Whether headings with the other names stand above the one that has the last, in this order."""
+    above = parents[at]
+    for name in reversed(names[:-1]):
+        while above is not None and texts[above] != name:
+            above = parents[above]
+        if above is None:
+            return False
+        above = parents[above]
+    return True
 
 
-def _above(headings: Sequence[Heading], at: int) -> Iterator[Heading]:
-    """The headings whose sections a heading is in, the nearest first."""
-    level = headings[at].level
-    for other in reversed(headings[:at]):
-        if other.level < level:
-            yield other
-            level = other.level
+def _parents(headings: Sequence[Heading]) -> list[int | None]:
+    """For each heading, the one whose section it is in."""
+    parents: list[int | None] = []
+    open_: list[int] = []
+    for at, heading in enumerate(headings):
+        while open_ and headings[open_[-1]].level >= heading.level:
+            open_.pop()
+        parents.append(open_[-1] if open_ else None)
+        open_.append(at)
+    return parents
 
 
 def _with_parent(headings: Sequence[Heading], at: int) -> str:
-    parent = next(_above(headings, at), None)
-    return f"{parent.text}#{headings[at].text}" if parent else f"{'#' * headings[at].level} {headings[at].text}"
+    parent = _parents(headings)[at]
+    return (
+        f"{headings[parent].text}#{headings[at].text}"
+        if parent is not None
+        else f"{'#' * headings[at].level} {headings[at].text}"
+    )
 
 
 def _letters(text: str) -> str:
     """What is left of a heading in a link: Obsidian drops most signs there."""
-    return " ".join(re.findall(r"\w+", key(text)))
+    return re.sub(r"\W+", " ", key(text)).strip()
 
 
 def _nearest(wanted: str, headings: Sequence[Heading]) -> str:
@@ -206,8 +220,8 @@ def _nearest(wanted: str, headings: Sequence[Heading]) -> str:
 def _listed(names: Sequence[str], wanted: str) -> str:
     """Names for a message: the nearest if some are near, else the first."""
     distinct = list(dict.fromkeys(names))
-    keys = {key(name): name for name in distinct[:500]}
-    near = [keys[one] for one in get_close_matches(key(wanted), keys, n=3, cutoff=0.6)]
+    keys = {key(name[:120]): name for name in distinct[:500]}
+    near = [keys[one] for one in get_close_matches(key(wanted[:120]), keys, n=3, cutoff=0.6)]
     shown = near or distinct[:_MOST_NAMED]
     return ", ".join(map(shorten, shown)) + (", …" if len(shown) < len(distinct) else "")
 

@@ -22,6 +22,10 @@ from tidings.vault.path_rules import BadPath, check_clear, check_possible, check
 __all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
 
 
+_LONGEST = 4096
+"""Characters; no system takes a longer path."""
+
+
 class VaultUnusable(ValueError):
     """A folder cannot be served as a vault. Says why, and what to do about it."""
 
@@ -96,6 +100,8 @@ class Vault:
         Raises:
             BadPath: It is no path of this vault, or symbolic links on the way lead out of it.
         """
+        if len(path) > _LONGEST:
+            raise _too_long(path)
         check_possible(path)
         mount, inner = self.split(path)
         place = mount.root / inner
@@ -141,7 +147,7 @@ class Vault:
             if error.errno == errno.ELOOP:
                 raise BadPath(f"Symbolic links at {shorten(path)} lead in a circle.", "Remove one of them.") from None
             if error.errno == errno.ENAMETOOLONG:
-                raise BadPath(f"The path {shorten(path)} is too long.", "Choose shorter names.") from None
+                raise _too_long(path) from None
         real, root = os.path.realpath(place), os.path.join(mount.root, "")  # noqa: PTH118 - with its end
         inner = real.removeprefix(root).replace(os.sep, "/")
         within = real.startswith(root) and is_possible(inner) and not self._is_excluded(inner)
@@ -178,6 +184,10 @@ def path_of(uri: str) -> str:
         return unquote(path, errors="strict")
     except UnicodeDecodeError:
         raise BadPath(f"{shorten(uri)} encodes bytes that are no text.", "Percent-encode it as UTF-8.") from None
+
+
+def _too_long(path: str) -> BadPath:
+    return BadPath(f"The path {shorten(path)} is too long.", "Choose shorter names.")
 
 
 def _missing(root: Path, inner: str) -> str:

@@ -63,7 +63,7 @@ def section_change(text: str, heading: str, content: str, mode: Mode, *, create:
     headings = notes.parse(text, "").headings
     if create and not matching(headings, heading):
         return _new_section(text, headings, heading, content)
-    span = find_section(text, heading)
+    span = find_section(text, heading, headings)
     content = _without_heading(content, span.heading)
     return _added(text, (span.body, span.end), content, mode, _habits(text, headings))
 
@@ -123,7 +123,7 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
         raise EditRefused(f"{heading!r} cannot be a heading. Give one line of text.")
     newline = own_newline(text)
     if parents:
-        parent = find_section(text, "#".join(parents))
+        parent = find_section(text, "#".join(parents), headings)
         level, start, end = min(parent.heading.level + 1, 6), parent.body, parent.end
     else:
         level, start, end = _top_level(headings), 0, len(text)
