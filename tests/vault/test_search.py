@@ -47,7 +47,7 @@ Mail me@here.org or see a.b, HappyCat.
     "Work/Board.canvas": "canvas text with pears",
     "Work/Notes.base": "views: pears",
     "photo.png": "",
-    "Emoji 🤔.md": "Ça va? naïve Straße Ünder αβγ ΑΒΓς Привет\nparty 🎉 time\nКофе",
+    "Emoji 🤔.md": "Ça va? naïve Straße Ünder αβγ ΑΒΓς Привет\nparty 🎉 time\n",
 }
 
 
@@ -82,7 +82,7 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("ca naive unde", {EMOJI}),
         ("straße", {EMOJI}),
         ("αβγσ", {EMOJI}),
-        ("привет кофе", {EMOJI}),
+        ("привет", {EMOJI}),
         ("plan", {PLAN}),
         ("content:plan", set()),
         ("photo", {PLAN, PHOTO}),
@@ -308,7 +308,7 @@ def test_pages_follow_each_other_in_an_order_that_paths_complete(tmp_path: Path)
         assert [page.total for page in pages] == [25] * 4
         newest = search(connection, query, limit=3, sort="modified")
         assert [hit.path for hit in newest.hits] == ["24.md", "23.md", "22.md"]
-        assert search(connection, query, limit=0) == Found(25, True, (), None)  # noqa: FBT003
+        assert search(connection, query, limit=0) == Found(25, True, (), None)
     index.close()
 
 

@@ -10,7 +10,7 @@ from tests.vault.searching import indexed
 from tidings.vault import search as module
 from tidings.vault.index import Index
 from tidings.vault.matching import Deadline, Finder, OutOfTime
-from tidings.vault.query_tree import Regex, Word
+from tidings.vault.query_tree import Phrase, Regex, Word
 from tidings.vault.regexes import BadPattern, compiled, translated
 from tidings.vault.search import search
 
@@ -147,6 +147,24 @@ def test_patterns_are_understood_as_in_javascript(pattern: str, text: str) -> No
 def test_the_words_that_a_match_must_hold_are_known(pattern: str, words: tuple[str, ...], literal: str) -> None:
     assert translated(pattern).words == words
     assert translated(pattern).literal == literal
+
+
+@pytest.mark.parametrize("filler", ["x\n", "é\n"])
+def test_a_long_text_is_looked_through_in_slices_while_there_is_time(filler: str) -> None:
+    text = "word\n" + filler * 300_000 + "Word\nwor"
+    at = len(text)
+    assert list(Finder(Word("word")).spans(text, Deadline(60))) == [(0, 4), (at - 8, at - 4)]
+    assert list(Finder(Phrase("word wor")).spans(text, Deadline(60))) == [(at - 8, at)]
+    assert list(Finder(Word("Word"), match_case=True).spans(text, Deadline(60))) == [(at - 8, at - 4)]
+    with pytest.raises(OutOfTime):
+        Finder(Word("absent")).found(text, Deadline(0))
+
+
+def test_a_hundred_terms_are_not_too_many(index: Index) -> None:
+    for joint in (" ", " OR ", " OR tag:#a "):
+        assert search(index.queries.connection, joint.join(["word"] * 50)).total == 30
+    nested = "-(a OR b " * 6 + "word" + ")" * 6
+    assert search(index.queries.connection, nested).problem is None
 
 
 def test_a_regular_expression_is_not_begun_without_time() -> None:

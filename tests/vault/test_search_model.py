@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ scopes = st.builds(
 )
 names = st.builds(Within, st.sampled_from(["file", "path"]), trees(terms))
 properties = st.builds(Property, st.sampled_from(["k", "K", "j"]), st.none() | trees(terms | st.just(Empty())))
-queries = trees(st.one_of(terms, terms, tags, scopes, names, properties))
+queries = st.one_of(trees(st.one_of(terms, terms, tags, scopes, names, properties)), scopes, names, properties)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -128,7 +129,9 @@ class File:
         self.text = text
         self.note: Note = parse(text, self.title)
 
-    def fulfils(self, query: Query, match_case: bool = False, body: bool = False) -> bool:
+    def fulfils(  # noqa: C901, PLR0911 - the plainest way
+        self, query: Query, match_case: bool = False, body: bool = False
+    ) -> bool:
         match query:
             case Within("content", part):
                 return self.fulfils(part, match_case, body=True)
@@ -184,14 +187,14 @@ class File:
             fence = line.startswith("```")
             if not code and (after or fence or line.startswith(("- ", "# "))):
                 firsts.add(n)
-            after = not code and (not line.strip() or line.startswith("# ")) or (code and fence)
+            after = fence if code else (not line.strip() or line.startswith("# "))
             code = code != fence
         return self.cut(firsts)
 
     def cut(self, firsts: set[int]) -> list[tuple[str, int, int]]:
         lines = self.text.split("\n")
         bounds = [*sorted(firsts | {1}), len(lines) + 1]
-        return [("\n".join(lines[a - 1 : b - 1]), a, b - 1) for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [("\n".join(lines[a - 1 : b - 1]), a, b - 1) for a, b in pairwise(bounds)]
 
     def task(self) -> list[tuple[str, int, int]]:
         return [(task.text, task.line, task.line) for task in self.note.tasks]
@@ -203,7 +206,7 @@ class File:
         return [(task.text, task.line, task.line) for task in self.note.tasks if task.status != " "]
 
 
-def decided(
+def decided(  # noqa: PLR0911 - the plainest way
     query: Query, match_case: bool, looks: Looks, tags: list[str] | None = None, *, empty: bool = False
 ) -> bool:
     match query:

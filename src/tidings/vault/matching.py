@@ -26,6 +26,7 @@ _SPACELESS = (
 )
 _UNPARTED = re.compile(f"[{_SPACELESS}]")
 _PATIENCE = 0.25  # seconds for one regular expression in one text
+_SLICE = 200_000  # characters that are looked through in one go
 
 
 class OutOfTime(Exception):
@@ -74,16 +75,26 @@ class Finder:
             TooSlow: It is a regular expression that was given up on this text.
             OutOfTime: There is no time left.
         """
-        if not isinstance(self._term, Regex):
-            if self._match_case:
-                found = self._exact.finditer(text)
-            elif text.isascii() or not _FOLDED.search(text):
-                found = self._plain.finditer(text.lower())
-            else:
-                found = self._folding.finditer(text)
-            yield from (each.span() for each in found)
-            return
-        pattern = compiled(self._term.pattern, match_case=self._match_case, dotall=self._term.dotall)
+        if isinstance(self._term, Regex):
+            return self._expressed(self._term, text, deadline)
+        if self._match_case:
+            return self._sliced(self._exact, text, deadline)
+        if text.isascii() or not _FOLDED.search(text):
+            return self._sliced(self._plain, text.lower(), deadline)
+        return self._sliced(self._folding, text, deadline)
+
+    def found(self, text: str, deadline: Deadline) -> bool:
+        """Whether the term stands in a text. Raises as `spans` does."""
+        if not isinstance(self._term, Regex) and not self._match_case:
+            # Most texts have what they have without accents, and are not looked through for any.
+            if next(self._sliced(self._plain, text.lower(), deadline), None):
+                return True
+            if text.isascii() or not _FOLDED.search(text):
+                return False
+        return next(self.spans(text, deadline), None) is not None
+
+    def _expressed(self, term: Regex, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        pattern = compiled(term.pattern, match_case=self._match_case, dotall=term.dotall)
         patience = min(_PATIENCE, deadline.left())
         try:
             for each in pattern.finditer(text, timeout=patience, concurrent=True):
@@ -91,13 +102,16 @@ class Finder:
         except TimeoutError as slow:
             raise TooSlow from slow
 
-    def found(self, text: str, deadline: Deadline) -> bool:
-        """Whether the term stands in a text. Raises as `spans` does."""
-        if not isinstance(self._term, Regex) and not self._match_case:
-            if self._plain.search(text.lower()):
-                return True
-            return not text.isascii() and _FOLDED.search(text) is not None and self._folding.search(text) is not None
-        return next(self.spans(text, deadline), None) is not None
+    def _sliced(self, pattern: "re.Pattern[str]", text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        """Line by line where the text is long, so that other threads come to their turn. A phrase may span lines."""
+        start = 0
+        while start <= len(text):
+            cut = -1 if isinstance(self._term, Phrase) else text.find("\n", start + _SLICE)
+            end = len(text) if cut < 0 else cut
+            yield from (each.span() for each in pattern.finditer(text, start, end))
+            start = end + 1
+            if start <= len(text):
+                deadline.left()
 
 
 def fold(text: str) -> str:
