@@ -105,6 +105,19 @@ def test_a_program_that_cannot_be_found_is_named_by_its_name(monkeypatch: pytest
     assert vault.program() == ["tidings"]
 
 
+def test_its_help_imports_none_of_what_is_slow_to_import() -> None:
+    program = (
+        "import sys\n"
+        "from tidings.cli.main import main\n"
+        "main(['vault', '--help'], standalone_mode=False)\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "PATH is the folder of the vault" in run.stdout
+    modules = set(run.stderr.split())
+    assert not modules & {"mcp", "pydantic", "starlette", "anyio", "asyncio", "uvicorn", "sqlite3", "tidings.vault"}
+
+
 # Refusals
 
 
@@ -186,8 +199,14 @@ async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to(notes: P
             assert called.result is not None
             assert not called.result.is_error
         process.send_signal(signal.SIGINT)
-        out, err = await anyio.to_thread.run_sync(process.communicate)
-    assert (process.returncode, out) == (0, "")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # Not `communicate()`: it would miss what was read ahead.
+        out, err = (
+            await anyio.to_thread.run_sync(process.stdout.read),
+            await anyio.to_thread.run_sync(process.stderr.read),
+        )
+        assert (await anyio.to_thread.run_sync(process.wait), out) == (0, "")
     assert "--config claude-code" in err
     assert re.search(r"^Indexed 1 note in \d+\.\d s; (watching|polling)$", err, re.MULTILINE)
     assert "Traceback" not in err

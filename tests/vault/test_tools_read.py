@@ -108,7 +108,9 @@ async def test_a_note_is_read_whole_with_its_version(tmp_path: Path, era: str) -
         (note,) = (await agent.call("read", paths=["Projects/Plan.md"]))["notes"]
         assert note["text"] == FILES["Projects/Plan.md"]
         assert (note["lines"], note["total_lines"]) == ("1-19", 19)
-        assert agent.text.startswith(f"Projects/Plan.md (version {note['version']}, 19 lines)\n\n---\nstatus: done")
+        assert agent.text.startswith(
+            f"=== Projects/Plan.md (version {note['version']}, 19 lines) ===\n\n---\nstatus: done"
+        )
 
 
 @pytest.mark.parametrize("path", ["Plan", "projects/plan", "Plan.md", "Projects/Plan"])
@@ -211,6 +213,12 @@ async def test_an_empty_note_is_read(tmp_path: Path) -> None:
     async with at(tmp_path, {"Empty.md": ""}) as agent:
         (note,) = (await agent.call("read", paths=["Empty"]))["notes"]
     assert (note["text"], note["lines"], note["total_lines"]) == ("", "0", 0)
+
+
+async def test_the_last_line_alone_is_not_taken_for_the_whole_note(agent: Agent) -> None:
+    (note,) = (await agent.call("read", paths=["Plan"], lines="19"))["notes"]
+    assert note["text"] == "Back [[Home]].\n"
+    assert "lines 19 of 19" in agent.text
 
 
 # links

@@ -115,9 +115,10 @@ def _piece(view: View, path: str, chosen: Chosen, room: int) -> Piece:
 
 def _shown(piece: Piece) -> str:
     """A note to read: where it is from, then its text."""
-    whole = piece["lines"] in ("0", "1", f"1-{piece['total_lines']}") and not piece.get("left_out")
-    which = f"{piece['total_lines']:,} lines" if whole else f"lines {piece['lines']} of {piece['total_lines']:,}"
-    head = f"{piece['path']} (version {piece['version']}, {which})"
+    total, count = piece["total_lines"], f"{piece['total_lines']:,}"
+    whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
+    which = f"{count} line{'' if total == 1 else 's'}" if whole else f"lines {piece['lines']} of {count}"
+    head = f"=== {piece['path']} (version {piece['version']}, {which}) ==="
     said = [*filter(None, [head, piece.get("note")]), "", piece["text"].rstrip("\n")]
     return "\n".join([*said, *filter(None, [piece.get("left_out")])])
 
