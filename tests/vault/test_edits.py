@@ -472,3 +472,29 @@ def test_any_edits_keep_what_they_do_not_name_byte_for_byte(note: tuple[str, lis
         found = iter(result.splitlines(keepends=True))
         missing = [line for line in kept if line not in found]
         assert missing == []
+
+
+ODD = st.text(st.sampled_from("#-^>`[]=*: \t\r\n\u2028\0aB\ufeff\U0001f600"), max_size=40)
+ODD_EDITS = st.one_of(
+    st.builds(ReplaceText, ODD, ODD, st.booleans()),
+    st.builds(
+        ReplaceSection, ODD | st.just("a"), ODD, st.sampled_from(["append", "prepend", "replace"]), st.booleans()
+    ),
+    st.builds(ReplaceBlock, ODD | st.just("a"), ODD),
+    st.builds(SetProperty, ODD, ODD),
+    st.builds(RemoveProperty, ODD),
+    st.builds(ReplaceLines, st.integers(-1, 5), st.integers(-1, 5), ODD),
+    st.builds(InsertAt, st.integers(-1, 5), ODD),
+)
+
+
+@given(
+    st.builds(str.__add__, st.sampled_from(["", "---\na: 1\n---\n", "# a\n", "x ^a\n"]), ODD),
+    st.lists(ODD_EDITS, max_size=4),
+)
+def test_no_text_and_no_edit_is_too_odd(text: str, edits: list[Edit]) -> None:
+    try:
+        after = apply_edits(text, edits)
+    except EditRefused:
+        return
+    assert isinstance(diff(text, after, "a.md"), str)

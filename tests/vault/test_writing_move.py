@@ -16,7 +16,7 @@ from tidings.vault.model import Link
 from tidings.vault.moving import link_name
 from tidings.vault.notes import parse
 from tidings.vault.paths import BadPath, Vault
-from tidings.vault.writing import AlreadyThere, Conflict, NotThere, WriteFailed, Writer
+from tidings.vault.writing import AlreadyThere, Conflict, NotText, NotThere, WriteFailed, Writer
 
 
 class Known:
@@ -170,7 +170,7 @@ def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: Writ
         (lambda: writer.move("missing/a.md", "x.md", references=known), NotThere, "nothing"),
         (lambda: writer.move("link.md", "x.md", references=known), AlreadyThere, "symbolic link"),
         (lambda: writer.move("a.md", "new/x.md", references=known, if_match="0"), Conflict, version),
-        (lambda: writer.move("f", "new/x", references=known, if_match="0"), Conflict, "folder"),
+        (lambda: writer.move("f", "new/x", references=known, if_match="0"), NotText, "folder"),
     ):
         with pytest.raises(kind, match=why):
             attempt()
@@ -352,7 +352,7 @@ def test_a_folder_is_deleted_when_it_is_empty_or_all_of_it_is_meant(root: Path, 
     assert writer.delete("empty").trash == ".trash/empty"
     with pytest.raises(AlreadyThere, match=r"not empty.*recursive=true"):
         writer.delete("f")
-    with pytest.raises(Conflict, match="folder"):
+    with pytest.raises(NotText, match="folder"):
         writer.delete("f", if_match="0", recursive=True)
     deleted = writer.delete("f", recursive=True)
     assert deleted.touched == ("f/B.md", "f/g/A.md")

@@ -17,7 +17,7 @@ from tidings.vault.locks import Locks
 from tidings.vault.outcomes import Written
 from tidings.vault.paths import BadPath, Mount, Vault
 from tidings.vault.replacing import replace
-from tidings.vault.write_errors import Conflict, NotThere, ReadOnly, TooLarge, explained
+from tidings.vault.write_errors import NotThere, ReadOnly, TooLarge, WriteFailed, explained
 
 Make = Callable[[Content | None], str]
 """Makes a file's new text of what it holds now; None if it is not there."""
@@ -126,9 +126,8 @@ class Disk:
         """Give a file another text. To be called while the place is held, see `one`.
 
         Raises:
-            Conflict: Another program keeps writing it.
             TooLarge: The text exceeds the limit.
-            WriteFailed: The system does not let it be written.
+            WriteFailed: The system does not let it be written, or another program keeps changing it.
         """
         with explained(place.path):
             for _ in range(_TRIES):
@@ -141,7 +140,7 @@ class Disk:
                     written = self._attempt(folder, place, make)
                 if written is not None:
                     return written
-        raise Conflict(place.path, "the one just read", "one that keeps changing")
+        raise WriteFailed(f"{place.path!r} was not written: another program keeps changing it. Try again later.")
 
     def _attempt(self, folder: Folder, place: Place, make: Make) -> Written | None:
         before, seen = self.look(folder, place)

@@ -25,7 +25,7 @@ from tidings.vault.model import Link
 from tidings.vault.outcomes import Moved, Skipped
 from tidings.vault.paths import BadPath, Mount, key
 from tidings.vault.replacing import place as put
-from tidings.vault.trash import check_version, files_in
+from tidings.vault.trash import check_version, files_in, refuse_version
 from tidings.vault.write_errors import AlreadyThere, Conflict, NotThere, WriteFailed, explained
 
 
@@ -112,8 +112,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> Folder:
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
             stack.enter_context(folder.locked())
         if step.is_folder:
-            if if_match is not None:
-                raise Conflict(step.place.path, if_match, "a folder, which has none")
+            refuse_version(step.place, if_match)
         else:
             check_version(disk, here, step.place, if_match)
         if not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):

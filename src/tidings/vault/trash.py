@@ -12,7 +12,7 @@ from tidings.vault.anchor import Folder
 from tidings.vault.disk import Disk, Place
 from tidings.vault.outcomes import Deleted
 from tidings.vault.replacing import place as put
-from tidings.vault.write_errors import AlreadyThere, Conflict, NotThere, explained
+from tidings.vault.write_errors import AlreadyThere, Conflict, NotText, NotThere, explained
 
 TRASH = ".trash"
 
@@ -54,6 +54,16 @@ def check_version(disk: Disk, folder: Folder, place: Place, if_match: str | None
         raise Conflict(place.path, if_match, content.version if content else None)
 
 
+def refuse_version(place: Place, if_match: str | None) -> None:
+    """Refuse a version where there can be none.
+
+    Raises:
+        NotText: One was given for a folder.
+    """
+    if if_match is not None:
+        raise NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
+
+
 def files_in(disk: Disk, place: Place) -> list[str]:
     """The paths of all that is served in a folder; the folder's own if there is nothing."""
     root = place.mount.root.joinpath(*place.folder, place.name)
@@ -63,8 +73,7 @@ def files_in(disk: Disk, place: Place) -> list[str]:
 
 
 def _check_folder(place: Place, if_match: str | None, *, recursive: bool) -> None:
-    if if_match is not None:
-        raise Conflict(place.path, if_match, "a folder, which has none")
+    refuse_version(place, if_match)
     if recursive:
         return
     with Folder(place.mount.root, (*place.folder, place.name)) as inside:
