@@ -201,6 +201,7 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("[status:>e]", {PLAN}),
         ("[empty:null]", {APPLES}),
         ("[status:null]", set()),
+        ("[empty:x]", set()),
         # What the index knows
         ("modified:2024-05-01", {APPLES}),
         ("modified:<2024-05-02", {APPLES}),

@@ -9,13 +9,14 @@ by spaces, which are found anywhere.
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from tidings.vault.query_tree import Phrase, Regex, Word
 from tidings.vault.regexes import compiled
 
 MARKS = "\u0300-\u036f"
+_PARTING = r"[\W_]+"  # what a space of a phrase stands for
 _MARK = re.compile(f"[{MARKS}]")
 # What is found by another letter than its own in small: accents, and the few letters with more than one small form.
 _FOLDED = re.compile(f"[\u00b5\u00c0-\u024f\u03c2\u03d0-\u03f5\u1e00-\u1eff\u1f00-\u1fff\u2126\u212a\u212b{MARKS}]")
@@ -62,11 +63,7 @@ class Finder:
         self._term = term
         self._match_case = match_case
         if not isinstance(term, Regex):
-            text = unicodedata.normalize("NFC", term.text)
-            whole = isinstance(term, Phrase)
-            self._exact = re.compile(_expression(text, re.escape, whole=whole))
-            self._plain = re.compile(_expression(_bare(text), re.escape, whole=whole))
-            self._folding = re.compile(_expression(_bare(text), _variants, whole=whole), re.IGNORECASE)
+            self._exact, self._plain, self._folding = _patterns(term)
 
     def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
         """Where the term stands in a text.
@@ -143,20 +140,40 @@ def _bare(text: str) -> str:
     return "".join(base if base.isascii() else character.lower() for base, character in bases)
 
 
-def _variants(character: str) -> str:
-    if not character.isalnum():
-        return re.escape(character)
-    return (_latin().get(character) or re.escape(character)) + f"[{MARKS}]*+"
+def _variant(word: str) -> str:
+    """A word with any accents."""
+    letters = ((_latin().get(c) or re.escape(c)) + (f"[{MARKS}]*+" if c.isalnum() else "") for c in word)
+    return "".join(letters)
 
 
-def _expression(text: str, write: Callable[[str], str], *, whole: bool) -> str:
-    """Spaces of a phrase stand for whatever parts words; all else stands for itself."""
-    words = text.split() if whole else [text]
-    if not words:
-        return ""
-    begin = rf"(?<![^\W_])(?<![{MARKS}])" if parted(words[0][0]) else ""
-    end = rf"(?![^\W_{MARKS}])" if whole and parted(words[-1][-1]) else ""
-    return begin + r"[\W_]+".join("".join(map(write, word)) for word in words) + end
+@lru_cache(maxsize=256)
+def _patterns(term: Word | Phrase) -> "tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]":
+    """For where capitals count, for a text in small letters without accents, and for any text."""
+    text = unicodedata.normalize("NFC", term.text)
+    bare = _bare(text)
+    if isinstance(term, Word):
+        exact, plain = _literal([text]), _literal([bare])
+        folding = _begin([bare]) + _variant(bare)
+    else:
+        words, bares = text.split(), _bare(text).split()
+        exact, plain = _literal(words) + _end(words), _literal(bares) + _end(bares)
+        folding = _begin(bares) + _PARTING.join(map(_variant, bares)) + _end(bares)
+    return re.compile(exact), re.compile(plain), re.compile(folding, re.IGNORECASE)
+
+
+def _literal(words: list[str]) -> str:
+    """Words as they are. What stands before is looked at afterwards, so that the engine can leap to the first word."""
+    first, *others = map(re.escape, words) if words else [""]
+    before = rf"(?<![^\W_]{first})(?<![{MARKS}]{first})" if _begin(words) else ""
+    return _PARTING.join([first + before, *others])
+
+
+def _begin(words: list[str]) -> str:
+    return rf"(?<![^\W_])(?<![{MARKS}])" if words and parted(words[0][0]) else ""
+
+
+def _end(words: list[str]) -> str:
+    return rf"(?![^\W_{MARKS}])" if words and parted(words[-1][-1]) else ""
 
 
 def parted(character: str) -> bool:

@@ -62,6 +62,7 @@ def _marks(
                 marks = list(_marks(part, candidate, inner, deadline, match_case=match_case))
                 yield from marks or [_Mark(id(query), inner.start)]
         case Word() | Phrase() | Regex():
+            deadline.left()
             spans = Finder(query, match_case=match_case).spans(place.text, deadline)
             yield from (
                 _Mark(id(query), place.start + start) for start, end in islice(spans, _MOST_SPANS) if end > start
