@@ -8,13 +8,14 @@ left out, and named.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.parts import vault_burst, vault_edits, vault_index, vault_search, vault_start
-from benchmarks.parts.vault_yard import QUICK, VaultSize, Yard
+from benchmarks.parts.vault_yard import BARE, QUICK, VaultSize, Yard
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Row, conclude
 
@@ -55,7 +56,16 @@ def _measure(parts: Sequence[str], size: VaultSize, *, alone: bool) -> tuple[lis
                 rows += PARTS[part](yard)
             except ProcessFailed as error:
                 failed.append(f"{part}: {error}")
+        rows.append(_others(yard))
     return rows, failed
+
+
+def _others(yard: Yard) -> Row:
+    """How far what was measured by the clock is to be trusted."""
+    what = f"cores that others used meanwhile, of {os.cpu_count()}"
+    return Row(
+        "machine", what, note="the more, the longer everything takes by the clock", others={BARE: yard.disturbance}
+    )
 
 
 if __name__ == "__main__":

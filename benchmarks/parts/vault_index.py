@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchmarks.parts.vault_limits import Took, plain_index
 from benchmarks.parts.vault_notes import Vault
-from benchmarks.parts.vault_servers import Server, wait_until_ready
+from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Memory, Session
 from benchmarks.parts.vault_yard import BARE, Yard, median, ratios
 from benchmarks.process import ProcessFailed
@@ -41,7 +41,11 @@ class Builds:
 
 def measure(yard: Yard) -> list[Row]:
     small, large = yard.vault(yard.size.notes), yard.vault(yard.size.many)
-    peers = {peer.name: _builds(yard, peer, small, 1) for peer in yard.peers if peer.indexes}
+    peers = {
+        name: found
+        for name, found in yard.beside(lambda peer: _builds(yard, peer, small, 1) if peer.indexes else None).items()
+        if found is not None
+    }
     return _rows(yard, small, yard.size.builds, peers, SMALL) + _rows(yard, large, 1, {}, LARGE)
 
 
@@ -118,8 +122,8 @@ def _builds(yard: Yard, server: Server, vault: Vault, times: int) -> Builds:
 
 def _ready(yard: Yard, server: Server, session: Session, vault: Vault) -> Took:
     session.open()
-    seconds = wait_until_ready(server, session, vault, yard.size.patience)
-    return Took(seconds, session.whole_cpu())
+    server.wait(session, vault, yard.size.patience)
+    return Took(time.monotonic() - session.began, session.whole_cpu())
 
 
 def _idle(session: Session, seconds: float) -> float:

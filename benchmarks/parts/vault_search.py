@@ -34,19 +34,20 @@ LONG_ENOUGH = 10
 def measure(yard: Yard) -> list[Row]:
     if ripgrep(yard.vault(yard.size.notes), "rare", 1) is None:
         yard.say("ripgrep is left out: rg is not installed")
-    rows = _rows(yard, yard.vault(yard.size.notes), yard.peers, judged=True)
-    return rows + _rows(yard, yard.vault(yard.size.many), [], judged=False)
+    # The peers are asked about the smaller vault alone, and the targets are for that.
+    return [row for notes in (yard.size.notes, yard.size.many) for row in _rows(yard, yard.vault(notes))]
 
 
-def _rows(yard: Yard, vault: Vault, peers: list[Server], *, judged: bool) -> list[Row]:
+def _rows(yard: Yard, vault: Vault) -> list[Row]:
+    judged = len(vault.notes) == yard.size.notes
     of = f"{len(vault.notes):,} notes"
     yard.say(f"search: {of}")
     plain = yard.fresh()
     plain_index(vault, plain)
     others: dict[str, dict[str, Cell]] = {name: {} for name in SAID}
     theirs: dict[str, Cell] = {}
-    for peer in peers:
-        theirs[peer.name] = _ask_peer(yard, peer, vault, others)
+    if judged:
+        theirs |= yard.beside(lambda peer: _ask_peer(yard, peer, vault, others))
     rows: list[Row] = []
     with yard.indexed(yard.tidings, vault) as session:
         for name, said in SAID.items():

@@ -44,8 +44,12 @@ class Server(Protocol):
         """Start it. What it keeps, it keeps in `cache`."""
         ...
 
-    def ready(self, session: Session, vault: Vault) -> bool:
-        """Whether its index is complete."""
+    def wait(self, session: Session, vault: Vault, patience: float) -> None:
+        """Return when its index is complete.
+
+        Raises:
+            ProcessFailed: It is not, within so many seconds from its start.
+        """
         ...
 
     def find(self, session: Session, words: str) -> list[str]:
@@ -62,13 +66,19 @@ class Tidings:
 
     name = "Tidings"
     indexes = True
+    _STATE = "vault://recent?limit=1"
+    """A small resource. Like all of them, it says so while the index is not complete."""
 
     def start(self, vault: Vault, cache: Path) -> Session:
         script = Path(sysconfig.get_path("scripts"), "tidings")
         return Session([script, "vault", vault.root, "--cache", cache], _log(cache, self.name))
 
-    def ready(self, session: Session, vault: Vault) -> bool:
-        return '"partial"' not in session.read("vault://recent?limit=1")
+    def wait(self, session: Session, vault: Vault, patience: float) -> None:
+        # Who is told has not to ask again and again, which would take its time from what is measured.
+        session.subscribe(self._STATE)
+        while '"partial"' in session.read(self._STATE):
+            session.updated(self._STATE, patience)
+        session.request("resources/unsubscribe", {"uri": self._STATE})
 
     def find(self, session: Session, words: str) -> list[str]:
         return [hit["path"] for hit in self.search(session, words)["results"]]
@@ -99,8 +109,8 @@ class McpVault:
         entry = self._home / "node_modules/@bitbonsai/mcpvault/dist/server.js"
         return Session(_node(entry, vault.root, "--read-only"), _log(cache, self.name))
 
-    def ready(self, session: Session, vault: Vault) -> bool:
-        return True
+    def wait(self, session: Session, vault: Vault, patience: float) -> None:
+        pass
 
     def find(self, session: Session, words: str) -> list[str]:
         return [hit["p"] for hit in session.call("search_notes", query=words, limit=LIMIT)["result"]]
@@ -135,9 +145,11 @@ class MarkdownVault:
         env = {f"MARKDOWN_VAULT_MCP_{key}": value for key, value in settings.items()}
         return Session([self._home / "venv/bin/markdown-vault-mcp", "serve"], _log(cache, self.name), env)
 
-    def ready(self, session: Session, vault: Vault) -> bool:
-        status = session.call("get_index_status")
-        return status["status"] == "queryable" and status["documents_indexed"] >= len(vault.notes)
+    def wait(self, session: Session, vault: Vault, patience: float) -> None:
+        while session.call("get_index_status")["documents_indexed"] < len(vault.notes):
+            if time.monotonic() - session.began > patience:
+                raise ProcessFailed(f"{self.name} has no index of {len(vault.notes):,} notes within {patience:.0f} s")
+            time.sleep(0.1)
 
     def find(self, session: Session, words: str) -> list[str]:
         return [hit["path"] for hit in session.call("search", query=words, limit=LIMIT)["result"]]
@@ -147,19 +159,6 @@ class MarkdownVault:
 
 
 PEERS: Final[tuple[Callable[[], Server], ...]] = (McpVault, MarkdownVault)
-
-
-def wait_until_ready(server: Server, session: Session, vault: Vault, patience: float) -> float:
-    """Wait for its index; the seconds since it was started.
-
-    Raises:
-        ProcessFailed: It is not complete in time.
-    """
-    while not server.ready(session, vault):
-        if time.monotonic() - session.began > patience:
-            raise ProcessFailed(f"{server.name} has no index of {len(vault.notes):,} notes within {patience:.0f} s")
-        time.sleep(0.05)
-    return time.monotonic() - session.began
 
 
 def _installed(name: str, version: str, command: Callable[[Path], list[str]]) -> Path:

@@ -1,20 +1,26 @@
 """Where vaults are measured: the vaults, the servers, and what each keeps between two starts."""
 
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
+
+import psutil
 
 from benchmarks.parts.vault_notes import Vault, generate
-from benchmarks.parts.vault_servers import PEERS, NotInstalled, Server, Tidings, wait_until_ready
+from benchmarks.parts.vault_servers import PEERS, NotInstalled, Server, Tidings
 from benchmarks.parts.vault_session import Session
+from benchmarks.process import ProcessFailed
 from benchmarks.report import TIMES, Cell
+
+T = TypeVar("T")
 
 BARE = "bare"
 """The column of what cannot be undercut."""
@@ -38,7 +44,7 @@ class VaultSize:
     bursts: int = 3
     idle: float = 5
     """Seconds."""
-    patience: float = 240
+    patience: float = 300
     """Seconds until an index has to be there."""
 
 
@@ -58,6 +64,7 @@ class Yard:
         self._vaults: dict[tuple[int, str], Vault] = {}
         self._caches: dict[tuple[str, Path], Path] = {}
         self._numbers = iter(range(1 << 30))
+        self._used = _used()
         self._started = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -75,6 +82,17 @@ class Yard:
                 found.append(peer())
             except NotInstalled as why:
                 print(f"{peer.__name__} is left out: {why}", file=sys.stderr)
+        return found
+
+    def beside(self, ask: Callable[[Server], T]) -> dict[str, T]:
+        """What is found by asking each peer. One that fails is named, and not asked again."""
+        found: dict[str, T] = {}
+        for peer in list(self.peers):
+            try:
+                found[peer.name] = ask(peer)
+            except ProcessFailed as error:
+                print(f"{peer.name} is left out from here on: {error}", file=sys.stderr)
+                self.peers.remove(peer)
         return found
 
     def vault(self, notes: int, name: str = "Notes") -> Vault:
@@ -99,12 +117,25 @@ class Yard:
         cache = known or self.fresh()
         with server.start(vault, cache) as session:
             session.open()
-            wait_until_ready(server, session, vault, self.size.patience)
+            server.wait(session, vault, self.size.patience)
             self.keep(server, vault, cache)
             yield session
 
+    @property
+    def disturbance(self) -> float:
+        """How many cores others have used on average since this began."""
+        used, own = _used()
+        return max(0.0, (used - own) - (self._used[0] - self._used[1])) / (time.monotonic() - self._started)
+
     def say(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def _used() -> tuple[float, float]:
+    """Seconds of CPU that were used on this machine, and by this process and those that it started."""
+    system, own = psutil.cpu_times(), os.times()
+    busy = sum(system) - system.idle - getattr(system, "iowait", 0.0) - getattr(system, "guest", 0.0)
+    return busy, own.user + own.system + own.children_user + own.children_system
 
 
 def ratios(ours: float, others: Mapping[str, Cell]) -> str:

@@ -37,7 +37,9 @@ def rows_of(tmp_path: Path, *parts: str) -> list[dict]:
     only = [word for part in parts for word in ("--only", part)]
     code = vault.main([*only, "--alone", "--json", str(file)], TINY)
     assert code in {0, 1}
-    return json.loads(file.read_text())
+    *rows, others = json.loads(file.read_text())
+    assert others["others"]["bare"] >= 0
+    return rows
 
 
 @pytest.mark.timeout(120)
