@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
         ("[::1]:8000", HttpAddress("::1", 8000)),
         ("0.0.0.0:80", HttpAddress("0.0.0.0", 80)),
         ("my-host.example:8000", HttpAddress("my-host.example", 8000)),
-        ("/home/ann/Notes", None),
+        ("/srv/Notes", None),
         ("Notes", None),
         ("C:\\Notes", None),
         ("./8000", None),

@@ -95,7 +95,7 @@ def test_the_clients_are_those_that_there_are_snippets_for() -> None:
 
 
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/home/ann/.cache/uv/archive-v0/Xy1/bin/python")
+    monkeypatch.setattr(sys, "executable", "/srv/.cache/uv/archive-v0/Xy1/bin/python")
     assert vault.program()[1:] == ["--from", "tidings[vault]", "tidings"]
 
 

@@ -162,7 +162,7 @@ def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> No
 
 def test_what_the_system_says_is_told_without_places_of_this_machine() -> None:
     with pytest.raises(ToolError) as told, refusals_told():
-        raise OSError(errno.EIO, "Input/output error", "/home/ann/secret.md")
+        raise OSError(errno.EIO, "Input/output error", "/srv/secret.md")
     assert str(told.value) == "The disk refused: Input/output error. Try again, or look at it."
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidings.vault.snippets import CLIENTS, Address, CannotUse, Command, server_name, snippet
 
-STDIO = Command("notes", ["/opt/bin/tidings", "vault", "/home/ann/My notes", "--read-only"])
+STDIO = Command("notes", ["/opt/bin/tidings", "vault", "/srv/My notes", "--read-only"])
 HTTP = Address("notes", "http://127.0.0.1:8000/mcp", "s3cret")
 
 
