@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 def find(queries: "Queries", text: str) -> Match | None:
     """See `Queries.find`."""
-    wanted = text.strip().strip("/")
-    if exact := queries.file(wanted) or queries.file(f"{wanted}.md"):
+    written = text.strip().strip("/")
+    if exact := queries.file(written):
         return Match(exact, ())
-    wanted = key(wanted)
+    wanted = key(written)
     name = wanted.rpartition("/")[2]
     paths = {path for each in (name, name.removesuffix(".md")) for path in queries.candidates(each)}
     whole = [path for path in paths if key(path) in (wanted, f"{wanted}.md")]
     ends = [path for path in paths if key(path).endswith((f"/{wanted}", f"/{wanted}.md"))]
-    best = sorted(whole or ends, key=_rank)
+    best = sorted(whole, key=lambda path: (path != f"{written}.md", _rank(path)))
+    if not best or name == wanted:
+        # A bare name may mean any file that has it. A path that is whole means that one.
+        best += sorted(ends, key=_rank)
     file = queries.file(best[0]) if best else None
     return Match(file, tuple(best[1:])) if file else None
 

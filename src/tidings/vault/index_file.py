@@ -26,7 +26,7 @@ from tidings.vault.paths import Vault
 
 if sys.platform != "win32":
     import fcntl
-else:
+else:  # pragma: no cover - of Windows
     import msvcrt
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def _try_lock(file: int) -> bool:
     try:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
+        else:  # pragma: no cover - of Windows
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
     except (BlockingIOError, PermissionError):
         return False

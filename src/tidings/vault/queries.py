@@ -85,7 +85,8 @@ class Queries:
 
     def candidates(self, name: str) -> list[str]:
         """The paths of all files whose name has this key; notes without `.md`."""
-        return [path for (path,) in self.connection.execute("SELECT path FROM files WHERE name = ?", (name,))]
+        rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
+        return [path for (path,) in rows]
 
     def files(self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0) -> list[Listed]:
         """All files in a folder and the folders in it."""

@@ -109,7 +109,7 @@ def _read(job: Job, limits: Limits) -> Entry | Missed:
                 problem = f"It is larger than {limits.size:,} bytes, and was not read."
                 return name_only(job.path, job.kind, stamp_of(before), problem)
             now = time.time_ns()
-            data = _content(file, limits.size)
+            data = _content(file, before.st_size)
             after = os.fstat(file)
         finally:
             os.close(file)
@@ -131,17 +131,19 @@ def _open(job: Job) -> int:
     return os.open(real, _OPEN)
 
 
-def _content(file: int, limit: int) -> bytes:
+def _content(file: int, size: int) -> bytes:
+    """All that is in a file; of one that has grown, only a little more than it had."""
     parts: list[bytes] = []
-    while limit >= 0 and (part := os.read(file, 1 << 20)):
+    while size >= 0 and (part := os.read(file, size + 1)):
         parts.append(part)
-        limit -= len(part)
+        size -= len(part)
     return b"".join(parts)
 
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
     """The stamp to remember. What changed just before it was read may change again within the same tick."""
-    return stamp._replace(ctime=TO_BE_READ_AGAIN) if abs(now - stamp.mtime) < _RACY_NS else stamp
+    racy = min(abs(now - stamp.mtime), abs(now - stamp.ctime)) < _RACY_NS
+    return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
 
 
 def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry:

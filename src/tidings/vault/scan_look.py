@@ -84,8 +84,10 @@ class _Look:
         """The files at a path and below it. If it is written otherwise on the disk, that is looked at instead."""
         spelled = self._spelling.of(path)
         if spelled == path:
-            seen = self._walk.file(path)
-            yield from [seen] if seen else self._walk.below(path)
+            if seen := self._walk.file(path):
+                yield seen
+            elif self._spelling.is_folder(path):
+                yield from self._walk.below(path)
         elif spelled is not None:
             self.add(spelled)
 
@@ -118,7 +120,7 @@ class _Spelling:
             return path
         above, _, name = path.rpartition("/")
         folder = self.of(above) if above else ""
-        if folder is None or not self._is_folder(folder):
+        if folder is None or not self.is_folder(folder):
             return None
         status = self._status(_join(folder, name))
         if status is None:
@@ -138,7 +140,8 @@ class _Spelling:
         others = (self._status(_join(folder, twin)) for twin in twins)
         return any(other is not None and os.path.samestat(other, status) for other in others)
 
-    def _is_folder(self, path: str) -> bool:
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder, and not a link to one."""
         if not path or not self._vault.split(path)[1]:
             return True
         status = self._status(path)

@@ -13,6 +13,7 @@ import logging
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tidings.vault.model import Kind, Stamp
@@ -162,10 +163,9 @@ def _away(mount: Mount) -> VaultAway:
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
+    with suppress(OSError):
         return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
+    return False
 
 
 def _tell_odd(name: str, folder: str) -> None:

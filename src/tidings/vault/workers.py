@@ -14,9 +14,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, Self, cast
 
 from tidings.vault.model import Entry
 from tidings.vault.scan_file import Job, Limits, Missed, Task, read_file
@@ -70,8 +71,9 @@ class Workers:
             thread.join()
         for process in self._processes:
             process.wait()
-            _close(process.stdin)
-            _close(process.stdout)
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):  # Something was still to be written.
+                    cast("IO[bytes]", pipe).close()
 
     def read(self, chunks: Iterable[list[Job]]) -> Iterator[Answer]:
         """Read all files. The answers come as they are ready, in any order. To be called once."""
@@ -97,9 +99,11 @@ class Workers:
         """The thread that gives one process its tasks: one after the other, while there is room for answers."""
         try:
             while self._room.acquire() and not self._left:
-                done.put(self._ask(process, todo.popleft()))
-        except IndexError:
-            logger.debug("a process that reads files has nothing left to do")
+                try:
+                    chunk = todo.popleft()
+                except IndexError:
+                    return
+                done.put(self._ask(process, chunk))
         finally:
             # Whoever else waits for room need not any more.
             self._room.release()
@@ -108,9 +112,7 @@ class Workers:
     def _ask(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:
         if process.poll() is None and process.stdin and process.stdout:
             try:
-                pickle.dump(Task(self._limits, chunk), process.stdin, pickle.HIGHEST_PROTOCOL)
-                process.stdin.flush()
-                return pickle.load(process.stdout)  # noqa: S301 - from a process that was started here
+                return _exchange(process.stdin, process.stdout, Task(self._limits, chunk))
             except Exception as error:  # noqa: BLE001 - what came is no answer, in whichever way
                 if self._left:
                     return []
@@ -123,17 +125,17 @@ class Workers:
         return [read_file(job, self._limits) for job in chunk]
 
 
+def _exchange(questions: IO[bytes], answers: IO[bytes], task: Task) -> Answer:
+    pickle.dump(task, questions, pickle.HIGHEST_PROTOCOL)
+    questions.flush()
+    answer: Answer = pickle.load(answers)  # noqa: S301 - from a process that was started here
+    if len(answer) != len(task.jobs):
+        raise ValueError("it answered something else")
+    return answer
+
+
 def _cores() -> int:
     """How many cores this process may use; none for others where the interpreter is not a program of its own."""
     if getattr(sys, "frozen", False) or not sys.executable:
         return 0
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _close(pipe: IO[bytes] | None) -> None:
-    """Close a pipe, whatever was still to be written to it."""
-    if pipe is not None:
-        try:
-            pipe.close()
-        except OSError:
-            logger.debug("a process that reads files had ended before it was told")
