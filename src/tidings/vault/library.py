@@ -125,6 +125,7 @@ class Library:
         self.status = Status("indexing", Progress(0, 0), self._notes())
         try:
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._sweep)
                 tasks.start_soon(self._keep)
                 tasks.start_soon(self._watch_days)
                 try:
@@ -137,6 +138,12 @@ class Library:
                 await self._close_readers()
                 await self._in_keeper(self._index.close)
                 self._keeper.shutdown(wait=False)
+
+    async def _sweep(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(self._writer.sweep, abandon_on_cancel=True)
+        except OSError as error:
+            logger.info("What killed writes may have left in the vault stays there: %s", error)
 
     def _open_readers(self) -> None:
         self._readers = ThreadPoolExecutor(_READERS, "tidings-vault-read")

@@ -8,6 +8,7 @@ May import: `moment`, `paths`.
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -18,6 +19,7 @@ import regex
 
 from tidings.vault.moment import moment_format, moment_parse
 from tidings.vault.paths import key
+from tidings.vault.regexes import BadPattern, compiled
 
 _Choice = TypeVar("_Choice", bound=str)
 LinkFormat = Literal["shortest", "relative", "absolute"]
@@ -81,10 +83,8 @@ class _Ignored:
         prefixes: list[str] = []
         for text in filters:
             if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-                try:
-                    self._expressions.append(regex.compile(text[1:-1], regex.IGNORECASE))
-                except regex.error:
-                    continue  # As in the app, a broken one hides nothing.
+                with suppress(BadPattern):  # As in the app, a broken one hides nothing.
+                    self._expressions.append(compiled(text[1:-1], match_case=False, dotall=False))
             elif text.strip("/"):
                 prefixes.append(key(text))
         self._prefixes = tuple(prefixes)
