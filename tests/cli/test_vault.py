@@ -99,10 +99,12 @@ def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pyte
     assert vault.program()[1:] == ["--from", "tidings[vault]", "tidings"]
 
 
-def test_a_program_that_cannot_be_found_is_named_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_is_not_installed_as_a_command_is_run_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert vault.program() == ["tidings"]
+    assert vault.program() == [sys.executable, "-m", "tidings"]
 
 
 def test_its_help_imports_none_of_what_is_slow_to_import() -> None:

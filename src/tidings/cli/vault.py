@@ -181,7 +181,7 @@ def program() -> list[str]:
         # In the cache of uv, from which it may vanish.
         return [shutil.which("uvx") or "uvx", "--from", "tidings[vault]", "tidings"]
     found = shutil.which("tidings", path=str(here.parent)) or shutil.which("tidings")
-    return [str(Path(found).absolute()) if found else "tidings"]
+    return [str(Path(found).absolute())] if found else [sys.executable, "-m", "tidings"]
 
 
 def arguments(options: Options) -> list[str]:
