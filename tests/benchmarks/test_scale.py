@@ -20,6 +20,7 @@ TINY = ScaleSize(
     streams=2,
     changes=3,
     turns=2,
+    paced=10,
     weighed=5,
 )
 each_bus = pytest.mark.parametrize("bus", ["memory", "sqlite", "nats", pytest.param("redis", marks=pytest.mark.redis)])

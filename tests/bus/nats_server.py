@@ -19,13 +19,9 @@ from typing import Any
 
 import nats
 
+from tests.ports import free_port
+
 PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def end_with_parent() -> None:

@@ -18,6 +18,7 @@ from redis import Redis as Client
 from redis.exceptions import RedisError
 
 from tests.bus.proxy import Proxy
+from tests.ports import free_port
 from tidings.bus.redis import RedisBus
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
@@ -113,12 +114,6 @@ class RedisServer:
                     return
             time.sleep(0.02)
         raise TimeoutError(otherwise)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @asynccontextmanager

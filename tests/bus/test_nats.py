@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bus.buses import Ear
-from tests.bus.nats_server import api, free_port, shared
+from tests.bus.nats_server import api, shared
 from tests.bus.processes import python
 from tests.bus.proxy import Proxy, proxy_to
+from tests.ports import free_port
 from tidings.bus import History
 from tidings.bus._nats_log import NOWHERE
 from tidings.bus._nats_subjects import LONGEST_TOKEN, Subjects, change_in, payload

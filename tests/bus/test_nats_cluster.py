@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.bus.buses import Ear
-from tests.bus.nats_server import NatsServer, api, certificate, free_port
+from tests.bus.nats_server import NatsServer, api, certificate
 from tests.bus.test_nats_faults import check, publishing, until
+from tests.ports import free_port
 from tidings.bus._nats_address import Access, Address
 from tidings.bus._nats_servers import Servers
 from tidings.bus.nats import NatsBus

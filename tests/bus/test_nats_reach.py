@@ -15,8 +15,9 @@ import nats
 import pytest
 
 from tests.bus.buses import Ear
-from tests.bus.nats_server import api, certificate, free_port, running, shared
+from tests.bus.nats_server import api, certificate, running, shared
 from tests.bus.test_nats_faults import until
+from tests.ports import free_port
 from tidings.bus.nats import NatsBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable

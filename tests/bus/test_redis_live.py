@@ -17,7 +17,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.bus.processes import python
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOBODY, free_port, shared_server, until
+from tests.bus.redis_server import NOBODY, shared_server, until
+from tests.ports import free_port
 from tidings import attach
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated

@@ -10,7 +10,8 @@ import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOBODY, RedisServer, free_port, redis_server, shared_server, until
+from tests.bus.redis_server import NOBODY, RedisServer, redis_server, shared_server, until
+from tests.ports import free_port
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusUnavailable

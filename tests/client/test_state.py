@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.killing import free_port
+from tests.ports import free_port
 from tests.server.serving import AT_ONCE, serving
 from tidings import LiveServer
 from tidings.bus.sqlite import SqliteBus

@@ -20,7 +20,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tests.client.misbehaving import Asked, Log, Site, site
-from tests.server.serving import free_port, live, notes, serving
+from tests.ports import free_port
+from tests.server.serving import live, notes, serving
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.transports import BodyTooLarge, current_call, fallback_to_sse, open_transport
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
@@ -288,6 +289,7 @@ async def test_an_answer_may_be_packed_and_as_large_as_the_limit() -> None:
         ("gzip", b"not gzip", "badly packed"),
         ("gzip", packed(9)[:40], "Failed to parse"),
     ],
+    ids=["another way", "not at all", "not to its end"],
 )
 async def test_an_answer_that_cannot_be_unpacked_fails_the_request_alone(encoding: str, body: bytes, says: str) -> None:
     async def bad(asked: Asked) -> None:

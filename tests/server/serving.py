@@ -17,6 +17,7 @@ import anyio
 import psutil
 import uvicorn
 
+from tests.ports import free_port
 from tests.server import wire
 from tidings import LiveServer
 from tidings.server import Coalesce
@@ -70,7 +71,23 @@ async def serving(
         assert server.started, "the app did not start"
         yield port
     finally:
-        await server.shutdown(sockets=[listening])
+        await _shut_down(server, listening)
+
+
+async def _shut_down(server: uvicorn.Server, listening: socket.socket) -> None:
+    """As uvicorn does it, but for its ticks of a tenth of a second, of which each test would wait for one or more."""
+    for each in server.servers:
+        each.close()
+    listening.close()
+    state = server.server_state
+    for connection in list(state.connections):
+        connection.shutdown()
+    with anyio.move_on_after(server.config.timeout_graceful_shutdown):
+        while state.connections or state.tasks:  # noqa: ASYNC110 - nobody says so
+            await anyio.sleep(0.002)
+    for task in state.tasks:
+        task.cancel()
+    await server.lifespan.shutdown()
 
 
 @asynccontextmanager
@@ -83,13 +100,6 @@ async def live(mcp: LiveServer[Any], *, send_buffer: int | None = None, **option
             # Ends the streams that a test left open, or uvicorn would wait for them.
             await mcp.aclose()
             await wire.close_all()
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Child:

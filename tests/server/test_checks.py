@@ -76,7 +76,7 @@ def test_whatever_takes_a_context_and_a_uri_may_authorise(authorize: Any) -> Non
         {"subscribable": ("note://*",)},
         {"subscribable": {"note://*"}},
     ],
-    ids=str,
+    ids=["bus", "coalesce", "limits", "subscribable", "subscribable as a set"],
 )
 def test_options_of_the_right_kind_are_taken(options: dict[str, Any]) -> None:
     LiveServer("x", **options)

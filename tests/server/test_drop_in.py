@@ -3,7 +3,6 @@
 import inspect
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -23,6 +22,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp_types import Icon
 
 from tests.bus.processes import ROOT, python
+from tests.ports import free_port
 from tests.server.hearing import LEGACY, MODERN, connected
 from tests.server.sample import FENCE, build
 from tidings import Cursor, LiveServer, ResourceUpdated
@@ -198,7 +198,7 @@ build(bus=SqliteBus(sys.argv[2])).run(sys.argv[1], **({"port": int(sys.argv[3])}
 def test_a_server_whose_bus_does_not_open_says_why_and_ends(transport: str, code: int, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("This is no database, and is much longer than the head of one would be. " * 20)
-    program = [sys.executable, "-c", NOT_A_BUS, transport, path, str(_free_port())]
+    program = [sys.executable, "-c", NOT_A_BUS, transport, path, str(free_port())]
     run = subprocess.run(
         program, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
     )
@@ -223,7 +223,7 @@ build().run({transport!r}, host="127.0.0.1", port=int(sys.argv[1]), {options})
     ],
 )
 async def test_run_serves_with_the_sdks_options_until_a_signal(transport: str, options: str, path: str) -> None:
-    port = _free_port()
+    port = free_port()
     async with python("-c", PROGRAM.format(transport=transport, options=options), str(port)) as peer:
         await _until_open(port)
         target: Any = f"http://127.0.0.1:{port}{path}"
@@ -261,7 +261,7 @@ build(bus=SqliteBus(sys.argv[1]), coalesce=Coalesce(window=30, max_wait=30)).run
 
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 async def test_what_is_held_back_is_published_before_a_web_server_ends(transport: str, tmp_path: Path) -> None:
-    path, port = tmp_path / "bus", _free_port()
+    path, port = tmp_path / "bus", free_port()
     async with python("-c", HELD_BACK.format(transport=transport), str(path), str(port)) as peer:
         await _until_open(port)
         base = f"http://127.0.0.1:{port}"
@@ -275,9 +275,3 @@ async def test_what_is_held_back_is_published_before_a_web_server_ends(transport
         entries = await bus.since(Cursor(bus.head.epoch, 0)) or ()
     # The first change, and in its place the one that was held back; a log without a past is told of no lists.
     assert [cursor.version for cursor, change in entries if change == ResourceUpdated(FENCE)] == [2]
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
