@@ -12,7 +12,9 @@ from tests.conformance.process import nursing, serving
 from tests.conformance.scenarios import CLIENT, SERVER, Batch, Case, Table, batches
 
 AT_ONCE = 2
-"""Node processes that run at the same time: more only makes the suite's own short waits run out."""
+"""Node processes that run at the same time: more only makes the suite's own short waits run out. So whoever else runs
+tests of this checkout waits for their turn.
+"""
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +47,7 @@ def client_outcomes(
 
 
 def _outcomes(table: Table, run: Callable[[Batch], dict[str, suite.Outcome]]) -> Mapping[Case, suite.Outcome]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with suite.turn(), ThreadPoolExecutor(AT_ONCE) as pool:
         started = [(batch, pool.submit(run, batch)) for batch in batches(table)]
         return {
             Case(batch.version, name, batch.spec): outcome

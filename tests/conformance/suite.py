@@ -6,12 +6,15 @@ scenarios and leaves a file of checks for each; they read those. `python tests/c
 pinned version.
 """
 
+import fcntl
 import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -68,6 +71,15 @@ def install(version: str, cache: Path = CACHE, package: str = PACKAGE) -> Path:
             _npm_install(f"{package}@{version}", Path(scratch, version))
             _move_into_place(Path(scratch, version), home, entry)
     return home / entry
+
+
+@contextmanager
+def turn(cache: Path = CACHE) -> Generator[None]:
+    """Wait until no other process of this machine has its turn with what is installed here."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "turn").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _npm_install(what: str, folder: Path) -> None:
