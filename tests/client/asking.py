@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 
 from tidings.client.pending import Outcome, Pending, PendingRequest
 
-SECONDS = 8
+SECONDS = 20
 """What a busy machine may take for what takes milliseconds."""
 
 URL = "https://example.com/sign-in"

@@ -24,7 +24,7 @@ from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Change, Cursor
 
 ROOT = Path(__file__).parents[2]
 MODERN, LEGACY = "2026-07-28", "legacy"
-SECONDS = 8
+SECONDS = 20
 """What a busy machine may take for what takes milliseconds."""
 
 

@@ -22,7 +22,7 @@ from tests.server import wire
 from tidings import LiveServer
 from tidings.server import Coalesce
 
-PROMPT = 5.0
+PROMPT = 10.0
 """Seconds: more than a stop takes on a busy machine, and less than what it must not wait for, a minute or for ever. How
 long it takes is measured in `benchmarks`."""
 
@@ -45,7 +45,7 @@ def notes(**options: Any) -> LiveServer[Any]:
     return mcp
 
 
-async def eventually(condition: Callable[[], object], within: float = 5.0) -> None:
+async def eventually(condition: Callable[[], object], within: float = 20) -> None:
     """Wait until `condition` holds: for what nobody says, such as that a socket is closed or a registry empty."""
     with anyio.fail_after(within):
         while not condition():  # noqa: ASYNC110 - see above
@@ -127,7 +127,7 @@ class Child:
         assert text, self.log.read_text()
         return text.decode().strip()
 
-    async def gone(self, within: float = 10) -> tuple[float, int]:
+    async def gone(self, within: float = 20) -> tuple[float, int]:
         """Wait until the process is gone: the seconds that took, and its exit code."""
         began = time.monotonic()
         await eventually(lambda: not self.running, within)

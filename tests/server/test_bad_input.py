@@ -233,7 +233,7 @@ async def test_nothing_is_left_of_any_of_this() -> None:
         for case in MODERN + LEGACY:
             check(case, await wire.once(port, case.request(session)))
         await session.delete()
-        await eventually(lambda: mcp.notify.subscribers() == [] and (tasks(), sockets()) == before)
+        await eventually(lambda: mcp.notify.subscribers() == [] and tasks() <= before[0] and sockets() == before[1])
         assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
         assert mcp._live._core.streams_ended.is_set()
 

@@ -264,7 +264,7 @@ async def test_a_client_that_closes_its_socket_is_cleaned_up_at_once(era: Era, h
                 assert subscription.session
                 await subscription.session.delete()
         await eventually(lambda: mcp.notify.subscribers() == [])
-        await eventually(lambda: (tasks(), sockets()) == before)
+        await eventually(lambda: tasks() <= before[0] and sockets() == before[1])  # One that was ending may be counted.
         assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.bus.processes import Peer, python
 from tests.server.sample import TODAY
+from tests.server.serving import PROMPT
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +51,8 @@ async def shake_hands(peer: Peer) -> None:
     await ask(peer, {"method": "notifications/initialized"})
 
 
-async def ended(peer: Peer, within: float = 1.0) -> int:
-    with anyio.fail_after(within):
+async def ended(peer: Peer) -> int:
+    with anyio.fail_after(PROMPT):
         return await peer.process.wait()
 
 
@@ -131,4 +132,4 @@ async def test_a_process_whose_client_reads_nothing_still_ends_at_a_signal() -> 
         while "updated" not in await peer.line():
             pass
         peer.process.send_signal(signal.SIGTERM)
-        assert await ended(peer, within=1.2) == 0
+        assert await ended(peer) == 0

@@ -23,7 +23,7 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 CURSOR: Final = "dev.tidings/cursor"
 UPDATED: Final = "notifications/resources/updated"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-PATIENCE: Final = 5.0
+PATIENCE: Final = 20.0
 
 Json = dict[str, Any]
 Era = Literal["modern", "legacy"]
