@@ -1,0 +1,233 @@
+"""A parsed page as a list of blocks: runs of text that nothing but inline markup interrupts, with what stands around.
+
+The walk is the one pass over the whole tree that extraction makes in Python, so it does as little as it can for each
+element: it collects text, counts the words and those in links, and notes how each container is named. Where inline
+elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
+"""
+
+from typing import Any, Final
+
+from lxml.html import HtmlElement
+
+from tidings.web.extract.names import groups, words_of
+
+INLINE: Final = frozenset(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span strike "
+    "strong sub sup time tt u var wbr".split()
+)
+SILENT: Final = frozenset(
+    "script style noscript template svg math iframe object embed applet head select option datalist textarea canvas "
+    "audio video map link meta title".split()
+)
+MARKED: Final = frozenset("a b strong i em code kbd samp time".split())
+"""Inline elements whose beginning and end are kept."""
+
+NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
+QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
+SEMANTICS: Final = 22
+
+_BY_TAG: Final = {
+    "nav": NAV,
+    "header": HEADER,
+    "footer": FOOTER,
+    "aside": ASIDE,
+    "main": MAIN,
+    "article": ARTICLE,
+    "form": FORM,
+    "table": TABLE,
+    "ul": LIST,
+    "ol": LIST,
+    "dl": TERMS,
+    "section": SECTION,
+    "figure": FIGURE,
+    "blockquote": QUOTE,
+    "details": DETAILS,
+    "pre": VERBATIM,
+    "button": BUTTON,
+    "li": ITEM,
+    "dialog": DIALOG,
+    "fieldset": LABEL,
+    **{f"h{level}": HEADING for level in range(1, 7)},
+}
+_BY_ROLE: Final = {
+    "navigation": NAV,
+    "menu": NAV,
+    "menubar": NAV,
+    "menuitem": NAV,
+    "tablist": NAV,
+    "banner": HEADER,
+    "contentinfo": FOOTER,
+    "complementary": ASIDE,
+    "main": MAIN,
+    "article": ARTICLE,
+    "form": FORM,
+    "search": FORM,
+    "list": LIST,
+    "listitem": ITEM,
+    "button": BUTTON,
+    "dialog": DIALOG,
+    "alertdialog": DIALOG,
+    "heading": HEADING,
+}
+_DEEPEST = 150
+"""Levels of elements the walk goes down; what is deeper counts as one run of text."""
+
+
+class Node:
+    """A block-level element: its place, its names, and the sums over all the text in it."""
+
+    __slots__ = (
+        "blocks", "depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag", "widest", "words",
+    )  # fmt: skip
+
+    def __init__(self, element: HtmlElement, tag: str, parent: "Node | None") -> None:
+        self.element = element
+        self.tag = tag
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.words = self.links = self.long = self.widest = self.blocks = 0
+        self.groups = 0
+        self.semantics = _BY_TAG.get(tag, 0)
+        self.names: list[str] = []
+        self.key = tag
+
+
+class Block:
+    """A run of text: its words, how many of them are links, the pieces it was made of and the marks between them."""
+
+    __slots__ = ("links", "marks", "node", "pieces", "text", "words")
+
+    def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, HtmlElement, bool]]) -> None:
+        self.node = node
+        self.text = text
+        self.words = text.count(" ") + 1
+        self.links = 0
+        self.pieces = pieces
+        self.marks = marks
+
+
+class Blocks:
+    """All blocks and nodes of a page in document order; `root` is the body."""
+
+    def __init__(self, root: HtmlElement, silent: frozenset[str] = SILENT) -> None:
+        self.blocks: list[Block] = []
+        self.root = Node(root, "body", None)
+        self.nodes = [self.root]
+        self._silent = silent
+        self._named: dict[str, tuple[list[str], int]] = {}
+        self._pieces: list[str] = []
+        self._marks: list[tuple[int, HtmlElement, bool]] = []
+        self._links = 0
+        self._link: HtmlElement | None = None
+        self._walk(root, self.root, 0)
+        self._end(self.root)
+        self._sum_up()
+
+    def _walk(self, element: HtmlElement, node: Node, level: int) -> None:
+        if element.text:
+            self._take(element.text)
+        for child in element:
+            tag: Any = child.tag
+            if tag in INLINE:
+                self._inline(child, tag, node, level)
+            elif tag == "br":
+                self._pieces.append("\n")
+            elif tag == "img":
+                self._marks.append((len(self._pieces), child, True))
+            elif tag not in self._silent and tag.__class__ is str:
+                self._end(node)
+                inner = Node(child, tag, node)
+                _describe(inner, child, self._named)
+                self.nodes.append(inner)
+                self._down(child, inner, level)
+                self._end(inner)
+            if child.tail:
+                self._take(child.tail)
+
+    def _inline(self, child: HtmlElement, tag: str, node: Node, level: int) -> None:
+        marked = tag in MARKED
+        before = self._link
+        if marked:
+            self._marks.append((len(self._pieces), child, True))
+            if tag == "a":
+                self._link = child
+        self._down(child, node, level)
+        if marked:
+            self._marks.append((len(self._pieces), child, False))
+            self._link = before
+
+    def _down(self, child: HtmlElement, node: Node, level: int) -> None:
+        if level < _DEEPEST:
+            self._walk(child, node, level + 1)
+        else:
+            self._take(" ".join(child.itertext()))
+
+    def _take(self, text: str) -> None:
+        self._pieces.append(text)
+        if self._link is not None:
+            self._links += len(text.split())
+
+    def _end(self, node: Node) -> None:
+        """Close the run of text that is open, if there is one."""
+        pieces = self._pieces
+        if not pieces:
+            return
+        text = " ".join("".join(pieces).split())
+        if text:
+            block = Block(node, text, pieces, self._marks)
+            block.links = min(self._links, block.words)
+            self.blocks.append(block)
+            node.blocks += 1
+        self._pieces = []
+        # A link around several blocks is a link in each of them.
+        self._marks = [(0, self._link, True)] if self._link is not None else []
+        self._links = 0
+
+    def _sum_up(self) -> None:
+        for block in self.blocks:
+            words, links = block.words, block.links
+            long = words if words >= 12 and links * 3 < words else 0
+            node: Node | None = block.node
+            while node is not None:
+                node.words += words
+                node.links += links
+                node.long += long
+                node = node.parent
+        for node in self.nodes:
+            if node.parent is not None and node.words > node.parent.widest:
+                node.parent.widest = node.words
+
+
+_NAMING = frozenset(("class", "id", "itemprop", "aria-label", "data-testid"))
+
+
+def _describe(node: Node, element: HtmlElement, known: dict[str, tuple[list[str], int]]) -> None:
+    """Read the attributes that say what a container is. Pages repeat their names, so what they mean is `known` soon."""
+    named = ""
+    for key, value in element.attrib.items():
+        if key in _NAMING:
+            named += value + " "
+        elif key == "role":
+            node.semantics |= _BY_ROLE.get(value, 0)
+        elif key == "style":
+            if ("none" in value or "hidden" in value) and _unseen(value):
+                node.semantics |= UNSEEN
+        elif key == "hidden":
+            node.semantics |= UNSEEN
+        elif key == "aria-hidden" and value == "true":
+            node.semantics |= MUTE
+    if named:
+        node.key = node.tag + named
+        meaning = known.get(named)
+        if meaning is None:
+            names = words_of(named)
+            bits = 0
+            for word in names:
+                bits |= groups(word)
+            meaning = known[named] = (names, bits)
+        node.names, node.groups = meaning
+
+
+def _unseen(style: str) -> bool:
+    style = style.replace(" ", "").lower()
+    return "display:none" in style or "visibility:hidden" in style

@@ -1,0 +1,52 @@
+"""The method for nearly all pages: ask the model about each block, keep those that together serve the reader best.
+
+How sure one must be to keep a block depends on the page: where everything is doubtful, a low bar loses less than a high
+one. So there is no fixed bar: the blocks are taken from the likeliest down, and the cut is made where the expected
+balance of what is kept wrongly and what is lost (the F-measure, in words) is best.
+"""
+
+from collections.abc import Sequence
+
+from tidings.web.extract.blocks import Block
+from tidings.web.extract.features import Reader
+from tidings.web.extract.kinds import KINDS, page_features
+from tidings.web.extract.page import Page
+from tidings.web.extract.trees import likelihood, model, shares
+
+USUAL = 0.5
+"""The worth of words nobody knows."""
+
+
+def kind_of(page: Page) -> tuple[str, list[float]]:
+    """The likeliest kind, and the probability of each of `KINDS`."""
+    found = shares(model().kinds, page_features(page))
+    return KINDS[found.index(max(found))], found
+
+
+def likelihoods(page: Page, kinds: Sequence[float]) -> list[float]:
+    """For each block of the page: how likely is it content?"""
+    learned = model()
+    rows = Reader(page.blocks, page.title, learned.names, learned.texts, USUAL).read()
+    return [likelihood(learned.blocks, (*row, *kinds)) for row in rows]
+
+
+def choose(page: Page, kinds: Sequence[float]) -> list[Block]:
+    """The blocks to keep, in the order of the page."""
+    blocks = page.blocks.blocks
+    likely = likelihoods(page, kinds)
+    keep = best_cut(likely, [block.words for block in blocks])
+    return [blocks[index] for index in sorted(keep)]
+
+
+def best_cut(likely: Sequence[float], sizes: Sequence[int]) -> list[int]:
+    """The indexes to keep so that the expected F-measure is greatest."""
+    expected = sum(chance * size for chance, size in zip(likely, sizes, strict=True))
+    order = sorted(range(len(likely)), key=lambda index: -likely[index])
+    right = taken = 0.0
+    best, cut = 0.0, 0
+    for number, index in enumerate(order, 1):
+        right += likely[index] * sizes[index]
+        taken += sizes[index]
+        if (score := 2 * right / (taken + expected)) > best:
+            best, cut = score, number
+    return order[:cut]

@@ -1,0 +1,249 @@
+"""The blocks that were kept, as markdown: headings, nested lists, quotes, code, tables, links and images.
+
+What a block becomes is told by the containers above it; what is in it, by the marks kept beside its text. Containers
+that were only partly kept show what was kept of them. Links are absolute; those that do not lead to the web lose
+their address and keep their text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from lxml.html import HtmlElement
+
+from tidings.web.extract.blocks import Block, Node
+from tidings.web.extract.metadata import web_address
+from tidings.web.extract.model import ExtractOptions, Link
+
+_BOLD = frozenset(("b", "strong"))
+_SLANTED = frozenset(("i", "em"))
+_CODE = frozenset(("code", "kbd", "samp"))
+_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
+_SPECIAL = re.compile(r"([\\`*_\[\]])")
+_LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
+_SPACES = re.compile(r"[^\S\n]+")
+_BREAKS = re.compile(r"\s*\n\s*")
+
+
+class Writer:
+    """Writes one page; collects the links on the way."""
+
+    def __init__(self, base: str, options: ExtractOptions) -> None:
+        self.links: list[Link] = []
+        self._base = base
+        self._options = options
+        self._items: set[Node] = set()
+        """List items that have their bullet already."""
+
+    def write(self, blocks: Sequence[Block]) -> str:
+        """All blocks, in their order."""
+        parts: list[str] = []
+        before: Node | None = None
+        for whole, group in groupby(blocks, key=_whole):
+            if whole is None:
+                for block in group:
+                    text = self._block(block)
+                    if text:
+                        item = _nearest(block.node, "li")
+                        close = parts and item is not None and before is not None and _list(item) is _list(before)
+                        parts.append(("\n" if close else "\n\n") + text)
+                        before = item
+            else:
+                text = self._code(whole, list(group)) if whole.tag == "pre" else self._table(whole, list(group))
+                if text:
+                    parts.append("\n\n" + text)
+                before = None
+        return "".join(parts).strip()
+
+    def _block(self, block: Block) -> str:
+        text = self.inline(block)
+        if not text:
+            return ""
+        level = _heading(block.node)
+        if level:
+            return f"{'#' * level} {text.replace(chr(10), ' ')}"
+        first = rest = ""
+        depth = 0
+        node: Node | None = block.node
+        marker: Node | None = None
+        while node is not None:
+            if node.tag == "li":
+                depth += 1
+                marker = marker or node
+            elif node.tag == "blockquote" and not first.startswith("> "):
+                first = rest = "> "
+            node = node.parent
+        if marker is not None:
+            indent = "  " * (depth - 1)
+            bullet = _bullet(marker) if marker not in self._items else "  "
+            self._items.add(marker)
+            first, rest = indent + bullet, indent + " " * len(bullet)
+        elif block.node.tag == "dt":
+            text = text if text.startswith("**") else f"**{text}**"
+        return first + text.replace("\n", "\n" + rest)
+
+    def inline(self, block: Block) -> str:
+        """The text of a block with its links, emphasis, code and images."""
+        if not block.marks:
+            return _tidy(_escaped("".join(block.pieces)))
+        out: list[str] = []
+        open_marks: list[tuple[HtmlElement, int]] = []
+        at = 0
+        for place, element, begins in block.marks:
+            code = any(one.tag in _CODE for one, _ in open_marks)
+            text = "".join(block.pieces[at:place])
+            out.append(text if code else _escaped(text))
+            at = place
+            if element.tag == "img":
+                out.append(self._image(element))
+            elif begins:
+                open_marks.append((element, len(out)))
+            elif any(one is element for one, _ in open_marks):
+                self._close(out, open_marks, element)
+        out.append(_escaped("".join(block.pieces[at:])))
+        while open_marks:
+            self._close(out, open_marks, open_marks[-1][0])
+        return _tidy("".join(out))
+
+    def _close(self, out: list[str], open_marks: list[tuple[HtmlElement, int]], element: HtmlElement) -> None:
+        """Wrap what was written since `element` began; what began within it ends with it."""
+        while open_marks:
+            last, since = open_marks.pop()
+            text = "".join(out[since:])
+            del out[since:]
+            out.append(self._wrapped(last, text))
+            if last is element:
+                return
+
+    def _wrapped(self, element: HtmlElement, text: str) -> str:
+        inner = text.strip()
+        if not inner:
+            return text
+        tag = element.tag
+        before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        if tag == "a":
+            url = web_address(self._base, element.get("href") or "") if element.get("href") else None
+            if url is None or (element.get("href") or "").startswith("#"):
+                return text
+            label = " ".join(inner.split())
+            self.links.append(Link(label, url))
+            return f"{before}[{label}]({_bracketed(url)}){after}"
+        if tag in _BOLD:
+            return text if "**" in inner else f"{before}**{inner}**{after}"
+        if tag in _SLANTED:
+            return text if "*" in inner else f"{before}*{inner}*{after}"
+        if tag in _CODE:
+            fence = "``" if "`" in inner else "`"
+            return f"{before}{fence}{' '.join(inner.split())}{fence}{after}"
+        return text
+
+    def _image(self, element: HtmlElement) -> str:
+        alt = _escaped(" ".join((element.get("alt") or "").split()))
+        source = element.get("src") or element.get("data-src") or ""
+        url = web_address(self._base, source) if source else None
+        return f" ![{alt}]({_bracketed(url)}) " if alt and url else ""
+
+    def _code(self, whole: Node, blocks: list[Block]) -> str:
+        text = "".join(whole.element.itertext()).strip("\n").rstrip()
+        if not text or not self._options.keep_code_blocks:
+            return ""
+        fence = "```"
+        while fence in text:
+            fence += "`"
+        return f"{fence}{_language(whole.element)}\n{text}\n{fence}"
+
+    def _table(self, whole: Node, blocks: list[Block]) -> str:
+        """A table of data, row by row; one that only lays things out is written as what it holds."""
+        rows: list[list[str]] = []
+        for _, row in groupby(blocks, key=lambda block: _nearest(block.node, "tr")):
+            cells = groupby(row, key=lambda block: _nearest(block.node, "td", "th") or block.node)
+            rows.append([" ".join(filter(None, map(self.inline, cell))).replace("\n", " ") for _, cell in cells])
+        width = max(map(len, rows))
+        if width == 1 or len(rows) == 1:
+            return "\n\n".join(cell for row in rows for cell in row if cell)
+        if not self._options.keep_tables:
+            return "\n".join(", ".join(filter(None, row)) for row in rows)
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in _padded(row, width)) + " |" for row in rows]
+        lines.insert(1, "|" + " --- |" * width)
+        return "\n".join(lines)
+
+
+def _whole(block: Block) -> Node | None:
+    """The container that is written in one piece: the code or the table of data that `block` is in."""
+    node: Node | None = block.node
+    found: Node | None = None
+    while node is not None:
+        if node.tag == "pre":
+            return node
+        if node.tag == "table":
+            if found is not None:  # a table of tables is layout
+                return None
+            found = node
+        node = node.parent
+    return found
+
+
+def _nearest(node: Node | None, *tags: str) -> Node | None:
+    while node is not None and node.tag not in tags:
+        node = node.parent
+    return node
+
+
+def _list(item: Node) -> Node | None:
+    """The outermost list that `item` is in."""
+    found = node = _nearest(item, "ul", "ol")
+    while node is not None:
+        found = node
+        node = _nearest(node.parent, "ul", "ol")
+    return found
+
+
+def _heading(node: Node) -> int:
+    inner: Node | None = node
+    while inner is not None and inner.depth > node.depth - 3:
+        tag = inner.tag
+        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
+            return int(tag[1])
+        inner = inner.parent
+    return 0
+
+
+def _bullet(item: Node) -> str:
+    parent = item.parent
+    if parent is None or parent.tag != "ol":
+        return "- "
+    before = sum(1 for one in item.element.itersiblings("li", preceding=True))
+    start = parent.element.get("start") or "1"
+    return f"{(int(start) if start.isdigit() and len(start) < 9 else 1) + before}. "
+
+
+def _language(element: HtmlElement) -> str:
+    """The language of code, where a class of the `pre`, of the `code` in it or of what is around says so."""
+    inner = element.find(".//code")
+    for one in (inner, element, element.getparent()):
+        if one is not None:
+            found = _LANGUAGE.search(one.get("class") or "")
+            if found:
+                return found[1]
+            if one.get("data-lang") or one.get("data-language"):
+                return str(one.get("data-lang") or one.get("data-language")).split()[0]
+    return ""
+
+
+def _padded(row: list[str], width: int) -> Iterator[str]:
+    yield from row
+    yield from [""] * (width - len(row))
+
+
+def _bracketed(url: str) -> str:
+    """Brackets and spaces would end a link's address."""
+    return url.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text) if _SPECIAL.search(text) else text
+
+
+def _tidy(text: str) -> str:
+    text = _BREAKS.sub(lambda found: "\n" if "\n" in found[0] else " ", _SPACES.sub(" ", text)).strip()
+    return _LINE_START.sub(r"\1\\\2", text)

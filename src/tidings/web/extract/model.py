@@ -1,0 +1,83 @@
+"""The types of extraction: what goes in beside the bytes, and what comes out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidings.web.extract.prescan import Bounds
+
+
+@dataclass(frozen=True)
+class Warning_:  # noqa: N801 - `Warning` is Python's
+    """Something the reader of the text should know; `type` is one of the packet's warning types."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link in the text that was kept."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a feed."""
+
+    id: str
+    title: str
+    url: str
+    published_at: str | None = None
+    updated_at: str | None = None
+    author: str | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class ExtractOptions:
+    """What the caller may ask for."""
+
+    keep_tables: bool = True
+    keep_code_blocks: bool = True
+    remove_selectors: tuple[str, ...] = ()
+    """CSS selectors (tag, #id, .class and their combinations) of parts to leave out."""
+    prefer_readability: bool = False
+    """Treat the page as an article, whatever it looks like."""
+    bounds: Bounds = Bounds()
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What was found. `markdown` and `text` say the same, with and without markup."""
+
+    kind: str
+    method: str
+    markdown: str = ""
+    text: str = ""
+    title: str | None = None
+    author: str | None = None
+    published_at: str | None = None
+    modified_at: str | None = None
+    language: str | None = None
+    site_name: str | None = None
+    description: str | None = None
+    canonical_url: str | None = None
+    links: tuple[Link, ...] = ()
+    page_count: int | None = None
+    warnings: tuple[Warning_, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    empty: str | None = None
+    """Why there is no text: "empty", "script-only", "login"; None where there is."""
+
+
+class Unsupported(Exception):
+    """No reader for this content type: the bytes can only be handed on as they are."""
+
+    def __init__(self, content_type: str) -> None:
+        super().__init__(f"nothing here reads {content_type or 'a body without a content type'}; ask for it as raw")
+        self.content_type = content_type
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.content_type,))

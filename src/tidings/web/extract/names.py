@@ -1,0 +1,57 @@
+"""What the authors of a page call its parts: the words in `class`, `id` and the like, and what they tend to mean.
+
+A name such as `siteNav footer-links` is taken apart into words; each word belongs to some of the groups below and may
+have a learned worth: how much of what stands under it is content, as a rule. Both are looked up once a word and kept.
+"""
+
+import re
+
+GROUPS: tuple[tuple[str, str], ...] = (
+    ("navigation", r"nav|menu|crumb|^toc$|pag(?:er|inat)"),
+    ("footer", r"foot|copyright|colophon|legal|disclaimer"),
+    ("header", r"header|masthead|topbar|banner|brand|logo"),
+    ("side", r"side|widget|rail|toolbar"),
+    ("related", r"relat|recommend|similar|popular|trend|^more$|^also$|upsell|latest|recent|suggest|featured"),
+    ("comment", r"comment|disqus|respond|discuss"),
+    ("share", r"^shar|social|follow|twitter|facebook"),
+    ("popup", r"cookie|consent|gdpr|modal|popup|overlay|dialog|drawer|lightbox|tooltip|toast|offcanvas|flyout"),
+    ("advert", r"^ads?$|advert|sponsor|promo|outbrain|taboola"),
+    ("subscribe", r"newsletter|subscri|signup|optin|^cta$|^lead$"),
+    ("byline", r"author|byline|^bio$|avatar|date|^meta$|timestamp|posted|publish|credit|caption"),
+    ("tags", r"^tags?$|categor|topic|keyword"),
+    ("content", r"content|article|entry|story|body|^main$|text|copy|prose|markdown|rte|wysiwyg"),
+    ("post", r"^post|message|repl(?:y|ies)|thread|answer|question|bbcode"),
+    ("product", r"product|pdp|item|sku"),
+    ("price", r"price|cost|amount|sale|discount|money"),
+    ("description", r"desc|spec|feature|ingredient|detail|accordion|^tab|faq|summary|about|info"),
+    ("review", r"review|rating|star|testimonial|feedback"),
+    ("list", r"list|grid|card|tile|row|collection|catalog|result|archive|feed"),
+    ("filter", r"filter|facet|sort|refine|search|select|dropdown|form|input"),
+    ("user", r"user|member|profile|login|account|signin|register|signature|cart|basket|wishlist|checkout"),
+    ("headline", r"hero|jumbotron|intro|headline|title|heading"),
+    ("slides", r"slide|carousel|swiper|slick|gallery|thumb|image|media|video"),
+    ("hidden", r"hidden|^sr$|visually|hide|collapse|skip|print"),
+    ("button", r"btn|button|action|control|vote|score|badge|icon"),
+)
+
+_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
+_PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
+_KEPT = 50_000
+
+_groups_of: dict[str, int] = {}
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a class list or an id, small; camel case is taken apart."""
+    return [word.lower() for word in _WORD.findall(name) if len(word) > 2]
+
+
+def groups(word: str) -> int:
+    """A bit for each group that `word` belongs to."""
+    found = _groups_of.get(word)
+    if found is None:
+        if len(_groups_of) > _KEPT:  # a page can invent words without end
+            _groups_of.clear()
+        found = sum(1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word))
+        _groups_of[word] = found
+    return found
