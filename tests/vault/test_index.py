@@ -268,6 +268,16 @@ def test_a_long_log_is_worked_into_the_file_when_there_is_time(vault: Vault, tmp
     index.close()
 
 
+def test_an_index_that_cannot_be_read_is_damaged(index: Index) -> None:
+    index.queries.connection.execute("DROP TABLE files")
+    index.queries.connection.execute("DROP TABLE meta")
+    for ask in (index.stamps, index.roots, lambda: index.sharing([1]), lambda: index.apply([])):
+        with pytest.raises(IndexDamaged):
+            ask()
+    index.renew()
+    assert index.stamps() == {}
+
+
 def test_the_roots_are_kept(index: Index) -> None:
     assert index.roots() == {}
     index.keep_roots({"": (1, 2)})

@@ -47,6 +47,7 @@ def opened(vault: Vault, cache: Path) -> Iterator[Callable[[], Index]]:
 
 
 Open = Callable[[], Index]
+ROOT = Path(__file__).parents[2]
 
 
 def test_an_index_is_found_again(opened: Open) -> None:
@@ -123,6 +124,29 @@ def test_when_there_are_too_many_servers_the_index_is_in_memory(opened: Open, mo
     second.apply([entry("a.md", "text")])
     with closing(second.reader()) as reader:
         assert reader.text("a.md") == "text"
+
+
+def test_a_process_that_dies_while_it_writes_leaves_the_index_as_it_was(
+    vault: Vault, cache: Path, opened: Open
+) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from tests.vault.searching import entry
+from tidings.vault import index
+from tidings.vault.paths import Vault
+writer = index.Index(Vault([Path(sys.argv[1])]), Path(sys.argv[2]))
+writer.apply([entry("a.md", "#one"), entry("b.md", "#one")])
+index.TagChanges.store = lambda changes: os.kill(os.getpid(), 9)
+writer.apply([entry("a.md", "#two" * 10_000), entry("c.md", "#two")], ["b.md"])
+"""
+    command = [sys.executable, "-c", program, str(vault.mounts[0].root), str(cache)]
+    done = subprocess.run(command, cwd=ROOT, check=False, timeout=30)
+    assert done.returncode == -9
+    index = opened()
+    assert sorted(index.stamps()) == ["a.md", "b.md"]
+    assert [(tag.key, tag.notes) for tag in index.queries.tags()] == [("one", 2)]
+    assert contents(index)
 
 
 def scribble(place: Path) -> None:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidings.vault import index_file
 from tidings.vault.index_errors import explain
@@ -113,22 +113,35 @@ class Index:
         return False
 
     def stamps(self, path: str = "") -> dict[str, Stamp]:
-        """What the file system said of each file when it was read: of all, or of a path and what is below it."""
+        """What the file system said of each file when it was read: of all, or of a path and what is below it.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
         below = "WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')" if path else "WHERE ?1 = ''"
-        rows = self._connection.execute(f"SELECT path, size, mtime, ctime, inode FROM files {below}", (path,))  # noqa: S608
+        rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", path)  # noqa: S608
         return {path: Stamp(*stamp) for path, *stamp in rows}
 
     def sharing(self, inodes: Iterable[int]) -> list[str]:
-        """The paths of the files that have one of these inodes, by any name."""
-        rows = self._connection.execute(
-            "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))", (json.dumps([*inodes]),)
-        )
-        return [path for (path,) in rows]
+        """The paths of the files that have one of these inodes, by any name.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        shared = "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))"
+        return [path for (path,) in self._ask(shared, json.dumps([*inodes]))]
 
     def roots(self) -> dict[str, tuple[int, int]]:
-        """The device and inode of each vault's folder, as they were when it was last read."""
-        row = self._connection.execute("SELECT value FROM meta WHERE key = 'roots'").fetchone()
-        return {name: (device, inode) for name, (device, inode) in json.loads(row[0]).items()} if row else {}
+        """The device and inode of each vault's folder, as they were when it was last read.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        rows = self._ask("SELECT value FROM meta WHERE key = ?", "roots")
+        return {name: (device, inode) for (value,) in rows for name, (device, inode) in json.loads(value).items()}
 
     def keep_roots(self, roots: Mapping[str, tuple[int, int]]) -> None:
         """Note which folders were read.
@@ -201,6 +214,12 @@ class Index:
             self._connection.executemany(f"DELETE FROM {table} WHERE file = ?", every)  # noqa: S608
         self._connection.executemany("DELETE FROM fts WHERE rowid = ?", every)
         self._connection.executemany("DELETE FROM files WHERE id = ?", [row for row in every if row[0] not in keep])
+
+    def _ask(self, question: str, about: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(question, (about,)).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, self.place) from error
 
     @contextmanager
     def _transaction(self) -> Generator[None]:

@@ -59,7 +59,8 @@ class Queries:
         try:
             yield
         finally:
-            self.connection.execute("ROLLBACK")
+            if self.connection.in_transaction:  # After some errors, there is none any more.
+                self.connection.execute("ROLLBACK")
 
     # Files
 
