@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tidings.vault.index import Index
-from tidings.vault.index_schema import ROWS
-from tidings.vault.model import Entry, Note, Stamp, Tag
+from tidings.vault.index.index import Index
+from tidings.vault.index.index_schema import ROWS
+from tidings.vault.text.model import Entry, Note, Stamp, Tag
 
 Rows = dict[str, list[tuple[Any, ...]]]
 

@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidings.vault.index import Index
-from tidings.vault.model import Entry, Kind, Stamp
-from tidings.vault.notes import parse
-from tidings.vault.paths import Vault
-from tidings.vault.search import search
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.index import Index
+from tidings.vault.search.search import search
+from tidings.vault.text.model import Entry, Kind, Stamp
+from tidings.vault.text.notes import parse
 
 KINDS: Mapping[str, Kind] = {"md": "note", "canvas": "canvas", "base": "base"}
 

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidings.vault.index import Index
-from tidings.vault.paths import Vault
-from tidings.vault.scan import build
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.index import Index
+from tidings.vault.index.scan import build
 from tidings.vault.view import Status, View
 
 WATCHING = Status("watching")

@@ -13,10 +13,10 @@ import tidings
 from tidings.client import LiveClient
 from tidings.client.events import ResourceUpdated
 from tidings.errors import ServerError
-from tidings.vault.index import Index
-from tidings.vault.paths import Vault, uri
-from tidings.vault.resources import NotFound, render
-from tidings.vault.scan import build
+from tidings.vault.files.paths import Vault, uri
+from tidings.vault.index.index import Index
+from tidings.vault.index.scan import build
+from tidings.vault.resources.resources import NotFound, render
 from tidings.vault.server import VaultServer
 from tidings.vault.view import Status, View
 

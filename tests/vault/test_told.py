@@ -14,7 +14,7 @@ import tidings
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.server import Coalesce
 from tidings.vault.news import Interest
-from tidings.vault.resources import render
+from tidings.vault.resources.resources import render
 from tidings.vault.server import VaultServer
 
 pytestmark = pytest.mark.anyio

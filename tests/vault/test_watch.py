@@ -11,7 +11,7 @@ import pytest
 from anyio.abc import ObjectReceiveStream
 
 from tidings.vault import watch as watching
-from tidings.vault.paths import Vault
+from tidings.vault.files.paths import Vault
 from tidings.vault.watch import Changed, Happening, LookAround, Pace, WentAway, watch
 
 pytestmark = pytest.mark.anyio

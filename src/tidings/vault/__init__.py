@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidings.vault.paths import VaultUnusable
+    from tidings.vault.files.paths import VaultUnusable
     from tidings.vault.server import VaultServer
 
 __all__ = ["VaultServer", "VaultUnusable"]
 
-_HOMES = {"VaultServer": "tidings.vault.server", "VaultUnusable": "tidings.vault.paths"}
+_HOMES = {"VaultServer": "tidings.vault.server", "VaultUnusable": "tidings.vault.files.paths"}
 
 
 def __getattr__(name: str) -> Any:

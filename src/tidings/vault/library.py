@@ -17,17 +17,17 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from tidings.vault.index import Index
-from tidings.vault.index_errors import IndexDamaged
-from tidings.vault.model import Entry
+from tidings.vault.files.paths import Vault
+from tidings.vault.files.writing import Writer
+from tidings.vault.index.index import Index
+from tidings.vault.index.index_errors import IndexDamaged
+from tidings.vault.index.queries import Queries
+from tidings.vault.index.scan import Batch, Plan, VaultAway, look, plan, read_all
 from tidings.vault.news import Interest, News, Touched, all_of, touched
-from tidings.vault.paths import Vault
-from tidings.vault.queries import Queries
-from tidings.vault.resources import fingerprint
-from tidings.vault.scan import Batch, Plan, VaultAway, look, plan, read_all
+from tidings.vault.resources.resources import fingerprint
+from tidings.vault.text.model import Entry
 from tidings.vault.view import Progress, Status, View
 from tidings.vault.watch import Changed, Happening, LookAround, WentAway, watch
-from tidings.vault.writing import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidings.changes import Filter, ResourceUpdated
-from tidings.vault.addresses import Address, parse_address
-from tidings.vault.model import Entry
-from tidings.vault.paths import key, uri
-from tidings.vault.queries import Queries
+from tidings.vault.files.paths import key, uri
+from tidings.vault.index.queries import Queries
+from tidings.vault.resources.addresses import Address, parse_address
+from tidings.vault.text.model import Entry
 
 _SINGLE: Final = ("recent", "stats", "tags", "structure")
 """The resources of which there is one."""

@@ -1,7 +1,7 @@
 """`server.notify` of a vault server: what a program that embeds one says itself."""
 
 from tidings.server import Notifier
-from tidings.vault.paths import uri
+from tidings.vault.files.paths import uri
 
 
 class VaultNotifier(Notifier):

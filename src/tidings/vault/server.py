@@ -24,15 +24,17 @@ from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.server import LiveServer, Notifier
-from tidings.vault import completions, listing, prompts, resources, tools
-from tidings.vault.addresses import BadAddress
-from tidings.vault.index import Index
+from tidings.vault.files.paths import Vault
+from tidings.vault.files.writing import Writer
+from tidings.vault.index.index import Index
 from tidings.vault.library import Library
 from tidings.vault.news import Interest
 from tidings.vault.notify import VaultNotifier
-from tidings.vault.paths import Vault
+from tidings.vault.prompts import prompts
+from tidings.vault.resources import completions, listing, resources
+from tidings.vault.resources.addresses import BadAddress
 from tidings.vault.shared import Shared
-from tidings.vault.writing import Writer
+from tidings.vault.tools import tools
 
 _EVERYTHING = "vault://*"
 

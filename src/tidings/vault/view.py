@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tidings.vault.paths import Vault
-from tidings.vault.queries import Queries
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.queries import Queries
 
 
 @dataclass(frozen=True, slots=True)

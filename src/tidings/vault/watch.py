@@ -23,7 +23,7 @@ from typing import Final, Literal
 import anyio
 from watchfiles._rust_notify import RustNotify
 
-from tidings.vault.paths import Vault
+from tidings.vault.files.paths import Vault
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,255 @@
+"""Moving a file or folder, and bringing the links to it up to date.
+
+Only links that would lead elsewhere afterwards, or nowhere, are rewritten, and in the way they were written: by name,
+from the note's folder or from the vault's. This holds for links to what is moved, for links in it, and for links that
+something with the same name would catch. All new texts are made before anything is moved; if one cannot be written,
+everything is put back. A note that somebody else changes meanwhile is left alone and reported.
+
+May import: `disk`, `links`, `canvas`, `notes`, and what those may.
+"""
+
+import posixpath
+import stat
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tidings.vault.files.anchor import Folder
+from tidings.vault.files.content import Content
+from tidings.vault.files.disk import Disk, Place
+from tidings.vault.files.outcomes import Moved, Skipped
+from tidings.vault.files.paths import BadPath, Mount, key
+from tidings.vault.files.replacing import place as put
+from tidings.vault.files.trash import check_version, files_in, refuse_version
+from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotThere, WriteFailed, explained
+from tidings.vault.text import notes
+from tidings.vault.text.canvas import canvas_rewrite
+from tidings.vault.text.links import Names, Style, resolve, rewrite, rewritten, without_md
+from tidings.vault.text.model import Link
+
+
+class References(Protocol):
+    """What the index knows of names and links. Called in the thread that moves."""
+
+    def sources(self, names: Collection[str], /) -> Iterable[str]:
+        """The paths of the notes and canvases with links to anything of these names, as `link_name` gives them."""
+        ...
+
+    def candidates(self, name: str, /) -> Sequence[str]:
+        """The paths of the files with this name."""
+        ...
+
+
+def link_name(path: str) -> str:
+    """The name that links find a file by: `paths.key` of its last segment, of notes without `.md`."""
+    return key(without_md(posixpath.basename(path)))
+
+
+def move(disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None) -> Moved:
+    """Move a file or folder; see `Writer.move`."""
+    with disk.everything():
+        step = _check(disk, path, to)
+        old = files_in(disk, step.place) if step.is_folder else [path]
+        moved = {each: to + each.removeprefix(path) for each in old}
+        plans, skipped = _plan(disk, moved, references)
+        with explained(path, "moved"):
+            there = _rename(disk, step, if_match)
+        changed: list[str] = []
+        try:
+            for plan in plans:
+                try:
+                    disk.change(disk.place(plan.path), plan.make)
+                except Conflict as error:
+                    skipped.append(Skipped(plan.path, str(error)))
+                else:
+                    changed.append(plan.path)
+        except (OSError, ValueError) as error:
+            left = _undo(disk, step, [plan for plan in plans if plan.path in changed])
+            there.discard()
+            state = f"These could not be put back: {', '.join(left)}." if left else "Everything was put back."
+            raise WriteFailed(f"{path!r} was not moved, because of a note with links to it: {error} {state}") from error
+        touched = dict.fromkeys([*moved, *moved.values(), *changed])
+        return Moved(path, to, tuple(touched), tuple(changed), tuple(skipped))
+
+
+class _Step(NamedTuple):
+    place: Place
+    to: Place
+    is_folder: bool
+
+
+def _check(disk: Disk, path: str, to: str) -> _Step:
+    place = disk.place(path, follow=False)
+    mount = place.mount
+    if disk.vault.mount_of(to) != mount:
+        raise BadPath(
+            f"{to!r} is in another vault than {path!r}.", "Move within one vault; links do not lead out of it."
+        )
+    target = disk.place(to, creating=True, follow=False)
+    with explained(path, "moved"):
+        try:
+            with place.enter() as folder:
+                found = folder.stat(place.name)
+        except FileNotFoundError:
+            found = None
+    if found is None:
+        raise NotThere(f"There is nothing at {path!r} to move. Check how it is written.")
+    if stat.S_ISLNK(found.st_mode):
+        raise AlreadyThere(f"{path!r} is a symbolic link. Move what it leads to.")
+    if path == to:
+        raise AlreadyThere(f"{path!r} is there already. Give another path to move it to.")
+    if (*target.folder, target.name)[: len(place.folder) + 1] == (*place.folder, place.name):
+        raise BadPath(f"{to!r} lies within {path!r} itself.", "Choose another folder.")
+    return _Step(place, target, stat.S_ISDIR(found.st_mode))
+
+
+def _rename(disk: Disk, step: _Step, if_match: str | None) -> Folder:
+    """Returns the folder where it is then."""
+    with ExitStack() as stack:
+        here = stack.enter_context(step.place.enter())
+        there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
+        for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
+            stack.enter_context(folder.locked())
+        if step.is_folder:
+            refuse_version(step.place, if_match)
+        else:
+            check_version(disk, here, step.place, if_match)
+        if not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
+            raise AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
+        return there
+
+
+def _take(here: Folder, name: str, there: Folder, to: str, *, is_folder: bool) -> bool:
+    mine, other = here.stat(name), there.stat(to)
+    if other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino:
+        here.rename(name, there, to)  # On disks where both are the same name: only the letters change.
+        return True
+    if other is not None:
+        return False
+    if not is_folder:
+        return put(here, name, there, to)
+    here.rename(name, there, to)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    path: str
+    """Where it is after the move."""
+    before: Content
+    text: str
+
+    def make(self, now: Content | None) -> str:
+        if now is None or now.version != self.before.version:
+            raise Conflict(self.path, self.before.version, now.version if now else None)
+        return self.text
+
+    def restore(self, now: Content | None) -> str:
+        if now is None or now.text != self.text:
+            raise Conflict(self.path, self.before.version, now.version if now else None)
+        return self.before.text
+
+
+def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
+    """Put everything back; returns what could not be."""
+    left: list[str] = []
+    for plan in written:
+        try:
+            disk.change(disk.place(plan.path), plan.restore)
+        except (OSError, ValueError):
+            left.append(repr(plan.path))
+    try:
+        _rename(disk, _Step(step.to, step.place, step.is_folder), None)
+    except (OSError, ValueError):
+        left.append(repr(step.to.path))
+    return left
+
+
+def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple[list[_Plan], list[Skipped]]:
+    """The texts that will have to be written, in the order in which they will be."""
+    mount = disk.vault.mount_of(next(iter(moved)))
+    names = {link_name(path) for pair in moved.items() for path in pair}
+    inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
+    rewriter = _Rewriter(inner, _Files(references, mount))
+    plans: list[_Plan] = []
+    skipped: list[Skipped] = []
+    for path in dict.fromkeys([*moved, *references.sources(names)]):
+        if not path.lower().endswith((".md", ".canvas")) or disk.vault.mount_of(path) != mount:
+            continue
+        try:
+            content = disk.read(path)
+        except NotThere:
+            continue
+        except (OSError, ValueError) as error:
+            skipped.append(Skipped(path, str(error)))
+            continue
+        text = rewriter.text(disk.vault.split(path)[1], content.text)
+        if text == content.text:
+            continue
+        if content.problem:
+            skipped.append(Skipped(path, f"{path!r} cannot be edited: {content.problem}."))
+        else:
+            plans.append(_Plan(moved.get(path, path), content, text))
+    return plans, skipped
+
+
+class _Files:
+    """The files of one vault by name, by their paths within it."""
+
+    def __init__(self, references: References, mount: Mount) -> None:
+        self._references = references
+        self._prefix = mount.path("x")[:-1]
+
+    def candidates(self, name: str, /) -> Sequence[str]:
+        found = self._references.candidates(name)
+        return [path.removeprefix(self._prefix) for path in found if path.startswith(self._prefix)]
+
+
+class _FilesAfter:
+    """The same after the move."""
+
+    def __init__(self, before: Names, moved: Mapping[str, str]) -> None:
+        self._before = before
+        self._moved = moved
+        self._new: dict[str, list[str]] = {}
+        for path in moved.values():
+            self._new.setdefault(link_name(path), []).append(path)
+
+    def candidates(self, name: str, /) -> Sequence[str]:
+        kept = [path for path in self._before.candidates(name) if path not in self._moved]
+        return [*kept, *(path for path in self._new.get(name, ()) if path not in kept)]
+
+
+class _Rewriter:
+    def __init__(self, moved: Mapping[str, str], before: Names) -> None:
+        self._moved = moved
+        self._before = before
+        self._after = _FilesAfter(before, moved)
+
+    def text(self, source: str, text: str) -> str:
+        """The text of a note or canvas, with the links that it has to have."""
+        there = self._moved.get(source, source)
+
+        def new_target(link: Link) -> str | None:
+            if not link.target:
+                return None
+            leads = resolve(link.target, source, self._before)
+            if leads is None:
+                return None
+            leads = self._moved.get(leads, leads)
+            if link.kind == "canvas":
+                return leads if leads != link.target else None
+            if resolve(link.target, there, self._after) == leads:
+                return None
+            return rewritten(link, leads, there, self._after, _style(link.target))
+
+        if source.lower().endswith(".canvas"):
+            return canvas_rewrite(text, new_target)
+        return rewrite(text, notes.parse(text, source).links, new_target)
+
+
+def _style(target: str) -> Style:
+    if target.startswith(("./", "../")):
+        return "relative"
+    return "absolute" if "/" in target else "shortest"

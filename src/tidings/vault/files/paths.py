@@ -1,0 +1,265 @@
+"""The folders that are served, and the only way from a text to a place on the disk.
+
+A path is one text: the names as they are on the disk, with `/` between them. With one vault it begins in the vault's
+folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Projects/Plan.md`). Nothing that
+`Vault.locate` gives lies outside the vault, whatever the text and whatever symbolic links there are at that moment;
+who writes must also see to it that no link is put in between afterwards (see `anchor.py`).
+
+May import: `path_rules`. No more, so that the processes which only parse start quickly.
+"""
+
+import errno
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from tidings.vault.files.path_rules import BadPath, check_clear, check_possible, check_wise, is_possible, shorten
+
+__all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
+
+
+_LONGEST = 4096
+"""Characters; no system takes a longer path."""
+
+
+class VaultUnusable(ValueError):
+    """A folder cannot be served as a vault. Says why, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One vault."""
+
+    name: str
+    """The first segment of its paths; empty if it is the only one."""
+    root: Path
+    """Its folder, symbolic links resolved."""
+
+    def path(self, inner: str) -> str:
+        """The path of something in it, from its path within this vault alone."""
+        return f"{self.name}/{inner}" if self.name and inner else self.name or inner
+
+
+class Vault:
+    """The folders that are served.
+
+    Args:
+        roots: One or more folders.
+        exclude: Globs of what is not served, as in `.gitignore`: `Private` or `*.tmp` anywhere, `Work/Old` from the
+            vault's folder, `**` for any number of folders. What lies in an excluded folder is excluded. Upper and
+            lower case are the same.
+
+    Raises:
+        VaultUnusable: One of them is not a folder, cannot be read, is given twice, or lies within another.
+    """
+
+    def __init__(self, roots: Sequence[Path], *, exclude: Sequence[str] = ()) -> None:
+        if not roots:
+            raise VaultUnusable("There is no vault. Give the folder of one.")
+        folders = [_folder(Path(root)) for root in roots]
+        _check_apart(folders)
+        names = [""] if len(folders) == 1 else _names(folders)
+        self.mounts: tuple[Mount, ...] = tuple(map(Mount, names, folders))
+        self._by_name = {mount.name: mount for mount in self.mounts}
+        self._prefixes = [(os.path.join(mount.root, ""), mount) for mount in self.mounts]  # noqa: PTH118 - with its end
+        self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
+
+    def mount_of(self, path: str) -> Mount:
+        """The vault that a path lies in.
+
+        Raises:
+            BadPath: It lies in none.
+        """
+        return self.split(path)[0]
+
+    def split(self, path: str) -> tuple[Mount, str]:
+        """The vault that a path lies in, and the path within it: empty for the vault's own folder.
+
+        Raises:
+            BadPath: It lies in none.
+        """
+        if (only := self._by_name.get("")) is not None:
+            return only, path
+        name, _, inner = path.partition("/")
+        if (mount := self._by_name.get(name)) is not None:
+            return mount, inner
+        known = ", ".join(repr(mount.name) for mount in self.mounts)
+        raise BadPath(f"There is no vault {shorten(name)}.", f"Begin the path with the name of one: {known}.")
+
+    def locate(self, path: str, *, creating: bool = False) -> Path:
+        """Where on the disk a path is. It need not exist.
+
+        Args:
+            path: As users and agents write it.
+            creating: Whether something may come to be there; then its name has to suit all systems.
+
+        Raises:
+            BadPath: It is no path of this vault, or symbolic links on the way lead out of it.
+        """
+        if len(path) > _LONGEST:
+            raise _too_long(path)
+        check_possible(path)
+        mount, inner = self.split(path)
+        place = mount.root / inner
+        if not inner:
+            if creating:
+                raise BadPath(f"{path!r} is a whole vault.", f"Name something in it, such as '{path}/Plan.md'.")
+            return place
+        if new := _missing(mount.root, inner):
+            (check_wise if creating else check_clear)(new)
+        if self._is_excluded(inner):
+            raise BadPath(f"The path {shorten(path)} is excluded from what is served.", "Choose another folder.")
+        self._check_links(mount, place, path)
+        return place
+
+    def relative(self, absolute: Path | str) -> str | None:
+        """The path of something that was seen on the disk, or None if it is outside, hidden or excluded.
+
+        Looks at the text alone: who walks through folders does not follow links that lead out.
+        """
+        text = os.fspath(absolute)
+        for prefix, mount in self._prefixes:
+            if text.startswith(prefix):
+                inner = text[len(prefix) :]
+                path = mount.path(inner if os.sep == "/" else inner.replace(os.sep, "/"))
+                return path if self.visible(path) else None
+        return None
+
+    def visible(self, path: str) -> bool:
+        """Whether a path, by its text, is one that is served: not hidden, not excluded, nothing that has no text."""
+        if not is_possible(path):
+            return False
+        if self._excluded is None:
+            return True
+        return not self._is_excluded(path if "" in self._by_name else path.partition("/")[2])
+
+    def _is_excluded(self, inner: str) -> bool:
+        return self._excluded is not None and self._excluded.fullmatch(key(inner)) is not None
+
+    def _check_links(self, mount: Mount, place: Path, path: str) -> None:
+        try:
+            os.stat(place)  # noqa: PTH116 - for the reason why it cannot be reached
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise BadPath(f"Symbolic links at {shorten(path)} lead in a circle.", "Remove one of them.") from None
+            if error.errno == errno.ENAMETOOLONG:
+                raise _too_long(path) from None
+        real, root = os.path.realpath(place), os.path.join(mount.root, "")  # noqa: PTH118 - with its end
+        inner = real.removeprefix(root).replace(os.sep, "/")
+        within = real.startswith(root) and is_possible(inner) and not self._is_excluded(inner)
+        if not within and real != os.fspath(mount.root):
+            raise BadPath(
+                f"A symbolic link at {shorten(path)} leads out of the vault or to what is not served.",
+                "Use the place it leads to by its own path, if it is in the vault.",
+            )
+
+
+def key(text: str) -> str:
+    """A name for comparing: upper and lower case are the same, and so are the ways to write an accent."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def uri(kind: str, path: str) -> str:
+    """The URI of a resource: `vault://note/Projects/My%20plan.md`."""
+    return f"vault://{kind}/{quote(path, safe='/')}"
+
+
+def path_of(uri: str) -> str:
+    """The path in the URI of a resource, without its query. Not checked: `Vault.locate` does that.
+
+    Raises:
+        BadPath: It is no URI of a vault, or what it encodes is no text.
+    """
+    scheme, _, rest = uri.partition("://")
+    _, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    if scheme != "vault" or not slash:
+        raise BadPath(f"{shorten(uri)} is no URI of something in a vault.", "Write one such as 'vault://note/Plan.md'.")
+    try:
+        return unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        raise BadPath(f"{shorten(uri)} encodes bytes that are no text.", "Percent-encode it as UTF-8.") from None
+
+
+def _too_long(path: str) -> BadPath:
+    return BadPath(f"The path {shorten(path)} is too long.", "Choose shorter names.")
+
+
+def _missing(root: Path, inner: str) -> str:
+    """The end of a path that is not on the disk yet."""
+    names = inner.split("/")
+    for count in range(len(names), 0, -1):
+        if os.path.lexists(root.joinpath(*names[:count])):
+            return "/".join(names[count:])
+    return inner
+
+
+def _folder(root: Path) -> Path:
+    shown = shorten(os.fspath(root))
+    try:
+        folder = root.resolve(strict=True)
+        os.listdir(folder)  # noqa: PTH208 - is it a folder, may it be read; a network disk asks for the truth
+    except FileNotFoundError:
+        raise VaultUnusable(
+            f"There is no folder {shown}. Check how it is written, and that its disk is there."
+        ) from None
+    except NotADirectoryError:
+        raise VaultUnusable(f"{shown} is a file. Give the folder of the vault.") from None
+    except PermissionError:
+        raise VaultUnusable(f"The folder {shown} may not be read. Allow this user to read and enter it.") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise VaultUnusable(f"The folder {shown} cannot be used: {error}. Give the folder of a vault.") from error
+    return folder
+
+
+def _check_apart(folders: Sequence[Path]) -> None:
+    for at, one in enumerate(folders):
+        for other in folders[:at]:
+            if one == other or one.samefile(other):
+                raise VaultUnusable(f"The vault {str(one)!r} is given twice. Give it once.")
+            if one.is_relative_to(other) or other.is_relative_to(one):
+                raise VaultUnusable(
+                    f"Of the vaults {str(other)!r} and {str(one)!r} one lies within the other. Give only the outer one."
+                )
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    names: list[str] = []
+    for folder in folders:
+        plain = folder.name if is_possible(folder.name) else "Vault"
+        name, count = plain, 1
+        while key(name) in map(key, names):
+            count += 1
+            name = f"{plain} {count}"
+        names.append(name)
+    return names
+
+
+def _glob(text: str) -> str:
+    """The regular expression of a glob, for `key` of a path within a vault."""
+    plain = key(text.strip().replace("\\", "/")).removesuffix("/**").rstrip("/")
+    if not plain:
+        raise VaultUnusable(f"The exclusion {text!r} names nothing. Give a glob such as 'Private' or '*.tmp'.")
+    anywhere = "/" not in plain
+    parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", plain.removeprefix("/"), re.DOTALL)
+    expression = "".join(_WILD.get(part) or _literal(part) for part in parts)
+    try:
+        re.compile(expression)
+    except re.error as error:
+        raise VaultUnusable(f"The exclusion {text!r} is no glob: {error}. Write it such as '[a-z]*.tmp'.") from None
+    return f"{'(?:.*/)?' if anywhere else ''}{expression}(?:/.*)?"
+
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def _literal(part: str) -> str:
+    if len(part) == 1:
+        return re.escape(part)
+    within = part[1:-1].removeprefix("!").replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
+    return f"[{'^' if part[1] == '!' else ''}{within}]"

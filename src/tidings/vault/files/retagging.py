@@ -1,0 +1,91 @@
+"""Giving a tag another name across notes.
+
+Only the letters of the tag change, wherever the parser finds it: in the text, in the properties, as the beginning of
+a nested tag; never in code. What was written is parsed again, and a note in which the tags are then not what they
+should be is left alone and reported.
+
+May import: `disk`, `notes`, and what those may.
+"""
+
+from collections.abc import Iterable
+
+from tidings.vault.files.content import Content
+from tidings.vault.files.disk import Disk
+from tidings.vault.files.outcomes import Retagged, Skipped
+from tidings.vault.files.parts import EditRefused
+from tidings.vault.files.path_rules import shorten
+from tidings.vault.files.paths import key
+from tidings.vault.files.write_errors import NotText, NotThere, ReadOnly
+from tidings.vault.text import notes
+
+
+def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str]) -> Retagged:
+    """Rename a tag; see `Writer.rename_tag`."""
+    old, new = tag_name(old), tag_name(new)
+    touched: list[str] = []
+    skipped: list[Skipped] = []
+    total = 0
+    for path in dict.fromkeys(paths):
+        found = 0
+
+        def make(before: Content | None, path: str = path) -> str:
+            nonlocal found
+            if before is None:
+                raise NotThere(f"{path!r} is not there any more.")
+            if before.problem:
+                raise NotText(f"{path!r} cannot be edited: {before.problem}.")
+            text, found = renamed(before.text, old, new)
+            return text
+
+        try:
+            with disk.one(path) as place:
+                written = disk.change(place, make)
+        except ReadOnly:
+            raise
+        except (ValueError, OSError) as error:
+            skipped.append(Skipped(path, str(error)))
+            continue
+        touched += written.touched
+        total += found
+    return Retagged(tuple(touched), total, tuple(skipped))
+
+
+def renamed(text: str, old: str, new: str) -> tuple[str, int]:
+    """A note's text with a tag renamed, and how often it stood there.
+
+    Raises:
+        EditRefused: It is written in a way that cannot be changed safely.
+    """
+    tags = notes.parse(text, "").tags
+    found = [tag for tag in tags if _nested(tag.name, old) is not None]
+    result = text
+    for tag in sorted(found, key=lambda tag: tag.start, reverse=True):
+        if text[tag.start : tag.end] != tag.name:
+            raise EditRefused(f"The tag in line {tag.line} is written with escapes. Edit it by hand.")
+        result = result[: tag.start] + new + (_nested(tag.name, old) or "") + result[tag.end :]
+    expected = [new + below if (below := _nested(tag.name, old)) is not None else tag.name for tag in tags]
+    if [tag.name for tag in notes.parse(result, "").tags] != expected:
+        raise EditRefused(f"With the tag {shorten(new)} the note would not say what it should. Edit it by hand.")
+    return result, len(found)
+
+
+def _nested(name: str, tag: str) -> str | None:
+    """What follows a tag in the name of one nested in it: `/b` of `a/b` in `a`; None if it is not nested in it."""
+    parts, depth = name.split("/"), tag.count("/") + 1
+    if key("/".join(parts[:depth])) != key(tag):
+        return None
+    return "".join(f"/{part}" for part in parts[depth:])
+
+
+def tag_name(text: str) -> str:
+    """A tag without its `#`.
+
+    Raises:
+        EditRefused: It can be none.
+    """
+    name = text.strip().removeprefix("#")
+    if "//" in f"/{name}" or [tag.name for tag in notes.parse(f"#{name}", "").tags] != [name]:
+        raise EditRefused(
+            f"{shorten(text)} is no tag. Tags are made of letters, digits, '_', '-' and '/', and not of digits alone."
+        )
+    return name

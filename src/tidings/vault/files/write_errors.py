@@ -1,0 +1,92 @@
+"""Why something was not written. All of them say what to do about it; whenever one is raised, nothing was changed.
+
+    ValueError
+    ├── Conflict        it is not the version that the caller has read
+    ├── AlreadyThere    something has this name, and was not to be replaced
+    ├── NotThere        nothing has this name
+    ├── NotText         it cannot be read as text, so that its text cannot be edited
+    ├── TooLarge        it exceeds the limit
+    └── ReadOnly        the server was started to read only
+    OSError
+    └── WriteFailed     the disk is full, permission is missing, …
+
+May import: `diffs`.
+"""
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tidings.vault.files.diffs import diff
+
+_CAUSES = {
+    errno.ENOSPC: "there is no space left on the disk. Free some",
+    errno.EDQUOT: "the disk quota is used up. Free some space",
+    errno.EROFS: "the disk can only be read. Make it writable",
+    errno.EACCES: "permission is missing. Allow this user to write there",
+    errno.EPERM: "permission is missing. Allow this user to write there",
+    errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
+    errno.EXDEV: "it would have to go to another disk. Move it by hand",
+    errno.ENOENT: "its folder has gone meanwhile. Try again",
+    errno.EAGAIN: "another program is writing in its folder. Try again",
+    errno.EIO: "the disk does not work properly. Check it",
+}
+
+
+class Conflict(ValueError):
+    """Something is not, or no longer, the version that the caller has read."""
+
+    def __init__(self, path: str, expected: str, actual: str | None, *, now: str = "", wanted: str = "") -> None:
+        self.path = path
+        self.expected = expected
+        """The version that the caller gave."""
+        self.actual = actual
+        """The version that is there; None if nothing is."""
+        self.diff = diff(now, wanted, path) if actual is not None else ""
+        """From what is there to what the caller would have written."""
+        if actual is None:
+            what = f"{path!r} is not there, though version {expected} was to be. Leave out if_match to create it."
+        else:
+            what = f"{path!r} has changed: it is version {actual}, not {expected}. Read it again, and then write."
+        super().__init__(f"{what}\n{self.diff}" if self.diff else what)
+
+
+class AlreadyThere(ValueError):
+    """Something has this name, and was not to be replaced."""
+
+
+class NotThere(ValueError):
+    """Nothing has this name."""
+
+
+class NotText(ValueError):
+    """A file cannot be read as text, so that its text cannot be edited."""
+
+
+class TooLarge(ValueError):
+    """It exceeds the limit."""
+
+
+class ReadOnly(ValueError):
+    """The server was started to read only."""
+
+
+class WriteFailed(OSError):
+    """The disk, or who owns it, did not allow it."""
+
+
+@contextmanager
+def explained(path: str, done: str = "written") -> Generator[None]:
+    """Turns what the system says into what a user can act on."""
+    try:
+        yield
+    except WriteFailed:
+        raise
+    except IsADirectoryError as error:
+        raise AlreadyThere(f"{path!r} is a folder. Name a file in it.") from error
+    except NotADirectoryError as error:
+        raise AlreadyThere(f"One of the folders in {path!r} is a file. Name a folder.") from error
+    except OSError as error:
+        cause = _CAUSES.get(error.errno or 0) or f"{os.strerror(error.errno) if error.errno else error}. Try again"
+        raise WriteFailed(f"{path!r} was not {done}: {cause}. Nothing was changed.") from error

@@ -1,0 +1,239 @@
+"""Where links lead, found when it is asked: files that come and go change it, without a word about it being stored.
+
+A link leads only to files of its own vault. What is asked of one note costs little; what is asked of all of them
+(`broken`, `orphans`, `between`) walks over all links once.
+
+May import: `index_rows`, `links`, `queries`.
+"""
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, overload
+
+from tidings.vault.files.paths import key
+from tidings.vault.index.index_rows import name_key
+from tidings.vault.index.queries import Queries
+from tidings.vault.text import links
+
+_BEFORE: Final = 300
+_AFTER: Final = 700
+"""How much of a long line is shown around a link, in characters."""
+
+_LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
+
+
+class Seen(NamedTuple):
+    """A link, where it stands and where it leads."""
+
+    source: str
+    """The path of the file that has it."""
+    title: str
+    """Of that file."""
+    line: int
+    text: str
+    """The line it stands in."""
+    target: str
+    """As it is written; empty for a link within the same note."""
+    subpath: str
+    shown: str | None
+    kind: str
+    embed: bool
+    leads_to: str | None
+    """The path of the file that it leads to."""
+
+
+class _Row(NamedTuple):
+    """A link as the index has it, and where it leads."""
+
+    source: str
+    source_kind: str
+    title: str
+    target: str
+    subpath: str
+    shown: str | None
+    kind: str
+    embed: int
+    line: int
+    start: int
+    end: int
+    leads_to: str | None = None
+
+
+class Links(Sequence[Seen]):
+    """A list of links. The lines that they stand in are read when one of them is looked at, and only then."""
+
+    def __init__(self, queries: Queries, rows: Sequence[_Row]) -> None:
+        self._queries = queries
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Seen: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Links": ...
+    def __getitem__(self, index: int | slice) -> "Seen | Links":
+        if isinstance(index, slice):
+            return Links(self._queries, self._rows[index])
+        row = self._rows[index]
+        return _seen(row, self._queries.text(row.source) or "")
+
+    def __iter__(self) -> Iterator[Seen]:
+        source, text = None, ""
+        for row in self._rows:
+            if row.source != source:
+                source, text = row.source, self._queries.text(row.source) or ""
+            yield _seen(row, text)
+
+
+class LinkNames:
+    """The files of one vault by name, as `links.resolve` asks for them; and where links in that vault lead.
+
+    Args:
+        queries: The index.
+        mount: The name of the vault.
+        all_at_once: Whether so much will be asked that one question for everything is quicker.
+    """
+
+    def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
+        self._queries = queries
+        self._prefix = f"{mount}/" if mount else ""
+        self._names: dict[str, list[str]] = {}
+        self._complete = all_at_once
+        self._anywhere: dict[str, str | None] = {}
+        if all_at_once:
+            for name, path in queries.connection.execute("SELECT name, path FROM files ORDER BY path"):
+                if path.startswith(self._prefix):
+                    self._names.setdefault(name, []).append(path[len(self._prefix) :])
+
+    def candidates(self, name: str, /) -> list[str]:
+        """The paths of the files with this name, within the vault."""
+        if name not in self._names and not self._complete:
+            paths = self._queries.candidates(name)
+            self._names[name] = [path[len(self._prefix) :] for path in paths if path.startswith(self._prefix)]
+        return self._names.get(name, [])
+
+    def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
+        """The path of the file that a link leads to. Both paths are whole ones, with the vault's name."""
+        # What a canvas shows is named from the vault's own folder, always.
+        target = f"/{target}" if kind == "canvas" else target
+        if target in self._anywhere:
+            return self._anywhere[target]
+        inner = source[len(self._prefix) :]
+        found = links.resolve(target, inner, self)
+        path = None if found is None else self._prefix + found
+        if self._is_same_anywhere(target):
+            self._anywhere[target] = path
+        return path
+
+    def _is_same_anywhere(self, target: str) -> bool:
+        """Whether a link leads to the same file from wherever it is: there is only one that may be meant, or none."""
+        name = key(target.rpartition("/")[2])
+        names = {name, name.removesuffix(".md")}
+        return target[:1] not in ("", ".") and sum(len(self.candidates(name)) for name in names) < 2
+
+
+def resolve(queries: Queries, target: str, source: str) -> str | None:
+    """The path of the file that a link to `target` in the file `source` leads to, or None if there is none."""
+    return LinkNames(queries, mount_name(queries, source)).resolve(target, source)
+
+
+def mount_name(queries: Queries, path: str) -> str:
+    """The name of the vault that a path lies in."""
+    return "" if queries.mounts == ("",) else path.partition("/")[0]
+
+
+def outgoing(queries: Queries, path: str) -> Links:
+    """The links in a file, from top to bottom."""
+    names = LinkNames(queries, mount_name(queries, path))
+    rows = _rows(queries, "files.path = ?", (path,))
+    return Links(queries, [row._replace(leads_to=names.resolve(row.target, path, row.kind)) for row in rows])
+
+
+def backlinks(queries: Queries, path: str) -> Links:
+    """The links that lead to a file, without those within it; in the order of the files that have them."""
+    file = queries.file(path)
+    if file is None:
+        return Links(queries, [])
+    mount = mount_name(queries, path)
+    names = LinkNames(queries, mount)
+    name = name_key(path, file.kind)
+    rows = _rows(queries, "links.name IN (?, ?) AND target <> ''", (name, name.removesuffix(".md")))
+    own = [row._replace(leads_to=path) for row in rows if mount_name(queries, row.source) == mount]
+    return Links(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
+
+
+def broken(queries: Queries) -> Links:
+    """The links that lead nowhere, in the order of the files that have them."""
+    nowhere = {link for link, path in _resolved(queries) if path is None}
+    sources = json.dumps(sorted({source for source, _, _ in nowhere}))
+    rows = _rows(queries, "path IN (SELECT value FROM json_each(?)) AND target <> ''", (sources,))
+    return Links(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
+
+
+def orphans(queries: Queries) -> list[str]:
+    """The notes that no link leads to or from, other than links to nowhere or to themselves."""
+    linked = {path for edge in _edges(queries) for path in edge}
+    notes = queries.connection.execute("SELECT path FROM files WHERE kind = 'note' ORDER BY path")
+    return [path for (path,) in notes if path not in linked]
+
+
+def between(queries: Queries, start: str, end: str) -> list[str] | None:
+    """The shortest way over links from one file to another, both included, whichever way the links point."""
+    neighbours: dict[str, set[str]] = defaultdict(set)
+    for source, target in _edges(queries):
+        neighbours[source].add(target)
+        neighbours[target].add(source)
+    came_from: dict[str, str | None] = {start: None}
+    waiting = deque([start])
+    while waiting and end not in came_from:
+        path = waiting.popleft()
+        # In order, so that of several shortest ways it is always the same.
+        for neighbour in sorted(neighbours[path] - came_from.keys()):
+            came_from[neighbour] = path
+            waiting.append(neighbour)
+    if end not in came_from:
+        return None
+    way = [end]
+    while (before := came_from[way[-1]]) is not None:
+        way.append(before)
+    return way[::-1]
+
+
+def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | None]]:
+    """All links to other files: the file that has it, the target and the kind, and where it leads."""
+    names = {mount: LinkNames(queries, mount, all_at_once=True) for mount in queries.mounts}
+    rows = queries.connection.execute(
+        "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file WHERE target <> ''"
+    )
+    for source, target, kind in rows:
+        yield (source, target, kind), names[mount_name(queries, source)].resolve(target, source, kind)
+
+
+def _edges(queries: Queries) -> Iterator[tuple[str, str]]:
+    """From which file to which other one links lead."""
+    return ((source, path) for (source, _, _), path in _resolved(queries) if path not in (None, source))
+
+
+def _rows(queries: Queries, condition: str, arguments: tuple[str, ...]) -> list[_Row]:
+    """Links, with nothing said of where they lead."""
+    rows = queries.connection.execute(
+        f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
+        arguments,
+    )
+    return [_Row(*row) for row in rows]
+
+
+def _seen(row: _Row, text: str) -> Seen:
+    start = row.start
+    if row.source_kind == "canvas":  # Its text is not what the file holds, but what can be searched of it.
+        start = max(0, text.find(row.target))
+    begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    ends = [end for end in (text.find("\n", start), text.find("\r", start)) if end >= 0]
+    shown = text[max(begin, start - _BEFORE) : min([*ends, start + _AFTER])].strip()
+    return Seen(
+        *(row.source, row.title, row.line, shown),
+        *(row.target, row.subpath, row.shown, row.kind, bool(row.embed), row.leads_to),
+    )

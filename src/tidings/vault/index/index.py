@@ -1,0 +1,245 @@
+"""The index of a vault: the side that writes.
+
+`apply` is one transaction, in which all that is known of a file is replaced by what was read of it now. Whatever goes
+wrong in between, the index is as it was before. What was read is compared by its hash, so that a file which was merely
+touched costs next to nothing.
+
+May import: `index_*`, `model`, `paths`, `queries`.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tidings.vault.files.paths import Vault
+from tidings.vault.index import index_file
+from tidings.vault.index.index_errors import explain
+from tidings.vault.index.index_rows import INSERTS, Rows, cleaned, collect
+from tidings.vault.index.index_schema import ROWS, create
+from tidings.vault.index.index_tags import TagChanges
+from tidings.vault.index.queries import Queries
+from tidings.vault.text.model import Entry, Stamp
+
+_LONGEST_LOG: Final = 64 * 2**20
+_LONG_LOG: Final = 4 * 2**20
+"""How long the log of the database may get before it is worked into the main file: at all, and when nobody waits."""
+
+_MERGED_PAGES: Final = 200
+"""How much of the full text is merged at once."""
+
+_Files = Sequence[tuple[int, Entry]]
+
+
+class _Known(NamedTuple):
+    """What the index says of a file, so far as it decides what to write."""
+
+    id: int
+    kind: str
+    hash: str | None
+    problem: str | None
+
+
+class Index:
+    """The index of `vault`, used by one thread at a time.
+
+    Args:
+        vault: The folders that are served.
+        cache: The folder to keep it in; if none is given, one in the user's cache. What is found there is used.
+        memory: Keep it in memory instead.
+
+    If it cannot be kept in the folder, it is in memory, and `notes` says why.
+    """
+
+    def __init__(self, vault: Vault, cache: Path | None = None, *, memory: bool = False) -> None:
+        self._mounts = [mount.name for mount in vault.mounts]
+        opened = index_file.open_in_memory() if memory else index_file.open_in(cache or index_file.cache_folder(vault))
+        self._address, self.place, self._lock, self.notes = opened[1:]
+        self._begin(opened.connection)
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA cache_size = -8000")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LONGEST_LOG // index_file.PAGE}")
+        connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
+        self._connection = connection
+        self.queries = Queries(connection, self._mounts)
+
+    def close(self) -> None:
+        """Let go of the index. It stays where it is, for the next start."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        if self._lock is not None:
+            index_file.unlock(self._lock)
+            self._lock = None
+
+    def reader(self) -> Queries:
+        """The read side, for another thread: what was applied last, and never a part of it."""
+        connection = index_file.connect(self._address)
+        connection.execute("PRAGMA query_only = 1")
+        return Queries(connection, self._mounts)
+
+    def renew(self) -> None:
+        """Begin with an empty index, because what is there is damaged. All readers have to be closed before."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        if self.place is None:
+            connection = index_file.connect(self._address)
+            create(connection)
+        else:
+            index_file.remove(self.place)
+            connection = index_file.prepare(self._address, self.place)
+        self._begin(connection)
+
+    def tidy(self) -> bool:
+        """Do a little of what takes its time when somebody waits for it; whether there is more of it.
+
+        To be called when there is nothing else to do. If nobody ever does, it is done when it can be put off no longer.
+
+        Raises:
+            IndexBlocked: It could not be written, and is as it was.
+            IndexDamaged: It has to be built anew.
+        """
+        before = self._connection.total_changes
+        with self._transaction():
+            self._connection.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))
+        # The statement itself counts as one.
+        if self._connection.total_changes - before > 1:
+            return True
+        with suppress(OSError, sqlite3.Error):
+            if self.place is not None and self.place.with_name(f"{self.place.name}-wal").stat().st_size > _LONG_LOG:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return False
+
+    def stamps(self, path: str = "") -> dict[str, Stamp]:
+        """What the file system said of each file when it was read: of all, or of a path and what is below it.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        below = "WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')" if path else "WHERE ?1 = ''"
+        rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", path)  # noqa: S608
+        return {path: Stamp(*stamp) for path, *stamp in rows}
+
+    def sharing(self, inodes: Iterable[int]) -> list[str]:
+        """The paths of the files that have one of these inodes, by any name.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        shared = "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))"
+        return [path for (path,) in self._ask(shared, json.dumps([*inodes]))]
+
+    def roots(self) -> dict[str, tuple[int, int]]:
+        """The device and inode of each vault's folder, as they were when it was last read.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        rows = self._ask("SELECT value FROM meta WHERE key = ?", "roots")
+        return {name: (device, inode) for (value,) in rows for name, (device, inode) in json.loads(value).items()}
+
+    def keep_roots(self, roots: Mapping[str, tuple[int, int]]) -> None:
+        """Note which folders were read.
+
+        Raises:
+            IndexBlocked: It could not be written.
+            IndexDamaged: It has to be built anew.
+        """
+        if roots != self.roots():
+            with self._transaction():
+                self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))
+
+    def apply(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
+        """Replace all that is known of some files, and forget others. Files that were already so cost nothing.
+
+        Raises:
+            IndexBlocked: It could not be written, and is as it was.
+            IndexDamaged: It has to be built anew.
+        """
+        try:
+            self._apply(entries, gone, collect)
+        except UnicodeEncodeError:
+            self._apply(entries, gone, lambda files: cleaned(collect(files)))
+
+    def _apply(self, entries: Sequence[Entry], gone: Sequence[str], rows_of: Callable[[_Files], Rows]) -> None:
+        new = {entry.path: entry for entry in entries}
+        with self._transaction():
+            known = self._known([*new, *gone])
+            touched = {path for path, entry in new.items() if path in known and _is_same(entry, known[path])}
+            self._stamp((known[path].id, new[path].stamp) for path in touched)
+            replaced = {known.id: path for path, known in known.items() if path not in touched}
+            tags = TagChanges(self._connection, replaced)
+            self._forget(replaced, keep={known[path].id for path in new if path in known})
+            ids = self._ids(known, [path for path in new if path not in touched])
+            rows = dict(rows_of([(id_, new[path]) for path, id_ in ids.items()]))
+            # They are stored, and counted.
+            rows["tags"] = list(rows["tags"])
+            for table, some in rows.items():
+                self._connection.executemany(INSERTS[table], some)
+            tags.add(rows["tags"], {id_: path for path, id_ in ids.items()})
+            tags.store()
+
+    def _known(self, paths: Sequence[str]) -> dict[str, _Known]:
+        rows = self._connection.execute(
+            "SELECT path, id, kind, hash, problem FROM files WHERE path IN (SELECT value FROM json_each(?))",
+            (json.dumps(paths),),
+        )
+        return {path: _Known(*known) for path, *known in rows}
+
+    def _ids(self, known: Mapping[str, _Known], paths: Iterable[str]) -> dict[str, int]:
+        """The id of each file: what is known keeps its own."""
+        last: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM files").fetchone()[0]
+        ids: dict[str, int] = {}
+        for path in paths:
+            if path not in known:
+                last += 1
+            ids[path] = known[path].id if path in known else last
+        return ids
+
+    def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
+        self._connection.executemany(
+            "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE id = ?",
+            [(*stamp, id_) for id_, stamp in stamps],
+        )
+
+    def _forget(self, ids: Iterable[int], *, keep: set[int]) -> None:
+        """Delete what was found in files; and what is known of them at all, except for those to `keep`."""
+        every = [(id_,) for id_ in ids]
+        for table in ROWS:
+            self._connection.executemany(f"DELETE FROM {table} WHERE file = ?", every)  # noqa: S608
+        self._connection.executemany("DELETE FROM fts WHERE rowid = ?", every)
+        self._connection.executemany("DELETE FROM files WHERE id = ?", [row for row in every if row[0] not in keep])
+
+    def _ask(self, question: str, about: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(question, (about,)).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, self.place) from error
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise explain(error, self.place) from error
+
+
+def _is_same(entry: Entry, known: _Known) -> bool:
+    """Whether a file that was read again is what it was, so far as the index is concerned."""
+    if entry.kind != known.kind:
+        return False
+    if entry.kind == "attachment":
+        return entry.problem == known.problem
+    return entry.hash is not None and entry.hash == known.hash

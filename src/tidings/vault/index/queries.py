@@ -1,0 +1,256 @@
+"""The index of a vault: the side that reads.
+
+Every method sees what was applied last. Who needs several answers of one state asks within `snapshot()`. Lists are in
+the order of the paths, if nothing else is said; the order never depends on when a file was indexed.
+
+May import: `index_*`, `query_rows`, `paths`.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from tidings.vault.files.paths import key
+from tidings.vault.index import finding
+from tidings.vault.index.query_rows import (
+    BlockRow,
+    FileRow,
+    Folder,
+    FolderListing,
+    HeadingRow,
+    Listed,
+    Match,
+    PropertyUse,
+    Stats,
+    TagCount,
+    TaskRow,
+)
+
+_FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
+_WITHIN: Final = "(folder = ?1 OR (folder >= ?1 || '/' AND folder < ?1 || '0'))"
+_HAS_TAG: Final = "id IN (SELECT file FROM tags WHERE key = ?1 OR (key >= ?1 || '/' AND key < ?1 || '0'))"
+
+
+class Queries:
+    """Answers questions about the index that `connection` leads to.
+
+    Args:
+        connection: For one thread at a time.
+        mounts: The names of the vaults; one empty name if there is only one.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",)) -> None:
+        self.connection = connection
+        self.mounts = tuple(mounts)
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self.connection.close()
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """Let all that is asked meanwhile be answered from one state."""
+        if self.connection.in_transaction:
+            yield
+            return
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self.connection.in_transaction:  # After some errors, there is none any more.
+                self.connection.execute("ROLLBACK")
+
+    # Files
+
+    def file(self, path: str) -> FileRow | None:
+        """The file with exactly this path."""
+        row = self.connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()  # noqa: S608
+        return FileRow(*row) if row else None
+
+    def text(self, path: str) -> str | None:
+        """What can be searched of a file: a note's whole text."""
+        row = self.connection.execute(
+            "SELECT body FROM fts WHERE rowid = (SELECT id FROM files WHERE path = ?)", (path,)
+        ).fetchone()
+        return row[0] if row else None
+
+    def find(self, text: str) -> Match | None:
+        """The file that a user means: with or without `.md`, in other case, only its end or its bare name."""
+        return finding.find(self, text)
+
+    def near(self, text: str, limit: int = 5) -> list[str]:
+        """The paths of files with names like this one, the nearest first: for who got a name wrong."""
+        return finding.near(self, text, limit)
+
+    def candidates(self, name: str) -> list[str]:
+        """The paths of all files whose name has this key; notes without `.md`."""
+        rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
+        return [path for (path,) in rows]
+
+    def files(self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0) -> list[Listed]:
+        """All files in a folder and the folders in it."""
+        rows = self.connection.execute(
+            f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (?2 IS NULL OR kind = ?2) "  # noqa: S608
+            "ORDER BY path LIMIT ?3 OFFSET ?4",
+            (within, kind, limit, offset),
+        )
+        return [Listed(*row) for row in rows]
+
+    def recent(self, limit: int = 20, offset: int = 0) -> list[FileRow]:
+        """The notes, canvases and bases that were changed last, the newest first."""
+        rows = self.connection.execute(
+            f"SELECT {_FILE} FROM files WHERE kind <> 'attachment' ORDER BY mtime DESC, path LIMIT ? OFFSET ?",  # noqa: S608
+            (limit, offset),
+        )
+        return [FileRow(*row) for row in rows]
+
+    # Folders
+
+    def folder(self, path: str) -> FolderListing | None:
+        """What a folder holds; '' is the vault itself. A folder is there if a file is in it, or in a folder of it."""
+        path = self._spelled(path.strip("/"))
+        rows = self.connection.execute("SELECT path, kind, title FROM files WHERE folder = ?", (path,))
+        files = tuple(sorted((Listed(*row) for row in rows), key=lambda file: _order(file.path)))
+        below = [folder for folder in self._folders(path) if folder.path.rpartition("/")[0] == path]
+        if not files and not below and path and path not in self.mounts:
+            return None
+        return FolderListing(path, tuple(below), files)
+
+    def structure(self, depth: int | None = None, within: str = "") -> list[Folder]:
+        """All folders below one, to some depth, each followed by those in it."""
+        within = self._spelled(within.strip("/"))
+        most = None if depth is None else depth + (within.count("/") + 1 if within else 0)
+        return [folder for folder in self._folders(within) if most is None or folder.path.count("/") < most]
+
+    def _folders(self, within: str) -> list[Folder]:
+        notes: Counter[str] = Counter()
+        files: Counter[str] = Counter({mount: 0 for mount in self.mounts if mount and not within})
+        rows = self.connection.execute(
+            f"SELECT folder, kind, count(*) FROM files WHERE {_within(within)} GROUP BY folder, kind",  # noqa: S608
+            (within,),
+        )
+        for folder, kind, count in rows:
+            for above in _upward(folder, within):
+                files[above] += count
+                notes[above] += count if kind == "note" else 0
+        return [Folder(path, notes[path], files[path]) for path in sorted(files, key=_order)]
+
+    def _spelled(self, folder: str) -> str:
+        """A folder as it is written on the disk, if it is there in other case or another normal form."""
+        ask = self.connection.execute
+        if not folder or ask(f"SELECT 1 FROM files WHERE {_within(folder)} LIMIT 1", (folder,)).fetchone():  # noqa: S608
+            return folder
+        wanted = key(folder)
+        every = {above for (path,) in ask("SELECT DISTINCT folder FROM files") for above in _upward(path, "")}
+        return min((path for path in {*every, *self.mounts} if key(path) == wanted), default=folder)
+
+    # Tags
+
+    def tags(self) -> list[TagCount]:
+        """All tags, by their keys; also those that are only there because others are nested in them."""
+        rows = self.connection.execute("SELECT key, shown, notes, total FROM tag_counts ORDER BY key")
+        return [TagCount(*row) for row in rows]
+
+    def tag(self, tag: str) -> TagCount | None:
+        """One tag, with or without its `#`, in any case."""
+        row = self.connection.execute(
+            "SELECT key, shown, notes, total FROM tag_counts WHERE key = ?", (_tag_key(tag),)
+        ).fetchone()
+        return TagCount(*row) if row else None
+
+    def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[Listed]:
+        """The notes that have a tag, or one nested in it."""
+        rows = self.connection.execute(
+            f"SELECT path, kind, title FROM files WHERE {_HAS_TAG} ORDER BY path LIMIT ?2 OFFSET ?3",  # noqa: S608
+            (_tag_key(tag), limit, offset),
+        )
+        return [Listed(*row) for row in rows]
+
+    # What notes hold
+
+    def headings(self, path: str) -> list[HeadingRow]:
+        """The headings of a note, from top to bottom."""
+        return [HeadingRow(*row) for row in self._found("level, text, line", "headings", path)]
+
+    def blocks(self, path: str) -> list[BlockRow]:
+        """The blocks of a note that have ids, from top to bottom."""
+        return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
+
+    def aliases(self, path: str) -> list[str]:
+        """The other names of a note."""
+        return [shown for (shown,) in self._found("shown", "aliases", path)]
+
+    def tags_of(self, path: str) -> list[str]:
+        """The tags of a note, each once, as they are written there first."""
+        tags: dict[str, str] = {}
+        for tag, shown in self._found("key, shown", "tags", path):
+            tags.setdefault(tag, shown)
+        return list(tags.values())
+
+    def tasks(
+        self, *, within: str = "", path: str | None = None, done: bool | None = None, limit: int = -1, offset: int = 0
+    ) -> list[TaskRow]:
+        """The tasks in a folder or in one note; all, the open or the done ones."""
+        rows = self.connection.execute(
+            "SELECT path, line, status, text FROM tasks JOIN files ON files.id = tasks.file "  # noqa: S608
+            f"WHERE {_within(within)} AND (?2 IS NULL OR path = ?2) AND (?3 IS NULL OR (status <> ' ') = ?3) "
+            "ORDER BY path, n LIMIT ?4 OFFSET ?5",
+            (within, path, done, limit, offset),
+        )
+        return [TaskRow(*row) for row in rows]
+
+    def properties_in_use(self) -> list[PropertyUse]:
+        """All properties, those that most notes have first."""
+        rows = self.connection.execute(
+            "SELECT key, count(*) AS notes FROM (SELECT DISTINCT key, file FROM properties) "
+            "GROUP BY key ORDER BY notes DESC, key"
+        )
+        return [PropertyUse(*row) for row in rows]
+
+    def stats(self) -> Stats:
+        """How much there is of what."""
+        ask = self.connection.execute
+        rows = ask("SELECT kind, count(*), sum(words), sum(size) FROM files GROUP BY kind").fetchall()
+        kinds = {kind: count for kind, count, _, _ in rows}
+        return Stats(
+            notes=kinds.get("note", 0),
+            canvases=kinds.get("canvas", 0),
+            bases=kinds.get("base", 0),
+            attachments=kinds.get("attachment", 0),
+            folders=len(self._folders("")),
+            tags=ask("SELECT count(*) FROM tag_counts WHERE notes > 0").fetchone()[0],
+            links=ask("SELECT count(*) FROM links").fetchone()[0],
+            tasks_open=ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0],
+            tasks_done=ask("SELECT count(*) FROM tasks WHERE status <> ' '").fetchone()[0],
+            words=sum(words for _, _, words, _ in rows),
+            size=sum(size for *_, size in rows),
+        )
+
+    def _found(self, columns: str, table: str, path: str) -> sqlite3.Cursor:
+        return self.connection.execute(
+            f"SELECT {columns} FROM {table} WHERE file = (SELECT id FROM files WHERE path = ?) ORDER BY n",  # noqa: S608
+            (path,),
+        )
+
+
+def _within(folder: str) -> str:
+    """The condition for what lies in a folder, which is the first argument, or in folders of it."""
+    return _WITHIN if folder else "?1 = ''"
+
+
+def _tag_key(tag: str) -> str:
+    return key(tag.strip().removeprefix("#").strip("/"))
+
+
+def _upward(folder: str, top: str) -> Iterator[str]:
+    """A folder and those above it, up to what lies in `top`."""
+    while len(folder) > len(top):
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _order(path: str) -> tuple[list[str], str]:
+    """Names as people sort them, each folder followed by what is in it."""
+    return key(path).split("/"), path

@@ -1,0 +1,189 @@
+"""From the disk to the index: what is different, and what it holds.
+
+    todo = plan(vault, index)                     # or look(vault, index, paths), where only some may be different
+    index.apply([], todo.gone)
+    for batch in read_all(vault, todo.changed):
+        index.apply(batch.entries, batch.gone)    # batch.unsettled is to be looked at later
+
+What the file system says of a file (its stamp) decides whether it is read. A file that changed within two seconds
+before it was read is read once more at the next occasion: within the same tick of the clock it may change unnoticed.
+
+May import: `index`, `model`, `paths`, `scan_*`, `workers`.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple
+
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.index import Index
+from tidings.vault.index.scan_file import Job, Limits, Missed, name_only, read_file
+from tidings.vault.index.scan_look import Plan, look
+from tidings.vault.index.scan_walk import Identity, Seen, VaultAway, Walk, identities
+from tidings.vault.index.workers import Answer, Workers
+from tidings.vault.text.model import Entry
+
+__all__ = ["Batch", "Limits", "Plan", "Seen", "VaultAway", "build", "look", "plan", "read", "read_all", "walk"]
+
+_MANY_FILES: Final = 500
+_MANY_BYTES: Final = 5_000_000
+"""From so much on, processes of their own read it."""
+_CHUNK_FILES: Final = 50
+_CHUNK_BYTES: Final = 500_000
+"""What such a process reads at once."""
+_BATCH_FILES: Final = 1000
+_BATCH_CHARACTERS: Final = 8_000_000
+"""What is stored at once."""
+_FIRST_BATCH: Final = 125
+
+
+class Batch(NamedTuple):
+    """Files that were read, to be stored in one go."""
+
+    entries: list[Entry]
+    gone: list[str]
+    """Not there any more."""
+    unsettled: list[str]
+    """Could not be read for now. What is known of them stays, until they are looked at again."""
+
+
+def walk(vault: Vault) -> Iterator[Seen]:
+    """All files of the vault.
+
+    Raises:
+        VaultAway: The folder of a vault is not there, or not any more.
+    """
+    return Walk(vault).everything()
+
+
+def plan(vault: Vault, index: Index) -> Plan:
+    """What is different anywhere.
+
+    Raises:
+        VaultAway: The folder of a vault is not there; or it has become another one that is empty, as the place is
+            where a disk was mounted.
+    """
+    roots = identities(vault)
+    known = index.stamps()
+    vaults_seen: set[str] = set()
+    changed: list[Seen] = []
+    walking = Walk(vault)
+    for seen in walking.everything():
+        vaults_seen.add(vault.mount_of(seen.path).name)
+        if known.pop(seen.path, None) != seen.stamp:
+            changed.append(seen)
+    _check_there(vault, {vault.mount_of(path).name for path in known} - vaults_seen, roots, index.roots())
+    index.keep_roots(roots)
+    return Plan(changed, [path for path in known if not walking.is_unread(path)])
+
+
+def read(vault: Vault, path: str, limits: Limits = Limits()) -> Entry | Missed:  # noqa: B008 - a frozen value
+    """What a file holds by now."""
+    seen = Walk(vault).file(path)
+    return read_file(_job(vault, seen), limits) if seen else Missed(path, "gone")
+
+
+def read_all(
+    vault: Vault,
+    files: Sequence[Seen],
+    *,
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    stopped: Callable[[], bool] = lambda: False,
+) -> Generator[Batch]:
+    """What files hold: small batches first, so that there is something to see soon. Ends early when `stopped`.
+
+    Raises:
+        VaultAway: The folder of a vault is not there any more.
+    """
+    before = identities(vault)
+    with closing(_answers(vault, files, limits)) as answers:
+        for batch in _batches(answers):
+            if batch.gone and identities(vault) != before:
+                raise VaultAway("The folder of the vault went away while it was read.")
+            if stopped():
+                return
+            yield batch
+
+
+def build(
+    vault: Vault,
+    index: Index,
+    *,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[str]:
+    """Bring the index to where the disk is; the files that could not be read for now.
+
+    Raises:
+        VaultAway: The folder of a vault is not there.
+        IndexBlocked: The index could not be written. What was stored before is.
+        IndexDamaged: The index has to be built anew.
+    """
+    todo = plan(vault, index)
+    index.apply([], todo.gone)
+    unsettled: list[str] = []
+    done = 0
+    for batch in read_all(vault, todo.changed, stopped=stopped):
+        index.apply(batch.entries, batch.gone)
+        unsettled += batch.unsettled
+        done += sum(map(len, batch))
+        on_progress(done, len(todo.changed))
+    return unsettled
+
+
+def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], before: Mapping[str, Identity]) -> None:
+    for mount in vault.mounts:
+        if mount.name in emptied and before.get(mount.name, now[mount.name]) != now[mount.name]:
+            raise VaultAway(
+                f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: its disk seems to "
+                "be missing. What is known of it is kept until files are there."
+            )
+
+
+def _answers(vault: Vault, files: Sequence[Seen], limits: Limits) -> Generator[Answer]:
+    """Files as they are read. Those of which only the name counts come first."""
+    yield [name_only(seen.path, seen.kind, seen.stamp) for seen in files if seen.kind == "attachment"]
+    texts = [seen for seen in files if seen.kind != "attachment"]
+    many = len(texts) > _MANY_FILES or sum(seen.stamp.size for seen in texts) > _MANY_BYTES
+    chunks = _chunks(vault, texts)
+    if many:
+        with Workers(limits) as workers:
+            yield from workers.read(chunks)
+    else:
+        for chunk in chunks:
+            yield [read_file(job, limits) for job in chunk]
+
+
+def _chunks(vault: Vault, files: Iterable[Seen]) -> Iterator[list[Job]]:
+    chunk: list[Job] = []
+    size = 0
+    for seen in files:
+        chunk.append(_job(vault, seen))
+        size += seen.stamp.size
+        if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _job(vault: Vault, seen: Seen) -> Job:
+    mount, inner = vault.split(seen.path)
+    return Job(*seen, str(mount.root), inner)
+
+
+def _batches(answers: Iterable[Answer]) -> Iterator[Batch]:
+    batch, most = Batch([], [], []), _FIRST_BATCH
+    size = 0
+    for answer in answers:
+        for item in answer:
+            if isinstance(item, Missed):
+                (batch.gone if item.why == "gone" else batch.unsettled).append(item.path)
+            else:
+                batch.entries.append(item)
+                size += len(item.text)
+        if len(batch.entries) >= most or size > _BATCH_CHARACTERS:
+            yield batch
+            batch, most, size = Batch([], [], []), min(2 * most, _BATCH_FILES), 0
+    if any(batch):
+        yield batch

@@ -1,0 +1,188 @@
+"""One file of a vault, from the disk to an entry of the index.
+
+`read_file` never raises: what cannot be read, or is no text, is an entry that says so, and what is not there (or will
+not keep still) is `Missed`. Nothing but a regular file is opened, so nothing blocks.
+
+May import: `canvas`, `model`, `notes`. No more, so that the processes which only parse start quickly.
+"""
+
+import codecs
+import errno
+import hashlib
+import json
+import logging
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from tidings.vault.text import notes
+from tidings.vault.text.canvas import canvas_links, canvas_text
+from tidings.vault.text.model import Entry, Kind, Note, Stamp
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 3
+_RACY_NS: Final = 2_000_000_000
+_BINARY_BYTES: Final = 8192
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
+
+TO_BE_READ_AGAIN: Final = -1
+"""Stands for the ctime in a stamp that no file has: the next look finds it different."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is read."""
+
+    size: int = 20_000_000
+    """Larger files are known by their name only. In bytes."""
+
+
+class Job(NamedTuple):
+    """A file to read."""
+
+    path: str
+    kind: Kind
+    stamp: Stamp
+    root: str
+    """The vault's folder."""
+    inner: str
+    """The path within it."""
+
+
+class Task(NamedTuple):
+    """What a process is asked to do at once."""
+
+    limits: Limits
+    jobs: list[Job]
+
+
+class Missed(NamedTuple):
+    """A file that could not be read, and is not in the index for it."""
+
+    path: str
+    why: Literal["gone", "unsettled"]
+    """`unsettled`: it changed while it was read, again and again, or its disk is in trouble. To be looked at later."""
+
+
+def kind_of(name: str) -> Kind:
+    """What a file is, by the end of its name."""
+    return _KINDS.get(os.path.splitext(name)[1].lower(), "attachment")  # noqa: PTH122 - of a name, thousands of times
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What the file system says of a file."""
+    inode = status.st_ino
+    # A database has no unsigned numbers.
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode - (inode >> 63 << 64))
+
+
+def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -> Entry:
+    """The entry of a file that is not read."""
+    return Entry(path, kind, _settled(stamp, time.time_ns()), None, "", None, problem)
+
+
+def read_file(job: Job, limits: Limits) -> Entry | Missed:
+    """What a file holds, as far as the index wants to know."""
+    try:
+        return _read(job, limits)
+    except (FileNotFoundError, NotADirectoryError):
+        return Missed(job.path, "gone")
+    except PermissionError:
+        return name_only(job.path, job.kind, job.stamp, "It may not be read: this user lacks the permission.")
+    except (OSError, MemoryError):
+        return Missed(job.path, "unsettled")
+
+
+def _read(job: Job, limits: Limits) -> Entry | Missed:
+    for _ in range(_TRIES):
+        file = _open(job)
+        try:
+            before = os.fstat(file)
+            if not stat.S_ISREG(before.st_mode):
+                return Missed(job.path, "gone")
+            if before.st_size > limits.size:
+                problem = f"It is larger than {limits.size:,} bytes, and was not read."
+                return name_only(job.path, job.kind, stamp_of(before), problem)
+            now = time.time_ns()
+            data = _content(file, before.st_size)
+            after = os.fstat(file)
+        finally:
+            os.close(file)
+        if stamp_of(before) == stamp_of(after) and len(data) == after.st_size:
+            return _entry(job, _settled(stamp_of(after), now), data)
+    return Missed(job.path, "unsettled")
+
+
+def _open(job: Job) -> int:
+    place = os.path.join(job.root, job.inner)  # noqa: PTH118 - thousands of times
+    try:
+        return os.open(place, _OPEN)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    real = os.path.realpath(place)
+    if os.path.commonpath([job.root, real]) != job.root:
+        raise FileNotFoundError(place)
+    return os.open(real, _OPEN)
+
+
+def _content(file: int, size: int) -> bytes:
+    """All that is in a file; of one that has grown, only a little more than it had."""
+    parts: list[bytes] = []
+    while size >= 0 and (part := os.read(file, size + 1)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _settled(stamp: Stamp, now: int) -> Stamp:
+    """The stamp to remember. What changed just before it was read may change again within the same tick."""
+    racy = min(abs(now - stamp.mtime), abs(now - stamp.ctime)) < _RACY_NS
+    return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
+
+
+def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry:
+    version = hashlib.blake2b(data, digest_size=8).hexdigest()
+    text, problem = decode(data)
+    note = None
+    try:
+        if job.kind == "canvas":
+            note = _canvas(text, job.path)
+            text = canvas_text(text)
+        elif job.kind == "note":
+            note = notes.parse(text, job.path)
+    except Exception as error:
+        logger.exception("the text of %r was not understood", job.path)
+        problem = f"Its text was not understood ({type(error).__name__}: {error})."
+    return Entry(job.path, job.kind, stamp, version, text, note, problem)
+
+
+def _canvas(text: str, path: str) -> Note:
+    """What is known of a canvas: as if it were a note that holds nothing but links."""
+    problem = None
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"It is no canvas: {error}." if text.strip() else None
+    words = canvas_text(text)
+    title = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
+    return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem)
+
+
+def decode(data: bytes) -> tuple[str, str | None]:
+    """The text of some bytes, and what is wrong with it. There is none in what seems to be binary."""
+    codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8-sig", "UTF-8")
+    if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
+        return "", "It is binary, though its name says that it is text."
+    try:
+        text, problem = data.decode(codec), None
+    except UnicodeDecodeError as error:
+        text = data.decode(codec, errors="replace")
+        problem = f"It is not valid {name} from byte {error.start} on: what is no text is shown as \ufffd."
+    # A text ends at one, for a database.
+    return text.replace("\0", "\ufffd"), problem

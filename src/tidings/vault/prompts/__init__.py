@@ -1,0 +1,1 @@
+"""The prompts, each with what the vault holds on its subject."""

@@ -1,0 +1,79 @@
+"""The prompts of a vault: what somebody may ask for at the push of a button.
+
+Each brings what the index knows (open tasks, tags that look alike, notes that may belong together), so that the model
+judges and writes, and searches for nothing that can be computed. What is brought is bounded, whatever the vault's size.
+A method's docstring is what clients are told of it.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ContentBlock
+from pydantic import Field
+
+from tidings.vault.library import Library
+from tidings.vault.prompts import brief_daily, brief_links, brief_recent, brief_tags
+from tidings.vault.view import View
+
+if TYPE_CHECKING:
+    from tidings.vault.server import VaultServer
+
+Content = list[ContentBlock]
+
+_DAY: Final = "A date such as 2026-01-31, or 'today'."
+
+
+def register(server: "VaultServer") -> None:
+    """Add the prompts to a server that has a `library`."""
+    prompts = Prompts(server.library)
+    for title, function in (
+        ("Plan the day", prompts.daily_note),
+        ("Tidy tags", prompts.tidy_tags),
+        ("Summarise recent notes", prompts.summarise_recent),
+        ("Suggest links", prompts.suggest_links),
+    ):
+        server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(function)
+
+
+class Prompts:
+    """What can be asked for."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def daily_note(self, date: Annotated[str, Field(description=_DAY)] = "today") -> Content:
+        """Plan a day in its daily note, from what the last one left open and the notes that changed last."""
+        return await self._ask(lambda view: brief_daily.brief(view, date))
+
+    async def tidy_tags(
+        self,
+        tag: Annotated[str, Field(description="Only this tag and those nested in it; all if left out.")] = "",
+    ) -> Content:
+        """Find tags that mean the same (misspelt, singular and plural, written differently), and merge them."""
+        return await self._ask(lambda view: brief_tags.brief(view, tag))
+
+    async def summarise_recent(
+        self,
+        count: Annotated[str, Field(description="How many notes at most, up to 50; 10 if left out.")] = "",
+        since: Annotated[str, Field(description=f"Only what changed on this day or later. {_DAY}")] = "",
+    ) -> Content:
+        """Summarise the notes that changed last, or since a day."""
+        return await self._ask(lambda view: brief_recent.brief(view, count, since))
+
+    async def suggest_links(
+        self,
+        path: Annotated[str, Field(description="The note: its path, or its bare name.")],
+        heading: Annotated[str, Field(description="Only the section with this heading; all if left out.")] = "",
+    ) -> Content:
+        """Suggest links between a note and others: names that it mentions, notes that mention it, and notes with the
+        same tags or words.
+        """
+        return await self._ask(lambda view: brief_links.brief(view, path, heading))
+
+    async def _ask(self, question: Callable[[View], Content]) -> Content:
+        try:
+            return await self._library.ask(question)
+        except (LookupError, ValueError) as error:
+            # The words are for whoever chose the arguments. Of other errors the SDK tells them nothing.
+            raise MCPError(INVALID_PARAMS, str(error)) from error

@@ -1,0 +1,1 @@
+"""What can be read and watched at a vault:// URI, how it is listed and completed."""

@@ -1,0 +1,149 @@
+"""The URIs of a vault's resources: what one of them asks for.
+
+`vault://KIND`, then `/` and what it is about for most kinds, then `?mode`, `?limit` and `?offset` where the kind takes
+them. What it is about is percent-encoded. There are no fragments: a `#` that was not encoded stands for itself, for
+`vault://tag/#idea` has one meaning only.
+
+May import: `families`, `path_rules`.
+"""
+
+import re
+from datetime import date
+from typing import Final, Literal, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote
+
+from tidings.vault.files.path_rules import shorten
+from tidings.vault.resources.families import FAMILIES, Family
+
+Mode = Literal["summary", "full"]
+
+MOST_ITEMS: Final = 1000
+"""How many items one page of a list may have."""
+
+MOST_LINES: Final = 10_000_000
+
+
+class BadAddress(ValueError):
+    """A text is not the URI of something that a vault has. Says what is allowed."""
+
+
+class Address(NamedTuple):
+    """A URI of a vault, taken apart."""
+
+    kind: str
+    argument: str
+    """What it is about, decoded: a path, a tag without `#`, a query, a date. Empty for the kinds without."""
+    mode: Mode | None
+    """None if it is not said."""
+    limit: int | None
+    """None if it is not said."""
+    offset: int
+
+    @property
+    def family(self) -> Family:
+        """What its kind takes."""
+        return FAMILIES[self.kind]
+
+    @property
+    def page(self) -> int | None:
+        """How many items to show. None: all."""
+        return self.family.limit if self.limit is None else self.limit
+
+    @property
+    def full(self) -> bool:
+        """Whether more than a summary is asked for."""
+        return self.mode == "full"
+
+    @property
+    def uri(self) -> str:
+        """The one way to write it."""
+        safe = "" if self.family.about == "{query}" else "/"
+        about = f"/{quote(self.argument, safe=safe)}" if self.family.about else ""
+        asked = {"mode": self.mode, "limit": self.limit, "offset": self.offset or None}
+        query = "&".join(f"{name}={value}" for name, value in asked.items() if value is not None)
+        return f"vault://{self.kind}{about}{'?' + query if query else ''}"
+
+
+def parse_address(uri: str) -> Address:
+    """What a URI asks for.
+
+    Raises:
+        BadAddress: It is no URI of a vault, or asks for what its kind does not have.
+    """
+    scheme, _, rest = uri.partition("://")
+    place, _, query = rest.partition("?")
+    kind, _, about = place.partition("/")
+    kind = kind.lower()
+    if scheme.lower() != "vault" or kind not in FAMILIES:
+        known = ", ".join(family.bare for family in FAMILIES.values())
+        raise BadAddress(f"{shorten(uri)} is no URI of a vault. There are: {known}.")
+    family = FAMILIES[kind]
+    return Address(kind, _about(family, about, uri), *_asked(family, query, uri))
+
+
+def _about(family: Family, text: str, uri: str) -> str:
+    try:
+        about = unquote(text, errors="strict")
+        about.encode()
+    except UnicodeError:
+        raise BadAddress(f"{shorten(uri)} encodes bytes that are no text. Percent-encode it as UTF-8.") from None
+    if not family.about:
+        if about.strip("/"):
+            raise BadAddress(f"There is nothing below {family.bare}. Ask for that alone, or for {family.template}.")
+        return ""
+    if family.kind == "search":
+        about = about.strip()
+    elif family.kind == "tag":
+        about = about.strip().lstrip("#").strip("/")
+    else:
+        about = about.strip("/")
+    if not about and family.kind != "folder":
+        raise BadAddress(f"{shorten(uri)} does not say which. Write {family.bare}.")
+    if family.kind == "daily":
+        return _day(about)
+    return about
+
+
+def _day(text: str) -> str:
+    if text.lower() == "today":
+        return "today"
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+            return date.fromisoformat(text).isoformat()
+    except ValueError:
+        pass
+    raise BadAddress(f"{shorten(text)} is no date. Write one such as 2026-01-31, or 'today'.")
+
+
+def _asked(family: Family, query: str, uri: str) -> tuple[Mode | None, int | None, int]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    asked = dict(pairs)
+    if len(asked) < len(pairs) or not asked.keys() <= set(family.takes):
+        allowed = " and ".join(filter(None, [", ".join(family.takes[:-1]), *family.takes[-1:]]))
+        raise BadAddress(
+            f"The query of {shorten(uri)} is not understood: {family.bare} takes {allowed or 'none'}"
+            f"{', each once' if allowed else ''}. A '?' that belongs to a name is written %3F."
+        )
+    mode = _mode(asked.get("mode"))
+    of_lines = family.limit is None
+    limit = _number("limit", asked.get("limit"), 1, MOST_LINES if of_lines else MOST_ITEMS)
+    offset = _number("offset", asked.get("offset"), 0, MOST_LINES)
+    if mode == "summary" and of_lines and (limit is not None or offset is not None):
+        raise BadAddress("limit and offset choose lines of the text. Leave them out, or leave out mode=summary.")
+    return mode, limit, offset or 0
+
+
+def _mode(text: str | None) -> Mode | None:
+    match text:
+        case None | "summary" | "full":
+            return text
+        case _:
+            raise BadAddress(f"There is no mode {shorten(text)}. Choose 'summary' or 'full'.")
+
+
+def _number(name: str, text: str | None, least: int, most: int) -> int | None:
+    if text is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,9}", text) and least <= int(text) <= most:
+        return int(text)
+    raise BadAddress(f"{name} cannot be {shorten(text)}. Give a whole number from {least} to {most}.")

@@ -1,0 +1,103 @@
+"""How the content of a resource is written.
+
+A list is a JSON object: what it is about, how many items there are, how many of them are shown, where the next page is,
+then the items. The same index always gives the same text.
+
+May import: `addresses`, `standings`, `view`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from tidings.vault.resources.addresses import Address
+from tidings.vault.tools.standings import standing
+from tidings.vault.view import Status
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Json = dict[str, Any]
+
+
+class NotFound(LookupError):
+    """The vault has no such thing.
+
+    Args:
+        reason: What is not there.
+        wanted: What was asked for, for who wants to find out what comes nearest.
+    """
+
+    def __init__(self, reason: str, wanted: str | None = None) -> None:
+        super().__init__(reason)
+        self.wanted = wanted
+
+
+class TooLarge(ValueError):
+    """Something is too large to be sent."""
+
+
+class Rendered(NamedTuple):
+    """The content of a resource: a text, or bytes."""
+
+    mime_type: str
+    text: str | None
+    data: bytes | None = None
+
+
+def listed(address: Address, about: Json, total: int, items: Sequence[Json]) -> Json:
+    """One page of a list. `items` are those of the page alone."""
+    shown = len(items)
+    content: Json = {**about, "total": total, "shown": shown}
+    end = address.offset + shown
+    if shown and end < total:
+        content["next"] = address._replace(offset=end).uri
+    content["items"] = list(items)
+    return content
+
+
+def caveat(status: Status) -> Json:
+    """What has to be said of content that may lack something."""
+    if status.phase == "away":
+        return {"away": standing(status)}
+    if status.partial:
+        done, total = (status.progress.done, status.progress.total) if status.progress else (0, 0)
+        return {"partial": {"indexed": done, "of": total}}
+    return {}
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """The end of a message that says that something is not there; empty if nothing comes near."""
+    *first, last = map(repr, names) if names else [""]
+    return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?" if last else ""
+
+
+def written(content: Json) -> str:
+    """JSON with one line for each member, and for each item of a list of objects."""
+    members = (f" {_compact(name)}: {_member(value)}" for name, value in content.items())
+    return "{\n" + ",\n".join(members) + "\n}"
+
+
+def iso(nanoseconds: int) -> str:
+    """A time as ISO 8601, in UTC."""
+    when = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def one_line(text: str, room: int = 200) -> str:
+    """A text on one line, not too long."""
+    plain = re.sub(r"\s+", " ", text).strip()
+    return f"{plain[:room]}…" if len(plain) > room else plain
+
+
+def _member(value: Any) -> str:
+    match value:
+        case [{}, *_]:
+            return "[\n  " + ",\n  ".join(map(_compact, value)) + "\n ]"
+        case _:
+            return _compact(value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

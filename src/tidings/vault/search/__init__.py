@@ -1,0 +1,1 @@
+"""Obsidian's search language, and what it finds in the index."""

@@ -1,0 +1,181 @@
+r"""Whether words, phrases and regular expressions stand in a text, and where: what the full-text index says, in Python.
+
+The index splits a text into runs of letters and digits, folds capitals, and takes accents from Latin letters. `Finder`
+does the same, so that it can answer for one line of a note what the index answers for the whole. It also knows what the
+index does not: characters that are no letters (`C++`), capitals that count, and words in scripts that do not part them
+by spaces, which are found anywhere.
+"""
+
+import re
+import time
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tidings.vault.search.query_tree import Phrase, Regex, Word
+from tidings.vault.text.regexes import compiled
+
+MARKS = "\u0300-\u036f"
+_PARTING = r"[\W_]+"  # what a space of a phrase stands for
+_MARK = re.compile(f"[{MARKS}]")
+# What is found by another letter than its own in small: accents, and the few letters with more than one small form.
+_FOLDED = re.compile(f"[\u00b5\u00c0-\u024f\u03c2\u03d0-\u03f5\u1e00-\u1eff\u1f00-\u1fff\u2126\u212a\u212b{MARKS}]")
+# Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
+_SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u2e80-\u2fff\u3005-\u30ff\u31f0-\u31ff"
+    "\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_UNPARTED = re.compile(f"[{_SPACELESS}]")
+_PATIENCE = 0.25  # seconds for one regular expression in one text
+_SLICE = 200_000  # characters that are looked through in one go
+
+
+class OutOfTime(Exception):
+    """There is no time left for the search."""
+
+
+class TooSlow(Exception):
+    """A regular expression took too long on one text."""
+
+
+class Deadline:
+    """How long a search may still take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds. Raises OutOfTime if there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        return left
+
+    def passed(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._end
+
+
+class Finder:
+    """Finds one term in texts."""
+
+    def __init__(self, term: Word | Phrase | Regex, *, match_case: bool = False) -> None:
+        self._term = term
+        self._match_case = match_case
+        if not isinstance(term, Regex):
+            self._exact, self._plain, self._folding = _patterns(term)
+
+    def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        """Where the term stands in a text.
+
+        Raises:
+            TooSlow: It is a regular expression that was given up on this text.
+            OutOfTime: There is no time left.
+        """
+        if isinstance(self._term, Regex):
+            return self._expressed(self._term, text, deadline)
+        if self._match_case:
+            return self._sliced(self._exact, text, deadline)
+        if text.isascii() or not _FOLDED.search(text):
+            return self._sliced(self._plain, text.lower(), deadline)
+        return self._sliced(self._folding, text, deadline)
+
+    def found(self, text: str, deadline: Deadline) -> bool:
+        """Whether the term stands in a text. Raises as `spans` does."""
+        if not isinstance(self._term, Regex) and not self._match_case:
+            # Most texts have what they have without accents, and are not looked through for any.
+            if next(self._sliced(self._plain, text.lower(), deadline), None):
+                return True
+            if text.isascii() or not _FOLDED.search(text):
+                return False
+        return next(self.spans(text, deadline), None) is not None
+
+    def _expressed(self, term: Regex, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        pattern = compiled(term.pattern, match_case=self._match_case, dotall=term.dotall)
+        patience = min(_PATIENCE, deadline.left())
+        try:
+            for each in pattern.finditer(text, timeout=patience, concurrent=True):
+                yield each.span()
+        except TimeoutError as slow:
+            raise TooSlow from slow
+
+    def _sliced(self, pattern: "re.Pattern[str]", text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
+        """Line by line where the text is long, so that other threads come to their turn. A phrase may span lines."""
+        start = 0
+        while start <= len(text):
+            cut = -1 if isinstance(self._term, Phrase) else text.find("\n", start + _SLICE)
+            end = len(text) if cut < 0 else cut
+            yield from (each.span() for each in pattern.finditer(text, start, end))
+            start = end + 1
+            if start <= len(text):
+                deadline.left()
+
+
+def fold(text: str) -> str:
+    """A text without capitals and accents, for comparing."""
+    if text.isascii():
+        return text.lower()
+    bare = _MARK.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare).casefold()
+
+
+def unparted(text: str) -> bool:
+    """Whether it holds something of a script that does not part words by spaces."""
+    return _UNPARTED.search(text) is not None
+
+
+@lru_cache(maxsize=1)
+def _latin() -> dict[str, str]:
+    """The letters that are the same but for accents and capitals, by the plain letter."""
+    letters: dict[str, list[str]] = {}
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00), 0x212A, 0x212B):
+        base = unicodedata.normalize("NFD", chr(code))[0].lower()
+        if base.isascii() and base.isalpha():
+            letters.setdefault(base, [base]).append(chr(code))
+    return {base: f"[{''.join(same)}]" for base, same in letters.items()}
+
+
+def _bare(text: str) -> str:
+    bases = ((unicodedata.normalize("NFD", character)[0].lower(), character) for character in text)
+    return "".join(base if base.isascii() else character.lower() for base, character in bases)
+
+
+def _variant(word: str) -> str:
+    """A word with any accents."""
+    letters = ((_latin().get(c) or re.escape(c)) + (f"[{MARKS}]*+" if c.isalnum() else "") for c in word)
+    return "".join(letters)
+
+
+@lru_cache(maxsize=256)
+def _patterns(term: Word | Phrase) -> "tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]":
+    """For where capitals count, for a text in small letters without accents, and for any text."""
+    text = unicodedata.normalize("NFC", term.text)
+    bare = _bare(text)
+    if isinstance(term, Word):
+        exact, plain = _literal([text]), _literal([bare])
+        folding = _begin([bare]) + _variant(bare)
+    else:
+        words, bares = text.split(), _bare(text).split()
+        exact, plain = _literal(words) + _end(words), _literal(bares) + _end(bares)
+        folding = _begin(bares) + _PARTING.join(map(_variant, bares)) + _end(bares)
+    return re.compile(exact), re.compile(plain), re.compile(folding, re.IGNORECASE)
+
+
+def _literal(words: list[str]) -> str:
+    """Words as they are. What stands before is looked at afterwards, so that the engine can leap to the first word."""
+    first, *others = map(re.escape, words) if words else [""]
+    before = rf"(?<![^\W_]{first})(?<![{MARKS}]{first})" if _begin(words) else ""
+    return _PARTING.join([first + before, *others])
+
+
+def _begin(words: list[str]) -> str:
+    return rf"(?<![^\W_])(?<![{MARKS}])" if words and parted(words[0][0]) else ""
+
+
+def _end(words: list[str]) -> str:
+    return rf"(?![^\W_{MARKS}])" if words and parted(words[-1][-1]) else ""
+
+
+def parted(character: str) -> bool:
+    """Whether it is part of a word that has a beginning and an end."""
+    return character.isalnum() and not unparted(character)

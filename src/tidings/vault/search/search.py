@@ -1,0 +1,206 @@
+"""Searching the index: a query, and the files that it finds, with the lines that show why.
+
+SQL decides what it can and ranks; texts are read only of what is left to decide, in the order of the result, and of the
+hits that are shown. So the same index gives the same answer, and a word costs no more than the index needs for it.
+
+Nothing takes longer than `timeout`: what was found by then is the answer, and `problem` says that it is not all.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from tidings.vault.search.matching import Deadline, OutOfTime, TooSlow
+from tidings.vault.search.query import parse_query
+from tidings.vault.search.query_tree import And, Query
+from tidings.vault.search.search_lines import Match, matching_lines
+from tidings.vault.search.search_rows import Sql
+from tidings.vault.search.search_select import Sort, selection
+from tidings.vault.search.search_sql import Condition, Translator
+from tidings.vault.search.search_text import Candidate, Judge, Test
+
+_COUNTED: Final = 1_000_000
+"""How many characters are read for the sake of the total, when the page is full."""
+_STEPS: Final = 5_000
+"""Of SQLite's machine, after which the time is looked at: a fraction of a millisecond."""
+
+
+class Hit(NamedTuple):
+    """A file that was found."""
+
+    path: str
+    title: str
+    score: float
+    """The better, the higher; 0 if no words were sought or the order is another."""
+    matches: tuple[Match, ...]
+    """Some of the lines that match; none if only the name does, or a property."""
+    lines: int
+    """How many lines match; counted up to 200 for each term."""
+
+
+class Found(NamedTuple):
+    """What a search found: one page of it."""
+
+    total: int
+    exact: bool
+    """Whether `total` is all; if not, there are at least so many."""
+    hits: tuple[Hit, ...]
+    problem: str | None
+    """Why the answer is not complete, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    query: Query
+    limit: int
+    offset: int
+    sort: Sort
+    hidden: bool
+
+
+def search(
+    connection: sqlite3.Connection,
+    query: Query | str,
+    *,
+    limit: int = 20,
+    offset: int = 0,
+    sort: Sort = "relevance",
+    matches: int = 3,
+    context: int = 160,
+    hidden: Callable[[str], bool] | None = None,
+    timeout: float = 2.0,
+    now: datetime | None = None,
+) -> Found:
+    """Search the index behind a connection, in the thread that may use it.
+
+    Args:
+        connection: Its progress handler is taken for the time of the search.
+        query: See `query` for the language.
+        limit: How many hits to give, after the first `offset` of them.
+        offset: How many to leave out.
+        sort: Equals are in the order of their paths.
+        matches: How many lines to show of a file, at most.
+        context: How many characters of a line to show, at most.
+        hidden: Tells of a path whether it is kept out of searches, as the app's settings may ask for.
+        timeout: In seconds.
+        now: What `modified:7d` counts back from, and whose zone days are in.
+
+    Raises:
+        BadQuery: The query cannot be understood.
+    """
+    tree = parse_query(query) if isinstance(query, str) else query
+    deadline = Deadline(timeout)
+    if hidden is not None:
+        connection.create_function("vault_hidden", 1, hidden, deterministic=True)
+    connection.set_progress_handler(deadline.passed, _STEPS)
+    try:
+        run = _Run(
+            connection,
+            _Asked(tree, limit, offset, sort, hidden is not None),
+            deadline,
+            now or datetime.now(UTC).astimezone(),
+        )
+        run.find()
+        hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
+    finally:
+        connection.set_progress_handler(None, 0)
+    return Found(run.total, run.exact, hits, run.problem(timeout))
+
+
+class _Run:
+    """One search."""
+
+    def __init__(self, connection: sqlite3.Connection, asked: _Asked, deadline: Deadline, now: datetime) -> None:
+        self.page: list[tuple[Candidate, float]] = []
+        self.total = 0
+        self.exact = True
+        self._rows = 0
+        self._late = False
+        self._given_up: list[str] = []
+        self._connection = connection
+        self._asked = asked
+        self._deadline = deadline
+        self._translator = Translator(connection, deadline, now)
+
+    def find(self) -> None:
+        """Fill the page, and count."""
+        condition = self._translator.condition(self._asked.query)
+        try:
+            self._deadline.left()
+            if condition.exact:
+                self._by_sql(condition)
+            else:
+                self._by_text(condition)
+        except OutOfTime:
+            self._late = True
+        except sqlite3.OperationalError:
+            if not self._deadline.passed():
+                raise
+            self._late = True
+        if self._late or self._given_up or self._translator.rows.slow:
+            self.exact = False
+
+    def hit(self, candidate: Candidate, score: float, most: int, context: int) -> Hit:
+        """What is shown of a file; without lines if there is no time for them."""
+        query, lines, count = self._asked.query, (), 0
+        try:
+            lines, count = matching_lines(query, candidate, self._deadline, most=most, context=context)
+        except sqlite3.OperationalError:
+            if not self._deadline.passed():
+                raise
+        return Hit(candidate.path, candidate.title, score, lines, count)
+
+    def problem(self, timeout: float) -> str | None:
+        """What the user should know of the answer."""
+        cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
+        slow = len(self._given_up) + self._translator.rows.slow
+        first = f" ({self._given_up[0]} is the first)" if self._given_up else ""
+        given_up = f"The regular expression was given up on {slow} texts, where it took too long{first}. {cure}"
+        late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."
+        return " ".join([late] * self._late + [given_up] * bool(slow)) or None
+
+    def _by_sql(self, condition: Condition) -> None:
+        asked = self._asked
+        self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (asked.limit, asked.offset))))
+        if self.page:
+            self.total = self._rows
+        elif asked.offset or asked.limit <= 0:
+            next(self._candidates(condition, [], ("LIMIT 1", ())), None)
+            self.total = self._rows
+
+    def _by_text(self, condition: Condition) -> None:
+        asked = self._asked
+        judge = Judge(self._translator, self._deadline)
+        parts = asked.query.parts if isinstance(asked.query, And) else (asked.query,)
+        # What SQL decides of the parts holds for all candidates.
+        tests = [judge.test(part) for part in parts if not self._translator.condition(part).exact]
+        read = 0
+        for candidate, score in self._candidates(condition, judge.asked):
+            self._deadline.left()
+            full = len(self.page) >= asked.limit
+            if full and read > _COUNTED:
+                self.exact = False
+                return
+            if self._holds(tests, candidate):
+                self.total += 1
+                if not full and self.total > asked.offset:
+                    self.page.append((candidate, score))
+            read += len(candidate.body) if full else 0
+
+    def _holds(self, tests: list[Test], candidate: Candidate) -> bool:
+        try:
+            return all(test(candidate) for test in tests)
+        except TooSlow:
+            self._given_up.append(candidate.path)
+            return False
+
+    def _candidates(
+        self, condition: Condition, questions: list[Condition], page: Sql = ("", ())
+    ) -> Iterator[tuple[Candidate, float]]:
+        asked = self._asked
+        sql, values = selection(asked.query, condition, questions, sort=asked.sort, hidden=asked.hidden, page=page)
+        for id_, path, title, score, rows, *answers in self._connection.execute(sql, values):
+            self._rows = rows
+            yield Candidate(self._connection, id_, path, title, answers), -score or 0.0  # not -0.0

@@ -1,0 +1,119 @@
+"""What the Obsidian app is set to for a vault."""
+
+import json
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.vault.files import obsidian
+from tidings.vault.files.obsidian import Settings, daily_date, daily_path, fill_template
+
+DAY = date(2024, 3, 5)
+
+
+def configure(root: Path, **files: object) -> Settings:
+    (root / ".obsidian").mkdir(exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (root / f".obsidian/{name.replace('_', '-')}.json").write_text(text, "utf-8")
+    return Settings.read(root)
+
+
+def test_without_the_app_everything_is_as_it_comes(tmp_path: Path) -> None:
+    assert Settings.read(tmp_path) == Settings()
+    assert daily_path(Settings(), DAY) == "2024-03-05.md"
+
+
+def test_settings_are_read(tmp_path: Path) -> None:
+    settings = configure(
+        tmp_path,
+        app={
+            "userIgnoreFilters": ["Archive/", "/draft-\\d+/", 7],
+            "newLinkFormat": "relative",
+            "useMarkdownLinks": True,
+            "attachmentFolderPath": "./files",
+            "trashOption": "local",
+        },
+        daily_notes={"folder": "/Daily/", "format": "YYYY/MM/YYYY-MM-DD", "template": "Templates/Daily"},
+        templates={"dateFormat": "D.M.YYYY", "timeFormat": "H:mm"},
+    )
+    assert settings == Settings(
+        daily_folder="Daily",
+        daily_format="YYYY/MM/YYYY-MM-DD",
+        daily_template="Templates/Daily.md",
+        date_format="D.M.YYYY",
+        time_format="H:mm",
+        ignored=("Archive/", "/draft-\\d+/"),
+        link_format="relative",
+        markdown_links=True,
+        attachment_folder="./files",
+        trash="local",
+    )
+    assert daily_path(settings, DAY) == "Daily/2024/03/2024-03-05.md"
+    assert daily_date(settings, "Daily/2024/03/2024-03-05.md") == DAY
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"folder": 7, "format": null, "template": ["x"]}',
+        '{"newLinkFormat": "odd"}',
+        "[" * 10_000,
+    ],
+)
+def test_broken_settings_mean_the_defaults(tmp_path: Path, content: str) -> None:
+    assert configure(tmp_path, app=content, daily_notes=content, templates=content) == Settings()
+
+
+def test_settings_that_are_no_text_or_too_large_or_a_folder_mean_the_defaults(tmp_path: Path) -> None:
+    configure(tmp_path, app='{"useMarkdownLinks": true, "x": "' + "x" * 1_000_000 + '"}')
+    (tmp_path / ".obsidian/daily-notes.json").write_bytes(b'{"folder": "\xff"}')
+    (tmp_path / ".obsidian/templates.json").mkdir()
+    assert Settings.read(tmp_path) == Settings()
+
+
+def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:
+    settings = Settings(ignored=("Archive/", "/draft-\\d+/", "/(/", "", "//", "/(a+)+$/"))
+    assert settings.ignores("archive/x.md")
+    assert settings.ignores("Work/Draft-12.md")
+    assert not settings.ignores("Work/Archive/x.md")
+    assert not settings.ignores("Work/draft.md")
+    assert not settings.ignores("a" * 60 + "!")
+    assert not Settings().ignores("x.md")
+
+
+@pytest.mark.parametrize(
+    "inner", ["x.md", "Daily/x.md", "Daily/2024-03-05.txt", "2024-03-05.md", "Daily/a/2024-03-05.md"]
+)
+def test_other_notes_are_no_daily_notes(inner: str) -> None:
+    assert daily_date(Settings(daily_folder="Daily"), inner) is None
+
+
+@given(
+    st.dates(date(1900, 1, 1)),
+    st.sampled_from(["", "Daily", "a/b"]),
+    st.sampled_from(["YYYY-MM-DD", "/YYYY//D. MMMM/"]),
+)
+def test_a_day_comes_back_from_its_path(day: date, folder: str, fmt: str) -> None:
+    settings = Settings(daily_folder=folder, daily_format=fmt)
+    assert daily_date(settings, daily_path(settings, day)) == day
+    assert "//" not in daily_path(settings, day)
+
+
+def test_a_template_is_filled_in() -> None:
+    text = "# {{title}}\n{{date}} {{ Date : dddd [of] YYYY }} {{time}} {{time:HH}} {{other}} {{date {{"
+    settings = Settings(date_format="D.M.YYYY", time_format="H.mm")
+    filled = fill_template(text, settings, title="Today", when=datetime(2024, 3, 5, 14, 7).astimezone())
+    assert filled == "# Today\n5.3.2024 Tuesday of 2024 14.07 14 {{other}} {{date {{"
+
+
+def test_an_expression_that_takes_for_ever_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obsidian, "_PATIENCE", 0.001)
+    assert not Settings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")

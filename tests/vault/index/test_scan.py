@@ -1,0 +1,559 @@
+"""From the disk to the index: what is walked through, what is different, and what comes of files of all kinds."""
+
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vault.contents import contents
+from tidings.vault.files.paths import Vault
+from tidings.vault.index import scan
+from tidings.vault.index.index import Index
+from tidings.vault.index.scan import Limits, VaultAway, build, plan, read, read_all, walk
+from tidings.vault.index.scan_file import Missed
+from tidings.vault.text import notes
+from tidings.vault.text.model import Entry
+
+YEAR_AGO = 1_700_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def vault(root: Path) -> Vault:
+    return Vault([root])
+
+
+@pytest.fixture
+def index(vault: Vault) -> Iterator[Index]:
+    opened = Index(vault, memory=True)
+    yield opened
+    opened.close()
+
+
+def put(place: Path, content: str | bytes = "") -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content.encode() if isinstance(content, str) else content)
+    return place
+
+
+def paths(vault: Vault) -> list[str]:
+    return sorted(seen.path for seen in walk(vault))
+
+
+def entry(vault: Vault, path: str, **limits: int) -> Entry:
+    found = read(vault, path, Limits(**limits))
+    assert isinstance(found, Entry)
+    return found
+
+
+def read_at(monkeypatch: pytest.MonkeyPatch, time: float) -> None:
+    """Let all that is read be read at a time, in seconds since 1970."""
+    monkeypatch.setattr("tidings.vault.index.scan_file.time.time_ns", lambda: round(time * 10**9))
+
+
+def settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all that is on the disk be long ago."""
+    read_at(monkeypatch, 4_000_000_000)
+
+
+# Walking
+
+
+def test_files_of_all_kinds_are_seen_and_nothing_hidden_or_excluded(root: Path) -> None:
+    for path in (
+        "a.md",
+        "B/c.MD",
+        "B/d.canvas",
+        "e.base",
+        "B/C/f.png",
+        "g",
+        ".obsidian/app.json",
+        "B/.h.md",
+        "Old/i.md",
+    ):
+        put(root / path)
+    found = {seen.path: seen.kind for seen in walk(Vault([root], exclude=["Old"]))}
+    assert found == {
+        "a.md": "note",
+        "B/c.MD": "note",
+        "B/d.canvas": "canvas",
+        "e.base": "base",
+        "B/C/f.png": "attachment",
+        "g": "attachment",
+    }
+
+
+def test_several_vaults_are_walked_through_under_their_names(tmp_path: Path) -> None:
+    put(tmp_path / "One/a.md")
+    put(tmp_path / "Two/b/c.md")
+    assert paths(Vault([tmp_path / "One", tmp_path / "Two"])) == ["One/a.md", "Two/b/c.md"]
+
+
+def test_links_out_of_the_vault_and_links_to_folders_are_not_followed(root: Path, vault: Vault) -> None:
+    put(root.parent / "outside/secret.md")
+    put(root / "in/a.md")
+    put(root / ".hidden/b.md")
+    (root / "out").symlink_to(root.parent / "outside")
+    (root / "out.md").symlink_to(root.parent / "outside/secret.md")
+    (root / "hidden.md").symlink_to(root / ".hidden/b.md")
+    (root / "in/circle").symlink_to(root)
+    (root / "self").symlink_to("self")
+    (root / "nowhere.md").symlink_to("nothing.md")
+    (root / "again").symlink_to("in")
+    assert paths(vault) == ["in/a.md"]
+
+
+def test_a_link_to_a_file_of_the_vault_is_a_file_of_its_own(root: Path, vault: Vault) -> None:
+    put(root / "in/a.md", "text")
+    (root / "b.md").symlink_to("in/a.md")
+    assert paths(vault) == ["b.md", "in/a.md"]
+    assert entry(vault, "b.md").text == "text"
+    assert entry(vault, "b.md").stamp.inode == entry(vault, "in/a.md").stamp.inode
+
+
+def test_names_with_odd_characters_are_read(root: Path, vault: Vault, index: Index) -> None:
+    names = [
+        "a b",
+        "a%20b",
+        "#a",
+        "a'b\"c",
+        "日本語",
+        "😀",
+        "e\u0301",
+        "é",
+        "a:b*c?<d>|e",
+        "…",
+        "-rf",
+        "~",
+        "$x",
+        "a;b&c",
+    ]
+    for name in names:
+        put(root / f"{name}.md", f"text of {name}")
+    assert build(vault, index) == []
+    assert {index.queries.text(f"{name}.md") for name in names} == {f"text of {name}" for name in names}
+
+
+def test_a_name_that_is_no_text_is_left_out_and_told(
+    root: Path, vault: Vault, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(root / "a.md")
+    put(Path(os.fsdecode(os.fsencode(root) + b"/\xff.md")))
+    assert paths(vault) == ["a.md"]
+    assert "no UTF-8" in caplog.text
+
+
+def test_what_is_no_file_is_not_opened(root: Path, vault: Vault, index: Index) -> None:
+    place = put(root / "pipe.md")
+    seen = list(walk(vault))
+    place.unlink()
+    os.mkfifo(place)
+    assert build(vault, index) == []
+    assert read(vault, "pipe.md") == Missed("pipe.md", "gone")
+    assert [batch.gone for batch in read_all(vault, seen)] == [["pipe.md"]]
+    assert contents(index)["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"), [(errno.EACCES, []), (errno.ENOENT, []), (errno.EIO, ["B/c.md"]), (errno.ESTALE, ["B/c.md"])]
+)
+def test_a_folder_that_cannot_be_read_hides_its_files_if_it_is_forbidden_and_keeps_them_if_the_disk_fails(
+    vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, number: int, kept: list[str]
+) -> None:
+    root = vault.mounts[0].root
+    put(root / "a.md")
+    put(root / "B/c.md")
+    build(vault, index)
+    fail_for(monkeypatch, "scandir", root / "B", number)
+    build(vault, index)
+    assert sorted(index.stamps()) == sorted(["a.md", *kept])
+
+
+def fail_for(monkeypatch: pytest.MonkeyPatch, function: str, place: Path, number: int) -> None:
+    """Let a function of the system fail for one place: the tests may run as a user who may do everything."""
+    original: Any = getattr(os, function)
+
+    def failing(path: Any, *arguments: Any, **options: Any) -> Any:
+        if os.fspath(path) == str(place):
+            raise OSError(number, os.strerror(number), str(place))
+        return original(path, *arguments, **options)
+
+    monkeypatch.setattr(os, function, failing)
+
+
+def test_what_vanishes_between_two_looks_is_passed_over(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root / "a.md")
+    original = os.scandir
+
+    class Entries:
+        """Gives each entry after its file is gone."""
+
+        def __init__(self, place: str) -> None:
+            self.entries = original(place)
+
+        def __enter__(self) -> list["os.DirEntry[str]"]:
+            entries = list(self.entries)
+            for each in entries:
+                Path(each.path).unlink()
+            return entries
+
+        def __exit__(self, *_: object) -> None:
+            self.entries.close()
+
+    monkeypatch.setattr(os, "scandir", Entries)
+    assert paths(vault) == []
+
+
+# A vault that is away
+
+
+def test_a_vault_that_is_not_there_is_away_and_the_index_keeps_what_it_knows(
+    root: Path, vault: Vault, index: Index
+) -> None:
+    put(root / "a.md")
+    build(vault, index)
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(VaultAway, match="is not there"):
+        plan(vault, index)
+    root.write_text("a file in its place")
+    with pytest.raises(VaultAway):
+        plan(vault, index)
+    assert list(index.stamps()) == ["a.md"]
+
+
+def test_a_vault_that_vanishes_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
+    put(root / "a.md")
+    put(root / "B/c.md")
+    seen = walk(vault)
+    next(seen)
+    shutil.rmtree(root)
+    with pytest.raises(VaultAway):
+        list(seen)
+
+
+def test_a_vault_that_is_replaced_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
+    put(root / "a.md")
+    put(root / "B/c.md")
+    seen = walk(vault)
+    next(seen)
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+    with pytest.raises(VaultAway):
+        list(seen)
+
+
+def test_the_empty_place_of_a_disk_that_was_unplugged_is_no_empty_vault(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "a.md")
+    build(vault, index)
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+    put(root / ".hidden")
+    with pytest.raises(VaultAway, match="its disk seems to be missing"):
+        plan(vault, index)
+    with pytest.raises(VaultAway, match="replaced"):
+        scan.look(vault, index, ["a.md"])
+    assert list(index.stamps()) == ["a.md"]
+    put(root / "b.md")
+    build(vault, index)
+    assert list(index.stamps()) == ["b.md"]
+
+
+def test_a_vault_that_was_emptied_is_empty(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "a.md")
+    build(vault, index)
+    (root / "a.md").unlink()
+    assert plan(vault, index).gone == ["a.md"]
+
+
+def test_files_that_vanish_with_their_vault_while_they_are_read_are_not_gone(root: Path, vault: Vault) -> None:
+    put(root / "a.md")
+    seen = list(walk(vault))
+    shutil.rmtree(root)
+    with pytest.raises(VaultAway):
+        list(read_all(vault, seen))
+    root.mkdir()
+    batches = read_all(vault, seen)
+    (gone,) = batches
+    assert gone.gone == ["a.md"]
+
+
+def test_a_vault_that_is_replaced_while_it_is_read_is_away(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root / "a.md")
+    seen = list(walk(vault))
+    original = os.open
+
+    def replacing(*arguments: Any) -> int:
+        root.rename(root.with_name("elsewhere"))
+        root.mkdir()
+        return original(*arguments)
+
+    monkeypatch.setattr(os, "open", replacing)
+    with pytest.raises(VaultAway, match="while it was read"):
+        list(read_all(vault, seen))
+
+
+# What is different
+
+
+@pytest.mark.parametrize("name", ["a.md", "b.png"])
+def test_after_a_build_nothing_is_different_but_what_was_touched_just_before(
+    vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    changed = put(vault.mounts[0].root / name).stat().st_mtime
+    read_at(monkeypatch, changed + 1.5)
+    build(vault, index)
+    # Within the same tick of the clock, it may have been written again.
+    assert [seen.path for seen in plan(vault, index).changed] == [name]
+    read_at(monkeypatch, changed + 2.5)
+    build(vault, index)
+    assert plan(vault, index) == ([], [])
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_seen_after_a_recent_change(
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = put(root / "a.md", "one")
+    os.utime(place, (YEAR_AGO, YEAR_AGO))
+    read_at(monkeypatch, place.stat().st_ctime)
+    build(vault, index)
+    place.write_text("two")
+    os.utime(place, (YEAR_AGO, YEAR_AGO))
+    build(vault, index)
+    assert index.queries.text("a.md") == "two"
+
+
+def test_what_changed_came_or_went_is_brought_into_the_index(
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    for name in ("stays", "changes", "goes"):
+        put(root / f"{name}.md", name)
+    build(vault, index)
+    put(root / "changes.md", "changed")
+    put(root / "comes.md", "new")
+    (root / "goes.md").unlink()
+    todo = plan(vault, index)
+    assert ({seen.path for seen in todo.changed}, todo.gone) == ({"changes.md", "comes.md"}, ["goes.md"])
+    build(vault, index)
+    assert {path: index.queries.text(path) for path in index.stamps()} == {
+        "stays.md": "stays",
+        "changes.md": "changed",
+        "comes.md": "new",
+    }
+
+
+def test_a_build_tells_how_far_it_is_and_can_be_stopped(root: Path, vault: Vault, index: Index) -> None:
+    for number in range(400):
+        put(root / f"{number}.md", "text")
+    told: list[tuple[int, int]] = []
+    build(vault, index, on_progress=lambda done, total: told.append((done, total)), stopped=lambda: len(told) == 1)
+    assert told == [(150, 400)]
+    assert len(index.stamps()) == 150
+    told.clear()
+    build(vault, index, on_progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (400, 400)
+    assert len(index.stamps()) == 400
+
+
+def test_batches_are_small_first_and_never_hold_much_text(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_BATCH_CHARACTERS", 1000)
+    for number in range(400):
+        put(root / f"{number:03}.md", "x" * (600 if number < 100 else 1))
+    sizes = [len(batch.entries) for batch in read_all(vault, sorted(walk(vault)))]
+    assert sizes == [50, 50, 300]
+
+
+# What is in files
+
+
+def test_a_note_is_read_with_all_that_is_in_it(root: Path, vault: Vault) -> None:
+    text = "---\ntags: [a]\nstatus: open\n---\n# Head\r\n[[Other|shown]] #b\n- [ ] do it\n"
+    put(root / "Folder/My note.md", text)
+    found = entry(vault, "Folder/My note.md")
+    assert found.text == text
+    assert found.note == notes.parse(text, "My note")
+    assert (found.kind, found.problem, len(found.hash or "")) == ("note", None, 16)
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "problem"),
+    [
+        (b"plain", "plain", None),
+        (b"", "", None),
+        ("\ufeffmarked".encode(), "marked", None),
+        ("größe".encode("utf-16"), "größe", None),
+        ("größe".encode("utf-16-be"), "", "binary"),
+        (b"\xfe\xff" + "größe".encode("utf-16-be"), "größe", None),
+        (b"\xff\xfea\x00\x00\xd8", "a\ufffd", "not valid UTF-16"),
+        (b"a\xffb", "a\ufffdb", "not valid UTF-8 from byte 1"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "", "binary"),
+        (b"a" * 10_000 + b"\0", "a" * 10_000 + "\ufffd", None),
+    ],
+)
+def test_bytes_become_text_or_say_why_not(
+    vault: Vault, index: Index, data: bytes, text: str, problem: str | None
+) -> None:
+    put(vault.mounts[0].root / "a.md", data)
+    found = entry(vault, "a.md")
+    assert found.text == text
+    assert (found.problem is None) == (problem is None)
+    assert problem is None or problem in (found.problem or "")
+    assert build(vault, index) == []
+    assert index.queries.text("a.md") == text
+
+
+def test_a_note_that_is_too_large_is_known_by_name(root: Path, vault: Vault, index: Index) -> None:
+    with (root / "huge.md").open("wb") as file:
+        file.truncate(100_000_000)
+    build(vault, index)
+    row = index.queries.file("huge.md")
+    assert row
+    assert (row.title, row.hash, row.size) == ("huge", None, 100_000_000)
+    assert "larger than 20,000,000 bytes" in (row.problem or "")
+
+
+def test_a_note_that_grows_beyond_the_limit_while_it_is_read_is_not_read_without_end(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root / "a.md", "x" * 10)
+    read_bytes = os.read
+
+    def growing(file: int, size: int) -> bytes:
+        with (root / "a.md").open("ab") as more:
+            more.write(b"x" * 10)
+        return read_bytes(file, size)
+
+    monkeypatch.setattr(os, "read", growing)
+    assert "larger" in (entry(vault, "a.md", size=15).problem or "")
+
+
+def test_a_million_lines_are_read(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "long.md", "- a line\n" * 1_000_000 + "#end")
+    build(vault, index)
+    assert index.queries.with_tag("end")[0].path == "long.md"
+
+
+def test_a_file_that_may_not_be_read_says_so_and_is_read_when_it_may(
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = put(root / "a.md", "text")
+    with monkeypatch.context() as patch:
+        fail_for(patch, "open", place, errno.EACCES)
+        build(vault, index)
+    row = index.queries.file("a.md")
+    assert row
+    assert "may not be read" in (row.problem or "")
+    place.chmod(0o600)
+    build(vault, index)
+    assert index.queries.text("a.md") == "text"
+
+
+@pytest.mark.parametrize(("number", "why"), [(errno.EIO, "unsettled"), (errno.ENOENT, "gone"), (errno.ENOTDIR, "gone")])
+def test_a_file_that_cannot_be_read_is_gone_or_left_for_later(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, number: int, why: str
+) -> None:
+    place = put(root / "a.md", "text")
+    (seen,) = walk(vault)
+    fail_for(monkeypatch, "open", place, number)
+    (batch,) = read_all(vault, [seen])
+    assert (batch.gone, batch.unsettled) == ((["a.md"], []) if why == "gone" else ([], ["a.md"]))
+
+
+def test_a_file_that_changes_once_while_it_is_read_is_read_again(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = put(root / "a.md", "before")
+    changes = iter(["after!"])
+    read_bytes = os.read
+
+    def changing(file: int, size: int) -> bytes:
+        data = read_bytes(file, size)
+        for text in changes:
+            place.write_text(text)
+            os.utime(place, (1, 1))
+            break
+        return data
+
+    monkeypatch.setattr(os, "read", changing)
+    assert entry(vault, "a.md").text == "after!"
+
+
+def test_a_file_that_changes_whenever_it_is_read_is_left_for_later(
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = put(root / "a.md", "0")
+    build(vault, index)
+    reads = 0
+    read_bytes = os.read
+
+    def changing(file: int, size: int) -> bytes:
+        nonlocal reads
+        data = read_bytes(file, size)
+        if data:
+            reads += 1
+            place.write_text("x" * reads)
+        return data
+
+    monkeypatch.setattr(os, "read", changing)
+    assert build(vault, index) == ["a.md"]
+    assert 3 <= reads < 10  # It is read three times, each time to its end.
+    assert index.queries.text("a.md") == "0"
+
+
+def test_a_file_replaced_by_a_link_out_of_the_vault_is_not_read(root: Path, vault: Vault) -> None:
+    place = put(root / "a.md", "mine")
+    (seen,) = walk(vault)
+    place.unlink()
+    place.symlink_to(put(root.parent / "secret.md", "secret"))
+    (batch,) = read_all(vault, [seen])
+    assert (batch.entries, batch.gone) == ([], ["a.md"])
+
+
+def test_a_text_that_the_parser_fails_on_is_kept_with_a_word(
+    root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(_text: str, _name: str) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    put(root / "a.md", "text")
+    with monkeypatch.context() as patch:
+        patch.setattr(notes, "parse", failing)
+        found = entry(vault, "a.md")
+    assert (found.text, found.note) == ("text", None)
+    assert "a mistake" in (found.problem or "")
+    assert caplog.record_tuples[0][1] == logging.ERROR
+
+
+def test_a_canvas_has_its_words_and_its_links(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "a.md")
+    put(
+        root / "b.canvas",
+        """{"nodes": [{"id": "1", "type": "file", "file": "a.md"},
+        {"id": "2", "type": "text", "text": "some *words* and [[a]]"}]}""",
+    )
+    put(root / "c.canvas", "{")
+    put(root / "d.canvas", "")
+    put(root / "e.base", "views: []")
+    build(vault, index)
+    assert "some *words*" in (index.queries.text("b.canvas") or "")
+    found = {path: row.problem for path in index.stamps() if (row := index.queries.file(path))}
+    assert found.pop("c.canvas")
+    assert set(found.values()) == {None}
+    assert index.queries.text("e.base") == "views: []"

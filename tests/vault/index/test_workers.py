@@ -1,0 +1,186 @@
+"""Reading files with processes that do nothing else: the same comes of it, whatever happens to them."""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tidings.vault.files.paths import Vault
+from tidings.vault.index import scan, worker
+from tidings.vault.index.scan import read_all, walk
+from tidings.vault.index.scan_file import Job, Limits, Missed, Task, read_file
+from tidings.vault.index.workers import COMMAND, Workers
+from tidings.vault.text.model import Entry, Stamp
+
+LIMITS = Limits()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    for number in range(20):
+        (tmp_path / f"{number}.md").write_text(f"---\nn: {number}\n---\n#tag{number} [[{number + 1}]]")
+    vault = Vault([tmp_path])
+    return [Job(*seen, str(tmp_path.resolve()), seen.path) for seen in sorted(walk(vault))]
+
+
+@pytest.fixture
+def here(jobs: list[Job]) -> list[Entry | Missed]:
+    return [read_file(job, LIMITS) for job in jobs]
+
+
+def chunks(jobs: list[Job]) -> Iterator[list[Job]]:
+    return ([job] for job in jobs)
+
+
+def plain(items: list[Entry | Missed]) -> list[object]:
+    """What was read, in order. A stamp also says how long ago the file was changed when it was read."""
+    return sorted(
+        (item._replace(stamp=Stamp(0, 0, 0, 0)) if isinstance(item, Entry) else item for item in items), key=repr
+    )
+
+
+def test_what_processes_read_is_what_is_read_here(jobs: list[Job], here: list[Entry | Missed]) -> None:
+    with Workers(LIMITS, count=2) as workers:
+        answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
+    assert plain(answers) == plain(here)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("/no/such/program",),
+        ("true",),
+        ("sh", "-c", "echo no answer"),
+        ("sh", "-c", "head -c 1 >/dev/null; echo dies >&2; exit 1"),
+        ("sh", "-c", r"printf '(lp0\n.'"),  # An empty list, pickled.
+    ],
+)
+def test_what_a_process_does_not_answer_is_read_here(
+    jobs: list[Job], here: list[Entry | Missed], command: tuple[str, ...]
+) -> None:
+    with Workers(LIMITS, count=2, command=command) as workers:
+        answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
+    assert plain(answers) == plain(here)
+
+
+def test_where_there_can_be_no_processes_files_are_read_here(
+    jobs: list[Job], here: list[Entry | Missed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with Workers(LIMITS) as workers:
+        answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
+    assert plain(answers) == plain(here)
+
+
+def test_leaving_early_ends_the_processes(jobs: list[Job]) -> None:
+    before = set(psutil.Process().children())
+    with Workers(LIMITS, count=2) as workers:
+        answers = workers.read(chunks(jobs * 10))
+        next(answers)
+        assert len(set(psutil.Process().children()) - before) == 2
+    assert set(psutil.Process().children()) <= before
+
+
+def test_a_process_that_hangs_is_ended_too(tmp_path: Path, jobs: list[Job]) -> None:
+    program = f"""
+import os, time
+from tidings.vault.index import worker
+try:
+    os.mkdir({str(tmp_path / "one")!r})
+except FileExistsError:
+    worker.main()
+else:
+    time.sleep(60)
+"""
+    with Workers(LIMITS, count=2, command=(sys.executable, "-c", program)) as workers:
+        assert len(next(workers.read(chunks(jobs)))) == 1
+
+
+def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: list[Job]
+) -> None:
+    monkeypatch.setattr(scan, "_MANY_FILES", len(jobs) - 1)
+    vault = Vault([tmp_path])
+    before = set(psutil.Process().children())
+    batches = read_all(vault, list(walk(vault)))
+    batch = next(batches)
+    batches.close()
+    assert {entry.path for entry in batch.entries} == {job.path for job in jobs}
+    assert set(psutil.Process().children()) <= before
+
+
+def test_a_process_works_until_its_input_ends(jobs: list[Job], here: list[Entry | Missed]) -> None:
+    source, target = io.BytesIO(), io.BytesIO()
+    for half in (jobs[:10], jobs[10:]):
+        pickle.dump(Task(LIMITS, half), source)
+    source.seek(0)
+    worker.work(source, target)
+    target.seek(0)
+    assert plain([*pickle.load(target), *pickle.load(target)]) == plain(here)
+
+
+def test_a_process_keeps_what_is_printed_out_of_its_answers(jobs: list[Job]) -> None:
+    program = "import os; from tidings.vault.index import worker; worker.main(); print('done'); os.write(1, b'done')"
+    task = pickle.dumps(Task(LIMITS, jobs[:1]))
+    done = subprocess.run([sys.executable, "-c", program], input=task, capture_output=True, check=True, timeout=30)
+    assert plain(pickle.loads(done.stdout)) == plain([read_file(jobs[0], LIMITS)])
+    assert b"done" in done.stderr
+
+
+def test_nothing_is_imported_from_the_current_folder(
+    tmp_path: Path, jobs: list[Job], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("yaml", "json", "tidings", "pickle"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
+    with Workers(LIMITS, count=1) as workers:
+        answers = list(workers.read([jobs]))
+    assert len(answers[0]) == len(jobs)
+    assert caplog.records == []
+
+
+def test_processes_end_when_the_one_that_started_them_is_killed() -> None:
+    program = """
+        import os, signal, subprocess
+        from tidings.vault.index.workers import COMMAND, Workers
+        from tidings.vault.index.scan_file import Limits
+        workers = Workers(Limits(), count=2).__enter__()
+        print(*(process.pid for process in workers._processes), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    started = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=30
+    )
+    numbers = [int(number) for number in started.stdout.split()]
+    assert len(numbers) == 2
+    for number in numbers:
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(number).wait(20)
+
+
+def test_an_interrupt_is_for_the_process_that_started_the_others(jobs: list[Job]) -> None:
+    process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin
+    assert process.stdout
+    task = pickle.dumps(Task(LIMITS, jobs[:1]))
+    try:
+        # Its first answer shows that it has begun, and so does what an interrupt does to it.
+        for _ in range(2):
+            process.stdin.write(task)
+            process.stdin.flush()
+            assert len(pickle.load(process.stdout)) == 1
+            os.kill(process.pid, 2)
+        process.stdin.close()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

@@ -1,0 +1,359 @@
+"""What the prompts say and bring along: computed from the vault, and bounded."""
+
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+
+from tests.vault.shelf import BEGINNING, Shelf
+from tidings.vault.files.parts import EditRefused
+from tidings.vault.prompts import brief_daily, brief_links, brief_recent, brief_tags, prompts
+from tidings.vault.resources.addresses import BadAddress
+from tidings.vault.resources.shapes import NotFound
+from tidings.vault.view import Progress, Status, View
+
+pytestmark = pytest.mark.anyio
+
+TODAY = date(2026, 1, 31)
+
+
+class Desk(MCPServer[Any]):
+    """A server whose library answers at once."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__("desk")
+        self.library = self
+        self._shelf = shelf
+
+    async def ask(self, question: Callable[[View], Any]) -> Any:
+        return question(self._shelf.view())
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    shelf = Shelf(tmp_path)
+    yield shelf
+    shelf.index.close()
+
+
+def said(blocks: list[ContentBlock]) -> str:
+    assert isinstance(blocks[0], TextContent)
+    return blocks[0].text
+
+
+def facts(blocks: list[ContentBlock]) -> str:
+    """All but what to do with it."""
+    return said(blocks).rpartition("\n\n")[0]
+
+
+def brought(blocks: list[ContentBlock]) -> dict[str, str]:
+    found = [block.resource for block in blocks if isinstance(block, EmbeddedResource)]
+    return {each.uri: each.text for each in found if isinstance(each, TextResourceContents)}
+
+
+def pointed(blocks: list[ContentBlock]) -> list[str]:
+    return [block.uri for block in blocks if isinstance(block, ResourceLink)]
+
+
+# As a server offers them
+
+
+async def test_the_prompts_are_listed_with_their_arguments(shelf: Shelf) -> None:
+    desk = Desk(shelf)
+    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+
+    listed = await desk.list_prompts()
+
+    assert {
+        prompt.name: {argument.name: argument.required for argument in prompt.arguments or []} for prompt in listed
+    } == snapshot(
+        {
+            "daily_note": {"date": False},
+            "tidy_tags": {"tag": False},
+            "summarise_recent": {"count": False, "since": False},
+            "suggest_links": {"path": True, "heading": False},
+        }
+    )
+    for prompt in listed:
+        assert prompt.title
+        assert prompt.description
+        assert "\n" not in prompt.description
+        assert all(argument.description for argument in prompt.arguments or [])
+
+
+async def test_each_prompt_can_be_had(shelf: Shelf) -> None:
+    shelf.put({"Plan.md": "# Plan\n#a"})
+    desk = Desk(shelf)
+    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+
+    for prompt in await desk.list_prompts():
+        needed = {argument.name: "Plan" for argument in prompt.arguments or [] if argument.required}
+        result = await desk.get_prompt(prompt.name, needed)
+        assert result.messages[0].role == "user"
+        assert isinstance(result.messages[0].content, TextContent)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("suggest_links", {"path": "Plam"}, "There is no file 'Plam'"),
+        ("daily_note", {"date": "tomorrow"}, "'tomorrow' is no date"),
+        ("summarise_recent", {"count": "many"}, "count cannot be 'many'. Give a whole number from 1 to 50"),
+        ("tidy_tags", {"tag": "nope"}, "No note has the tag 'nope'"),
+    ],
+)
+async def test_a_wrong_argument_is_told_to_who_gave_it(
+    shelf: Shelf, name: str, arguments: dict[str, str], told: str
+) -> None:
+    desk = Desk(shelf)
+    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+
+    with pytest.raises(MCPError, match=told):
+        await desk.get_prompt(name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(Status("indexing", Progress(1, 2)), "still being built"), (Status("away"), "cannot be reached")],
+)
+async def test_what_may_lack_something_says_so(shelf: Shelf, status: Status, told: str) -> None:
+    assert told in said(brief_recent.brief(shelf.view(status), "", ""))
+
+
+# The daily note
+
+
+def test_the_plan_of_a_day_brings_its_note_the_last_one_and_what_changed(shelf: Shelf) -> None:
+    shelf.put(
+        {
+            "2026-01-20.md": "- [ ] older",
+            "2026-01-29.md": "# Thursday\n- [ ] call  Ann\n- [x] done\n- [ ] pay",
+            "2026-01-31.md": "# Today",
+            "2026-02-01.md": "- [ ] later",
+            "Idea.md": "new",
+            "Board.canvas": "{}",
+        }
+    )
+
+    blocks = brief_daily.brief(shelf.view(), "today", today=TODAY)
+
+    assert facts(blocks) == snapshot("""\
+Help me plan Saturday, 2026-01-31, in my daily note.
+
+It is '2026-01-31.md' and comes along below.
+
+Open in the last daily note, '2026-01-29.md':
+- call Ann (line 2)
+- pay (line 4)\
+""")
+    assert list(brought(blocks)) == ["vault://note/2026-01-31.md", "vault://note/2026-01-29.md"]
+    assert pointed(blocks) == snapshot(
+        ["vault://note/Idea.md", "vault://note/2026-02-01.md", "vault://note/2026-01-20.md"]
+    )
+
+
+def test_a_day_without_notes_before_it_says_where_its_note_would_be(shelf: Shelf) -> None:
+    blocks = brief_daily.brief(shelf.view(), "2026-02-01", today=TODAY)
+
+    assert "Sunday, 2026-02-01" in said(blocks)
+    assert "It does not exist yet; it would be '2026-02-01.md'." in said(blocks)
+    assert "There is no earlier daily note." in said(blocks)
+    assert len(blocks) == 1
+
+
+def test_many_open_tasks_are_bounded(shelf: Shelf) -> None:
+    shelf.put({"2026-01-30.md": "- [ ] task\n" * 60, "2026-01-31.md": ""})
+
+    assert "- and 10 more" in said(brief_daily.brief(shelf.view(), "", today=TODAY))
+    assert "left nothing open" in said(brief_daily.brief(shelf.view(), "2026-02-01", today=TODAY))
+
+
+# Tags
+
+
+def test_tidying_tags_names_those_that_look_alike_with_their_counts(shelf: Shelf) -> None:
+    shelf.put(
+        {
+            "a.md": "#project #Todo #idea",
+            "b.md": "#projects #todo #to-do",
+            "c.md": "#project #proejct #TODO #area/home",
+        }
+    )
+
+    assert facts(brief_tags.brief(shelf.view(), "")) == snapshot("""\
+Help me tidy the tags of my vault: 7 in use.
+
+These look alike (with the number of notes):
+- #Todo (3), #to-do (1): written differently
+- #project (2), #projects (1): singular and plural
+- #project (2), #proejct (1): one letter apart, perhaps misspelt
+
+These are one tag each to Obsidian, but written in several ways:
+- #TODO (1), #Todo (1), #todo (1)
+
+Only one note has each of these: #area/home, #idea, #proejct, #projects, #to-do.\
+""")
+    assert facts(brief_tags.brief(shelf.view(), "#Area")) == snapshot("""\
+Help me tidy the tags in #area: 1 in use.
+
+No two of them look alike.
+
+Only one note has each of these: #area/home.\
+""")
+
+
+def test_tags_that_are_in_order_are_said_to_be(shelf: Shelf) -> None:
+    shelf.put({"a.md": "#work", "b.md": "#work"})
+
+    assert facts(brief_tags.brief(shelf.view(), "")) == snapshot("""\
+Help me tidy the tags of my vault: 1 in use.
+
+No two of them look alike.\
+""")
+
+
+def test_many_tags_are_bounded(shelf: Shelf) -> None:
+    words = [f"tag{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}" for a in range(8) for b in range(8) for c in range(8)]
+    shelf.put({"a.md": " ".join(f"#{word} #{word}s #{word.title()}" for word in words)})
+
+    text = said(brief_tags.brief(shelf.view(), ""))
+
+    assert len(text) < 12_000
+    assert " more" in text
+
+
+# What is recent
+
+
+def test_a_summary_brings_the_notes_that_changed_last(shelf: Shelf) -> None:
+    shelf.put({"old.md": "old", "Board.canvas": "{}", "new.md": "new"})
+
+    blocks = brief_recent.brief(shelf.view(), "2", "")
+
+    assert facts(blocks) == snapshot("""\
+Summarise what is new in my vault: the notes that changed last, the newest first.
+
+- new.md (2026-01-01T00:03:00.000Z)
+- old.md (2026-01-01T00:01:00.000Z)\
+""")
+    assert brought(blocks) == {"vault://note/new.md": "new", "vault://note/old.md": "old"}
+    assert list(brought(brief_recent.brief(shelf.view(), "1", ""))) == ["vault://note/new.md"]
+
+
+def test_a_summary_since_a_day_leaves_out_what_is_older(shelf: Shelf) -> None:
+    shelf.put({"old.md": "old"})
+    day = datetime.fromtimestamp(BEGINNING).astimezone().date()
+
+    assert list(brought(brief_recent.brief(shelf.view(), "", day.isoformat()))) == ["vault://note/old.md"]
+    nothing = brief_recent.brief(shelf.view(), "", "today", today=date(2026, 2, 1))
+    assert said(nothing) == "No note changed since 2026-02-01. Tell me so."
+
+
+def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
+    shelf.put({f"{number:02}.md": "word " * 1000 for number in range(60)})
+
+    blocks = brief_recent.brief(shelf.view(), "50", "")
+
+    assert len(brought(blocks)) + len(pointed(blocks)) == 50
+    assert pointed(blocks)
+    assert sum(map(len, brought(blocks).values())) < 45_000
+    assert all("more characters: read the resource.]" in text for text in brought(blocks).values())
+
+
+@pytest.mark.parametrize("count", ["0", "51", "100", "-1", "ten"])
+def test_a_count_that_is_none_is_refused(shelf: Shelf, count: str) -> None:
+    with pytest.raises(ValueError, match="count cannot be"):
+        brief_recent.brief(shelf.view(), count, "")
+
+
+def test_a_day_that_is_none_is_refused(shelf: Shelf) -> None:
+    with pytest.raises(BadAddress, match="no date"):
+        brief_recent.brief(shelf.view(), "", "soon")
+
+
+# Links
+
+
+LINKED = {
+    "Garden.md": "---\naliases: [Backyard]\n---\n#plants/rare #home\nSee [[Soil]]. The compost heap, by J. Doe.\n"
+    "## Beds\nhydrangeas and Water Butt",
+    "Soil.md": "compost",
+    "compost heap.md": "",
+    "Person/Doe.md": "---\naliases: [J. Doe]\n---\n",
+    "Water butt.md": "x",
+    "Diary.md": "Today I was in the backyard.",
+    "Linking.md": "[[Garden]] and the garden",
+    "Seeds.md": "#plants/rare #home",
+    "House.md": "#home",
+    "Flowers.md": "Cutting hydrangeas",
+    "pic.png": b"",
+}
+
+
+def test_links_are_suggested_for_what_is_mentioned_tagged_or_alike(shelf: Shelf) -> None:
+    shelf.put(LINKED)
+
+    blocks = brief_links.brief(shelf.view(), "garden", "")
+
+    assert facts(blocks) == snapshot("""\
+Suggest links between 'Garden.md' and other notes of my vault.
+
+It mentions these names without a link:
+- compost heap.md: 'compost heap' in line 5
+- Person/Doe.md: 'J. Doe' in line 5
+- Water butt.md: 'Water Butt' in line 7
+
+These notes mention it without a link:
+- Diary.md: line 1: Today I was in the backyard.
+
+These have the same tags, rare ones first:
+- Seeds.md: #plants/rare #home
+- House.md: #home
+
+These have words in common that few notes have:
+- Flowers.md: hydrangeas\
+""")
+    assert list(brought(blocks)) == ["vault://note/Garden.md"]
+
+
+def test_links_are_suggested_for_one_section(shelf: Shelf) -> None:
+    shelf.put(LINKED)
+
+    text = said(brief_links.brief(shelf.view(), "Garden.md", "beds"))
+
+    assert "the section 'beds' of 'Garden.md' (from line 6)" in text
+    assert "'Water Butt' in line 7" in text
+    assert "compost heap" not in text
+
+
+def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
+    shelf.put(LINKED)
+
+    with pytest.raises(NotFound, match=r"'pic.png' is no note"):
+        brief_links.brief(shelf.view(), "pic.png", "")
+    with pytest.raises(NotFound, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
+        brief_links.brief(shelf.view(), "Gardn", "")
+    with pytest.raises(EditRefused, match="There is no heading 'nope'"):
+        brief_links.brief(shelf.view(), "Garden", "nope")
+
+
+def test_a_note_that_stands_alone_is_said_to(shelf: Shelf) -> None:
+    shelf.put({"A.md": "b\nc d"})
+
+    assert "Nothing was found that is not linked already." in said(brief_links.brief(shelf.view(), "A", ""))
+
+
+def test_suggestions_are_bounded(shelf: Shelf) -> None:
+    shelf.put({"Hub.md": "#t " + " ".join(f"name{number}" for number in range(40))})
+    shelf.put({f"name{number}.md": "" for number in range(40)})
+    shelf.put({f"t{number}.md": "#t about the hub" for number in range(40)})
+
+    text = said(brief_links.brief(shelf.view(), "Hub", ""))
+
+    assert text.count("\n- ") == 3 * 15

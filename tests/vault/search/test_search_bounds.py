@@ -1,0 +1,173 @@
+"""Searches that would take too long, or too much."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vault.searching import indexed
+from tidings.vault.index.index import Index
+from tidings.vault.search import search as module
+from tidings.vault.search.matching import Deadline, Finder, OutOfTime
+from tidings.vault.search.query_tree import Phrase, Regex, Word
+from tidings.vault.search.search import search
+from tidings.vault.text.regexes import BadPattern, compiled, translated
+
+EXPLODING = "/(x+)+$/"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    notes = {f"{n:03}.md": f"---\nkey: {'x' * 20_000}!\n---\n- [ ] {'x' * 20_000}!\nword {n}" for n in range(30)}
+    index = indexed(tmp_path, notes)
+    yield index
+    index.close()
+
+
+@pytest.mark.parametrize("query", [EXPLODING, f"word {EXPLODING}", f"line:{EXPLODING}", f"-{EXPLODING}"])
+def test_a_regular_expression_that_explodes_is_given_up_and_said_so(index: Index, query: str) -> None:
+    result = search(index.queries.connection, query, timeout=0.6)
+    assert not result.exact
+    assert result.problem is not None
+    assert "The regular expression was given up on" in result.problem
+    assert "(000.md is the first)" in result.problem
+    assert "The search was ended after 0.6 s" in result.problem
+
+
+@pytest.mark.parametrize("query", [f"[key:{EXPLODING}]", f"task:{EXPLODING}"])
+def test_it_is_also_given_up_where_sql_asks(index: Index, query: str) -> None:
+    result = search(index.queries.connection, query, timeout=0.6)
+    assert result.problem is not None
+    assert "The regular expression was given up on" in result.problem
+    assert not result.exact
+
+
+@pytest.mark.parametrize("query", ["word", "/word/", '""', "[key]", "task:x"])
+def test_without_time_nothing_is_found_and_the_reason_is_said(index: Index, query: str) -> None:
+    result = search(index.queries.connection, query, timeout=0)
+    assert (result.hits, result.exact) == ((), False)
+    assert result.problem is not None
+    assert search(index.queries.connection, query).problem is None
+
+
+def test_lines_that_there_is_no_time_for_are_left_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object, **__: object) -> object:
+        raise sqlite3.OperationalError("interrupted")
+
+    monkeypatch.setattr(module, "matching_lines", late)
+    with pytest.raises(sqlite3.OperationalError):
+        search(index.queries.connection, "word")
+    monkeypatch.setattr(Deadline, "passed", lambda _: True)
+    connection = index.queries.connection
+    monkeypatch.setattr(module, "_STEPS", 10**9)
+    hits = search(connection, "word", limit=1).hits
+    assert [(hit.path, hit.matches, hit.lines) for hit in hits] == [("000.md", (), 0)]
+
+
+def test_an_error_of_the_database_is_not_taken_for_a_lack_of_time(index: Index) -> None:
+    index.queries.connection.execute("ALTER TABLE tags RENAME TO gone")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        search(index.queries.connection, "tag:#a")
+
+
+def test_the_total_is_a_lower_bound_when_much_would_have_to_be_read_for_it(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_COUNTED", 300)
+    result = search(index.queries.connection, "/w[o]rd/", limit=3)
+    assert [hit.path for hit in result.hits] == ["000.md", "001.md", "002.md"]
+    assert 3 < result.total < 30
+    assert not result.exact
+    assert result.problem is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cause"),
+    [
+        ("a{1000000000}", "repetitions"),
+        ("((a{100}){100}){100}", "repetitions"),
+        ("(?:[ab]{1,100}c?){100}", "repetitions"),
+        ("a" * 1001, "more than 1,000 characters"),
+        ("(" * 51 + ")" * 51, "too deeply nested"),
+        ("(?R)", "nothing that JavaScript knows"),
+        ("(?P<a>b)", "nothing that JavaScript knows"),
+        ("(*FAIL)", "nothing that JavaScript knows"),
+        (r"\L<a>", "not known in JavaScript"),
+        (r"\u{110000}", "no character"),
+        (r"\u{d800}", "no character"),
+        ("[z-a]", "bad character range"),
+        ("a**", "multiple repeat"),
+        (r"\p{Foo}", "unknown property"),
+        ("(", "missing )"),
+        (")", "unbalanced"),
+    ],
+)
+def test_a_pattern_that_is_none_or_could_not_be_run_safely_is_refused(pattern: str, cause: str) -> None:
+    with pytest.raises(BadPattern, match=cause.replace(")", r"\)")):
+        compiled(pattern, match_case=False, dotall=False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\u{1F600}!", "a 😀!"),
+        (r"(?<a>x)\k<a>", "xx"),
+        ("(?i:A)b", "ab"),
+        ("a{e<=3}", "a{e<=3}"),
+        ("x{,}", "x{,}"),
+        (r"[\]/]{2}", "]/"),
+        (r"\d+", "12"),
+        ("(?=a)(?!b)(?<=c)?(?<!d)a", "a"),
+    ],
+)
+def test_patterns_are_understood_as_in_javascript(pattern: str, text: str) -> None:
+    assert compiled(pattern, match_case=False, dotall=False).search(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words", "literal"),
+    [
+        ("foo bar baz", ("bar",), "foo bar baz"),
+        (r"\bFoo\b", ("foo",), "Foo"),
+        ("foo", (), "foo"),
+        (r"\s+foo\s+", ("foo",), "foo"),
+        (r"\s*foo\s*", (), "foo"),
+        ("-ab-c?d", ("ab",), "-ab-"),
+        (" a|b ", (), ""),
+        (" (a) b ", ("b",), " b "),
+        (" [a]b ", (), ""),
+        (" ab+ ", (), ""),
+        (r" a\. ", ("a",), " a. "),
+        ("(?i) ab ", ("ab",), " ab "),
+        ("é ab é", ("ab",), " ab "),
+        ("ab.cde", (), "cde"),
+    ],
+)
+def test_the_words_that_a_match_must_hold_are_known(pattern: str, words: tuple[str, ...], literal: str) -> None:
+    assert translated(pattern).words == words
+    assert translated(pattern).literal == literal
+
+
+@pytest.mark.parametrize("filler", ["x\n", "é\n"])
+def test_a_long_text_is_looked_through_in_slices_while_there_is_time(filler: str) -> None:
+    text = "word\n" + filler * 300_000 + "Word\nwor"
+    at = len(text)
+    assert list(Finder(Word("word")).spans(text, Deadline(60))) == [(0, 4), (at - 8, at - 4)]
+    assert list(Finder(Phrase("word wor")).spans(text, Deadline(60))) == [(at - 8, at)]
+    assert list(Finder(Word("Word"), match_case=True).spans(text, Deadline(60))) == [(at - 8, at - 4)]
+    with pytest.raises(OutOfTime):
+        Finder(Word("absent")).found(text, Deadline(0))
+
+
+def test_a_hundred_terms_are_not_too_many(index: Index) -> None:
+    for joint in (" ", " OR ", " OR tag:#a "):
+        assert search(index.queries.connection, joint.join(["word"] * 50)).total == 30
+    nested = "-(a OR b " * 6 + "word" + ")" * 6
+    assert search(index.queries.connection, nested).problem is None
+
+
+def test_a_regular_expression_is_not_begun_without_time() -> None:
+    with pytest.raises(OutOfTime):
+        Finder(Regex("a")).found("a", Deadline(0))
+    assert Finder(Word("a")).found("a", Deadline(0))

@@ -1,0 +1,171 @@
+"""What is said beside an answer: that something may be missing, and in which vault it was found."""
+
+import errno
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+
+from tests.vault.shelf import Shelf
+from tidings.vault.files.paths import BadPath
+from tidings.vault.resources.shapes import NotFound
+from tidings.vault.tools import answers, naming, reading, write_answers
+from tidings.vault.tools.answers import Span
+from tidings.vault.tools.refusals import refusals_told
+from tidings.vault.tools.standings import standing
+from tidings.vault.view import Progress, Status
+
+INDEXING = Status("indexing", Progress(3, 10))
+SAID = "The index is still being built (3 of 10 files): something may be missing."
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path / "Vault")
+    shelf.put({"A.md": "apple #fruit [[B]]\n", "Sub/B.md": "[[A]]\n"})
+    return shelf
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (Status("watching"), ""),
+        (Status("polling", notes=("Looks every few seconds.",)), ""),
+        (INDEXING, SAID),
+        (Status("indexing"), "The index is still being built: something may be missing."),
+        (
+            Status("away"),
+            "The vault cannot be reached at present: this is what was in it when it was last seen.",
+        ),
+    ],
+)
+def test_how_the_index_stands_is_said_where_it_matters(status: Status, said: str) -> None:
+    assert standing(status) == said
+
+
+def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(shelf: Shelf) -> None:
+    view = shelf.view(INDEXING)
+    span = Span(10)
+    for result in (
+        answers.search(view, "apple", "relevance", span),
+        answers.tags(view, "", "", span),
+        answers.tags(view, "fruit", "", span),
+        answers.links(view, "back", "A", "", span),
+        answers.links(view, "orphans", "", "", span),
+        answers.links(view, "path", "A", "B", span),
+        answers.recent(view, span),
+        answers.structure(view, "", 2, 10),
+        reading.info(view, "A"),
+        reading.info(view, ""),
+    ):
+        data: Any = result.structured_content
+        assert data["note"] == SAID
+        assert SAID in result.content[0].text  # type: ignore[union-attr]
+
+
+def test_a_file_that_is_not_there_yet_may_still_come(shelf: Shelf) -> None:
+    with pytest.raises(NotFound, match="still being built"):
+        naming.meant(shelf.view(INDEXING), "Zzzzzz")
+
+
+def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
+    shelf.vault.locate("New.md").write_text("new")
+    with pytest.raises(NotFound, match=r"'New\.md' is not in the index yet"):
+        reading.info(shelf.view(), "New")
+
+
+def test_a_name_that_could_be_several_is_not_sure(shelf: Shelf) -> None:
+    shelf.put({"Other/B.md": ""})
+    with pytest.raises(BadPath, match=r"could be one of several: 'Sub/B\.md', 'Other/B\.md'"):
+        naming.surely(shelf.view(), "b")
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "place"),
+    [
+        ("A.md", "C", "C.md"),
+        ("A.md", "C.md", "C.md"),
+        ("A.md", "C.MD", "C.MD"),
+        ("A.md", "Sub", "Sub/A.md"),
+        ("A.md", "New/", "New/A.md"),
+        ("A.md", "/", "A.md"),
+        ("Sub", "Sub", "Sub"),
+        ("Sub", "v1.2", "v1.2"),
+        ("Sub/B.md", "a.b", "a.b.md"),
+    ],
+)
+def test_a_place_to_move_to_is_understood_as_people_mean_it(shelf: Shelf, source: str, to: str, place: str) -> None:
+    assert naming.destination(shelf.view(), source, to) == place
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("Plan", "Plan.md"),
+        ("v1.2", "v1.2.md"),
+        ("Dr. Smith", "Dr. Smith.md"),
+        ("Board.canvas", "Board.canvas"),
+        ("./X/B.md", "X/B.md"),
+        ("X/B", "X/B.md"),
+        ("sub/New", "Sub/New.md"),
+        ("a", "A.md"),
+        ("b", "b.md"),
+    ],
+)
+def test_a_name_without_an_extension_is_a_note(shelf: Shelf, path: str, place: str) -> None:
+    assert naming.to_create(shelf.view(), path) == place
+
+
+@pytest.mark.parametrize(
+    "path", ["Sub/B.md", "b", "[[B]]", "![[Sub/B#Head|shown]]", "vault://note/Sub/B.md", "vault://note/Sub%2FB?limit=3"]
+)
+def test_a_path_may_be_copied_from_a_link_or_a_uri(shelf: Shelf, path: str) -> None:
+    assert naming.meant(shelf.view(), path).path == "Sub/B.md"
+
+
+def test_a_long_line_is_shown_around_its_link(shelf: Shelf) -> None:
+    shelf.put({"Long.md": "x" * 250 + " [[A]] " + "y" * 900})
+    (link,) = [
+        link
+        for link in answers.links(shelf.view(), "back", "A", "", Span(10)).structured_content["links"]  # type: ignore[index]
+        if link["path"] == "Long.md"
+    ]
+    assert "[[A]]" in link["text"]
+    assert len(link["text"]) <= 242
+
+
+def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "Work", tmp_path / "Home")
+    (tmp_path / "Work/.obsidian").mkdir()
+    (tmp_path / "Work/.obsidian/daily-notes.json").write_text('{"folder": "Days", "template": "Day"}')
+    (tmp_path / "Work/Day.md").write_text("{{date}} {{time}}")
+    now = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
+    day = date(2026, 1, 31)
+    path, text, note = write_answers.daily_start(shelf.view(), day, now, "")
+    assert (path, text, note) == ("Work/Days/2026-01-31.md", "2026-01-31 14:05", "")
+    assert reading.daily_path(shelf.view(), day) is None
+    shelf.put({"Home/2026-01-31.md": "here"})
+    assert reading.daily_path(shelf.view(), day) == "Home/2026-01-31.md"
+    assert reading.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
+
+
+def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "Work", tmp_path / "Home")
+    (tmp_path / "Work/.obsidian").mkdir()
+    (tmp_path / "Work/.obsidian/app.json").write_text('{"userIgnoreFilters": ["Old/"]}')
+    shelf.put({"Work/Old/A.md": "apple", "Home/Old/A.md": "apple"})
+    found: Any = answers.search(shelf.view(), "apple", "path", Span(10)).structured_content
+    assert [hit["path"] for hit in found["results"]] == ["Home/Old/A.md"]
+
+
+def test_what_the_system_says_is_told_without_places_of_this_machine() -> None:
+    with pytest.raises(ToolError) as told, refusals_told():
+        raise OSError(errno.EIO, "Input/output error", "/srv/secret.md")
+    assert str(told.value) == "The disk refused: Input/output error. Try again, or look at it."
+
+
+def test_a_mistake_of_ours_is_not_told_as_if_it_were_the_agents() -> None:
+    with pytest.raises(ZeroDivisionError), refusals_told():
+        _ = 1 / 0
