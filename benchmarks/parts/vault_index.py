@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,14 +40,15 @@ class Builds:
     """The share of a core, in percent."""
 
 
-def measure(yard: Yard) -> list[Row]:
+def measure(yard: Yard) -> Iterator[Row]:
     small, large = yard.vault(yard.size.notes), yard.vault(yard.size.many)
     peers = {
         name: found
         for name, found in yard.beside(lambda peer: _builds(yard, peer, small, 1) if peer.indexes else None).items()
         if found is not None
     }
-    return _rows(yard, small, yard.size.builds, peers, SMALL) + _rows(yard, large, 1, {}, LARGE)
+    yield from _rows(yard, small, yard.size.builds, peers, SMALL)
+    yield from _rows(yard, large, 1, {}, LARGE)
 
 
 def _rows(yard: Yard, vault: Vault, times: int, peers: dict[str, Builds], goals: Goals) -> list[Row]:

@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ PATTERN: Final = "qu[aeiou]tz[a-z]+"
 
 _VOCABULARY: Final = 30_000
 _COMMON_RANK: Final = 15
-_BAG: Final = 200_000
+_STREAM: Final = 1_000_000
 _FOLDERS: Final = 210
 _FIRST_DAY: Final = 1_640_995_200  # 2022
 _DAYS: Final = 1_400
@@ -67,8 +68,7 @@ def generate(root: Path, notes: int, seed: int = 1) -> Vault:
 class _Maker:
     def __init__(self, root: Path, notes: int, rng: random.Random) -> None:
         self._root, self._rng = root, rng
-        self._bag = _bag(rng)
-        self._words = sorted(set(self._bag) - {COMMON})
+        self._stream, self._words = _language()
         self._folders = self._make_folders(min(_FOLDERS, 1 + notes // 10))
         self._tags = self._make_tags(min(160, 10 + notes // 20))
         self._names = [self._name(number) for number in range(notes)]
@@ -181,7 +181,9 @@ class _Maker:
         return "\n".join([*lines, "---"])
 
     def _prose(self, count: int) -> str:
-        words = self._rng.choices(self._bag, k=count)
+        # A stretch of it at random: to draw each word would take longer than all the rest.
+        begin = self._rng.randrange(len(self._stream) - count)
+        words = self._stream[begin : begin + count]
         for start in range(0, count, 13):
             words[start] = words[start].capitalize()
         for end in range(12, count, 13):
@@ -225,18 +227,21 @@ class _Maker:
         self._write(".obsidian/daily-notes.json", b'{"folder": "Daily"}')
 
 
-def _bag(rng: random.Random) -> list[str]:
-    """Words, each as often as it is in a language: one drawn from them is rare or common accordingly."""
-    vowels, consonants = ("a", "e", "i", "o", "u", "ä", "é"), "bdfgklmnprstv"
-    weights = (20, 20, 20, 20, 20, 1, 1)
+@cache
+def _language() -> tuple[list[str], list[str]]:
+    """A long stream of words, each as often in it as in a language; and all words but the common one."""
+    rng = random.Random(0)
+    vowels, consonants = "aeiou" * 20 + "äé", "bdfgklmnprstv"
     words: dict[str, None] = {}
     while len(words) < _VOCABULARY:
         syllables = range(rng.randrange(1, 5))
-        words["".join(rng.choice(consonants) + rng.choices(vowels, weights)[0] for _ in syllables) + "n"] = None
+        words["".join(rng.choice(consonants) + rng.choice(vowels) for _ in syllables) + "n"] = None
     ranked = sorted(words, key=len)
     ranked[_COMMON_RANK - 1] = COMMON
-    most = _BAG / sum(1 / rank for rank in range(1, _VOCABULARY + 1))
-    return [word for rank, word in enumerate(ranked, 1) for _ in range(max(1, round(most / rank)))]
+    most = _STREAM / sum(1 / rank for rank in range(1, _VOCABULARY + 1))
+    stream = [word for rank, word in enumerate(ranked, 1) for _ in range(max(1, round(most / rank)))]
+    rng.shuffle(stream)
+    return stream, [word for word in ranked if word != COMMON]
 
 
 def _upto(parts: list[str]) -> range:

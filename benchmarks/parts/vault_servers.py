@@ -116,8 +116,7 @@ class McpVault:
         return [hit["p"] for hit in session.call("search_notes", query=words, limit=LIMIT)["result"]]
 
     def tags(self, session: Session) -> int:
-        (listed,) = (value for value in session.call("list_all_tags")["result"].values() if isinstance(value, list))
-        return len(listed)
+        return len(session.call("list_all_tags")["result"])
 
 
 class MarkdownVault:

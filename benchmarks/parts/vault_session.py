@@ -159,14 +159,16 @@ class Session:
             int(peak) * 1024 / MB,
         )
 
-    def close(self) -> None:
-        """End it as clients do, by closing its input; harder if it does not end by that."""
+    def close(self, patience: float = 10) -> None:
+        """End it as clients do, by closing its input; harder if it does not end by that in time."""
         assert self._popen.stdin
         assert self._popen.stdout
+        if self._popen.stdin.closed:
+            return
         self._selector.close()
         self._popen.stdin.close()
         try:
-            self._popen.wait(10)
+            self._popen.wait(patience)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait(10)

@@ -30,6 +30,7 @@ def measure(yard: Yard) -> list[Row]:
                 session.open()
                 seconds[name].append(time.monotonic() - session.began)
                 cpu[name].append(session.cpu())
+                session.close(patience=2)  # Some would finish their index first.
     rows: list[Row] = []
     for name, vault, beside in (
         ("small", small, [*(peer.name for peer in yard.peers), BARE]),

@@ -90,7 +90,7 @@ class Yard:
         for peer in list(self.peers):
             try:
                 found[peer.name] = ask(peer)
-            except ProcessFailed as error:
+            except (ProcessFailed, LookupError, TypeError, ValueError) as error:  # Or answers in another shape.
                 print(f"{peer.name} is left out from here on: {error}", file=sys.stderr)
                 self.peers.remove(peer)
         return found
