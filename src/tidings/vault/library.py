@@ -7,7 +7,7 @@ connections of their own; they see what is stored, and wait for nobody. The even
 
 import asyncio
 import logging
-import threading
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
@@ -20,10 +20,11 @@ import anyio
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexDamaged
+from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged, explain
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.scan import Batch, Plan, VaultAway, look, plan, read_all
 from tidings.vault.news import Interest, News, Touched, all_of, touched
+from tidings.vault.readers import Readers
 from tidings.vault.resources.resources import fingerprint
 from tidings.vault.text.model import Entry
 from tidings.vault.view import Progress, Status, View
@@ -33,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_READERS = 3
 _RETRY_SECONDS = 1.0
+_QUIET_SECONDS = 1.0
 _DAY_LOOK_SECONDS = 30.0
 _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
@@ -87,16 +88,33 @@ class Library:
         self._watcher = watcher
         self._news = News(lambda queries, uri: fingerprint(self._view(queries), uri))
         self._index: Index
+        self._readers: Readers
+        self._readable = asyncio.Event()
+        self._following = anyio.CancelScope()
         self._stopping = False
+        self._damaged = False
         self._complete = asyncio.Event()
+        self._stored = asyncio.Event()
         self._refreshed: set[str] | None = None
         """What was stored by others since the disk was last looked over, while that is being stored."""
 
     # For those who ask
 
     async def ask(self, question: Callable[[View], T]) -> T:
-        """What `question` finds. It is called in another thread, and sees one state of the index throughout."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
+        """What `question` finds. It is called in another thread, and sees one state of the index throughout.
+
+        Raises:
+            IndexDamaged: It has to be built anew, which has begun.
+            IndexBlocked: It cannot be read at present.
+        """
+        await self._readable.wait()
+        try:
+            return await self._readers.ask(lambda queries: question(self._view(queries)))
+        except sqlite3.Error as error:
+            problem = explain(error, self._index.place)
+            if isinstance(problem, IndexDamaged):
+                self._begin_anew()
+            raise problem from error
 
     async def write(self, operation: Callable[[Writer], HasTouchedT]) -> HasTouchedT:
         """Do something to the files. When this returns, the index knows, and subscribers have been told."""
@@ -121,12 +139,14 @@ class Library:
         self._keeper = ThreadPoolExecutor(1, "tidings-vault-keep")
         self._index = await self._in_keeper(self._open_index)
         self._stopping = False
-        self._open_readers()
+        self._readers = Readers(self._index.reader)
+        self._readable.set()
         self.status = Status("indexing", Progress(0, 0), self._notes())
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._sweep)
                 tasks.start_soon(self._keep)
+                tasks.start_soon(self._tidy)
                 tasks.start_soon(self._watch_days)
                 try:
                     yield
@@ -135,7 +155,7 @@ class Library:
         finally:
             self._stopping = True
             with anyio.CancelScope(shield=True):
-                await self._close_readers()
+                await self._readers.aclose()
                 await self._in_keeper(self._index.close)
                 self._keeper.shutdown(wait=False)
 
@@ -145,63 +165,58 @@ class Library:
         except OSError as error:
             logger.info("What killed writes may have left in the vault stays there: %s", error)
 
-    def _open_readers(self) -> None:
-        self._readers = ThreadPoolExecutor(_READERS, "tidings-vault-read")
-        self._thread = threading.local()
-        self._connected: list[Queries] = []
-
-    async def _close_readers(self) -> None:
-        for queries in self._connected:
-            queries.connection.interrupt()
-        await anyio.to_thread.run_sync(partial(self._readers.shutdown, cancel_futures=True))
-        for queries in self._connected:
-            queries.close()
-
     async def _in_keeper(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, call, *arguments)
 
     def _notes(self, *further: str | None) -> tuple[str, ...]:
         return tuple(note for note in (*self._index.notes, *further) if note)
 
-    # Asking
-
     def _view(self, queries: Queries) -> View:
         return View(queries, self.vault, self.status)
-
-    def _answer(self, question: Callable[[View], T]) -> T:
-        queries: Queries | None = getattr(self._thread, "queries", None)
-        if queries is None:
-            queries = self._thread.queries = self._index.reader()
-            self._connected.append(queries)
-        with queries.snapshot():
-            return question(self._view(queries))
 
     # Following the disk
 
     async def _keep(self) -> None:
         while True:
-            try:
-                async with aclosing(self._watcher(self.vault)) as happenings:
-                    async for happening in happenings:
-                        await self._follow(happening)
-            except IndexDamaged as error:
-                logger.warning("%s It is built anew.", error)
-                await self._close_readers()
-                await self._in_keeper(self._index.renew)
-                self._open_readers()
-                self.status = Status("indexing", Progress(0, 0), self._notes())
-            except Exception as error:
-                # The disk is full, a folder cannot be read, …: the server lives on, and says so.
-                logger.exception("The vault cannot be followed at present; trying again")
-                note = f"The vault cannot be followed at present, so this may be out of date: {error}"
-                await self._become(Status("away", notes=self._notes(note)))
+            with anyio.CancelScope() as self._following:
+                try:
+                    if self._damaged:
+                        await self._renew()
+                    async with aclosing(self._watcher(self.vault)) as happenings:
+                        async for happening in happenings:
+                            await self._follow(happening)
+                except IndexDamaged:
+                    self._damaged = True
+                except Exception as error:
+                    # The disk is full, a folder cannot be read, …: the server lives on, and says so.
+                    logger.exception("The vault cannot be followed at present; trying again")
+                    note = f"The vault cannot be followed at present, so this may be out of date: {error}"
+                    await self._become(Status("away", notes=self._notes(note)))
             await anyio.sleep(_RETRY_SECONDS)
+
+    def _begin_anew(self) -> None:
+        """The index turned out to be damaged."""
+        self._damaged = True
+        self._following.cancel()
+
+    async def _renew(self) -> None:
+        logger.warning("The index is damaged, and is built anew")
+        self.status = Status("indexing", Progress(0, 0), self._notes())
+        self._complete.clear()
+        self._readable.clear()
+        await self._readers.aclose()
+        await self._in_keeper(self._index.renew)
+        self._readers = Readers(self._index.reader)
+        self._readable.set()
+        self._damaged = False
 
     async def _follow(self, happening: Happening) -> None:
         match happening:
             case Changed(paths):
                 await self._look(frozenset(filter(None, map(self.vault.relative, paths))))
             case LookAround(by, note):
+                if self.status.phase == "away":
+                    logger.info("The vault is back")
                 await self._look_around()
                 await self._become(Status("watching" if by == "events" else "polling", notes=self._notes(note)))
                 self._complete.set()
@@ -231,10 +246,10 @@ class Library:
         for _ in range(_UNSETTLED_TRIES):
             if not paths:
                 return
-            if self._refreshed is not None:
-                self._refreshed.update(paths)
             try:
                 todo = await self._in_keeper(look, self.vault, self._index, paths)
+                if self._refreshed is not None:
+                    self._refreshed.update(todo.gone, (seen.path for seen in todo.changed))
                 paths = frozenset(await self._read_and_store(todo, fresh=True))
             except VaultAway:
                 return  # The watcher sees that too, and everything is looked at when it is back.
@@ -271,6 +286,7 @@ class Library:
             entries = [entry for entry in entries if entry.path not in self._refreshed]
             gone = [path for path in gone if path not in self._refreshed]
         uris, listed = await self._in_keeper(self._compare_and_store, entries, gone, self.interest.remembered())
+        self._stored.set()
         if uris or listed:
             await self._publish(uris, listed)
 
@@ -302,6 +318,18 @@ class Library:
 
         subscriptions = self.interest.remembered()
         await self._publish(await self._in_keeper(compare), False)
+
+    async def _tidy(self) -> None:
+        """Do while it is quiet what would take its time when somebody waits."""
+        while True:
+            await self._stored.wait()
+            self._stored.clear()
+            await anyio.sleep(_QUIET_SECONDS)
+            try:
+                while not self._stored.is_set() and await self._in_keeper(self._index.tidy):
+                    pass
+            except (IndexBlocked, IndexDamaged) as error:
+                logger.info("The index is not tidied up at present: %s", error)
 
     async def _watch_days(self) -> None:
         """A new day has another daily note."""

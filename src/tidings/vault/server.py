@@ -27,12 +27,12 @@ from tidings.server import LiveServer, Notifier
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
+from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.library import Library
 from tidings.vault.news import Interest
 from tidings.vault.notify import VaultNotifier
 from tidings.vault.prompts import prompts
 from tidings.vault.resources import completions, listing, resources
-from tidings.vault.resources.addresses import BadAddress
 from tidings.vault.shared import Shared
 from tidings.vault.tools import tools
 
@@ -144,7 +144,7 @@ class _Resources:
             rendered = await self._library.ask(lambda view: resources.render(view, uri))
         except LookupError as error:
             raise ResourceNotFoundError(str(error)) from error
-        except (BadAddress, ValueError, OSError) as error:
+        except (ValueError, OSError, IndexBlocked, IndexDamaged) as error:
             raise ResourceError(str(error)) from error
         content = rendered.data if rendered.text is None else rendered.text
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]

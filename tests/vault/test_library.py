@@ -1,0 +1,282 @@
+"""A vault and its index, kept equal through what goes wrong."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tidings.vault import library as module
+from tidings.vault.files.paths import Vault
+from tidings.vault.files.writing import Writer
+from tidings.vault.index.index import Index
+from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
+from tidings.vault.index.scan import Batch
+from tidings.vault.library import Library
+from tidings.vault.news import Interest
+from tidings.vault.resources.resources import render
+from tidings.vault.view import View
+from tidings.vault.watch import Changed, Happening, LookAround, WentAway
+
+pytestmark = pytest.mark.anyio
+
+
+class World:
+    """A vault, a disk of which a test says what is seen, and a listener."""
+
+    def __init__(self, root: Path, cache: Path | None = None) -> None:
+        self.root = root
+        self.vault = Vault([root])
+        self.interest = Interest(outlived=False)
+        self.told: list[str] = []
+        self._happenings: asyncio.Queue[Happening | Exception] = asyncio.Queue()
+        self.index: Index
+        self._cache = cache
+        self.library = Library(
+            self.vault,
+            Writer(self.vault),
+            open_index=self._open,
+            publish=self._publish,
+            interest=self.interest,
+            watcher=self._watch,
+        )
+
+    def _open(self) -> Index:
+        self.index = Index(self.vault, self._cache, memory=self._cache is None)
+        return self.index
+
+    async def _publish(self, uris: Sequence[str], _: bool) -> None:
+        self.told += uris
+
+    async def _watch(self, _: Vault) -> AsyncGenerator[Happening]:
+        yield LookAround("events")
+        while True:
+            happening = await self._happenings.get()
+            if isinstance(happening, Exception):
+                raise happening
+            yield happening
+
+    def happens(self, happening: Happening | Exception) -> None:
+        self._happenings.put_nowait(happening)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        with anyio.fail_after(20):
+            while not true():  # noqa: ASYNC110 - no event says that a thread has come so far
+                await anyio.sleep(0.01)
+
+    async def read(self, uri: str) -> str | None:
+        def question(view: View) -> str | None:
+            return render(view, uri).text
+
+        return await self.library.ask(question)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    (folder / "A.md").write_text("one #tag\n")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_UNSETTLED_SECONDS", 0.01)
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncGenerator[World]:
+    async with world.library.running():
+        with anyio.fail_after(20):
+            await world.library.settled()
+        yield world
+
+
+async def test_a_vault_that_is_away_is_remembered_and_said_to_be_until_it_is_back(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(World(root)) as world:
+        world.interest.begin("vault://tags")
+        world.happens(WentAway("It is not there."))
+        await world.until(lambda: world.library.status.phase == "away")
+        await world.until(lambda: world.told == ["vault://tags"])
+        assert "cannot be reached" in (await world.read("vault://tags") or "")
+        assert '"tag"' in (await world.read("vault://tags") or "")
+        world.happens(LookAround("events"))
+        await world.until(lambda: world.library.status.phase == "watching")
+        await world.until(lambda: world.told == ["vault://tags"] * 2)
+        assert "cannot be reached" not in (await world.read("vault://tags") or "")
+    assert "The vault is back" in caplog.text
+
+
+async def test_a_disk_that_was_taken_out_is_waited_for(root: Path) -> None:
+    async with running(World(root)) as world:
+        root.rename(root.parent / "elsewhere")
+        world.happens(LookAround("events"))
+        await world.until(lambda: world.library.status.phase == "away")
+        assert await world.read("vault://note/A") == "one #tag\n"
+        (root.parent / "elsewhere").rename(root)
+        await world.until(lambda: world.library.status.phase == "watching")
+
+
+async def test_a_failure_to_follow_is_said_and_tried_again(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(World(root)) as world:
+        world.happens(OSError("the disk is tired"))
+        await world.until(lambda: "the disk is tired" in str(world.library.status.notes))
+        (root / "A.md").write_text("two\n")
+        await world.until(lambda: world.library.status.phase == "watching")
+        assert await world.read("vault://note/A") == "two\n"
+    assert "trying again" in caplog.text
+
+
+async def test_an_index_that_turns_out_to_be_damaged_when_it_is_written_is_built_anew(root: Path) -> None:
+    async with running(World(root)) as world:
+        world.interest.begin("vault://note/A.md")
+        (root / "A.md").write_text("two\n")
+        world.happens(IndexDamaged("It holds nonsense."))
+        await world.until(lambda: "vault://note/A.md" in world.told)
+        assert await world.read("vault://note/A") == "two\n"
+
+
+async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_anew(root: Path, tmp_path: Path) -> None:
+    async with running(World(root, tmp_path / "cache")) as world:
+
+        def question(view: View) -> None:
+            view.queries.connection.execute("SELECT * FROM files")
+            raise sqlite3.DatabaseError("database disk image is malformed")
+
+        with pytest.raises(IndexDamaged, match="is built anew"):
+            await world.library.ask(question)
+        await world.until(lambda: not world.library._damaged and world.library.status.phase == "watching")
+        assert await world.read("vault://note/A") == "one #tag\n"
+
+
+async def test_an_index_that_cannot_be_read_for_now_is_no_reason_to_build_it_anew(root: Path) -> None:
+    async with running(World(root)) as world:
+
+        def question(_: View) -> None:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+
+        with pytest.raises(IndexBlocked, match="locked"):
+            await world.library.ask(question)
+        assert not world.library._damaged
+
+
+async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long look round the disk has read a file; before that is stored, somebody writes and stores another version."""
+    async with running(World(root)) as world:
+        (root / "Folder").mkdir()
+        (root / "Folder/B.md").write_text("old\n")
+        (root / "A.md").unlink()
+        real, has_read, may_go_on = module.read_all, threading.Event(), threading.Event()
+
+        def slowly(*arguments: Any, **options: Any) -> Generator[Batch]:
+            for batch in real(*arguments, **options):
+                has_read.set()
+                assert may_go_on.wait(20)
+                yield batch
+
+        async with anyio.create_task_group() as tasks:
+            monkeypatch.setattr(module, "read_all", slowly)
+            tasks.start_soon(world.library._look_around)
+            await world.until(has_read.is_set)
+            monkeypatch.setattr(module, "read_all", real)
+            (root / "Folder/B.md").write_text("newer\n")
+            (root / "A.md").write_text("again\n")
+            tasks.start_soon(world.library.refresh, ["Folder", "A.md"])
+            await anyio.wait_all_tasks_blocked()  # What it looks at waits behind what is being read.
+            may_go_on.set()
+        assert await world.read("vault://note/B") == "newer\n"
+        assert await world.read("vault://note/A") == "again\n"
+
+
+async def test_files_that_change_whenever_they_are_read_are_left_for_later(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(World(root)) as world:
+
+        def unsettled(*_: object, **__: object) -> Generator[Batch]:
+            yield Batch([], [], ["A.md"])
+
+        monkeypatch.setattr(module, "read_all", unsettled)
+        await world.library.refresh(["A.md"])
+        assert "left for later: A.md" in caplog.text
+
+
+async def test_what_happens_to_a_vault_that_vanishes_meanwhile_is_left_to_the_watcher(root: Path) -> None:
+    async with running(World(root)) as world:
+        root.rename(root.parent / "elsewhere")
+        world.happens(Changed(frozenset([root / "A.md"])))
+        await world.library.refresh(["A.md"])
+        assert await world.read("vault://note/A") == "one #tag\n"
+
+
+async def test_a_new_day_is_told_to_those_who_watch_todays_note(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = iter([date(2026, 1, 31), date(2026, 1, 31), date(2026, 2, 1)])
+    today = date(2026, 2, 1)
+
+    class Calendar:
+        @staticmethod
+        def today() -> date:
+            return next(days, today)
+
+    monkeypatch.setattr(module, "_DAY_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "date", Calendar)
+    async with running(World(root)) as world:
+        world.interest.begin("vault://daily/today")
+        world.interest.begin("vault://daily/2026-01-31")
+        await world.until(lambda: bool(world.told))
+        assert world.told == ["vault://daily/today"]
+
+
+async def test_what_cannot_be_swept_up_stays_and_does_not_stop_anything(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: Writer) -> int:
+        raise PermissionError("not yours")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(Writer, "sweep", refuse)
+    async with running(World(root)) as world:
+        await world.until(lambda: "not yours" in caplog.text)
+        assert await world.read("vault://note/A") == "one #tag\n"
+
+
+async def test_the_index_is_tidied_up_when_it_is_quiet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = iter([True, True, False])
+    tidied: list[bool] = []
+
+    def tidy(_: Index) -> bool:
+        tidied.append(next(more, False))
+        return tidied[-1]
+
+    monkeypatch.setattr(Index, "tidy", tidy)
+    async with running(World(root)) as world:
+        await world.until(lambda: tidied[:3] == [True, True, False])
+
+
+async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def tidy(_: Index) -> bool:
+        raise IndexBlocked("no room")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(Index, "tidy", tidy)
+    async with running(World(root)) as world:
+        await world.until(lambda: "no room" in caplog.text)
+        assert await world.read("vault://note/A") == "one #tag\n"
