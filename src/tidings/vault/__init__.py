@@ -1,6 +1,25 @@
-"""The Obsidian vault server: watching files, reading notes, the index, its resources and tools.
+"""The Obsidian vault server. One edit of a note, from the disk to whoever listens:
 
-May import: `client`, `server`, `bus`, `changes`, `errors`.
+    watch.py       sees that files may have changed
+    library.py     keeps the index equal to the disk, and answers questions through readers.py
+    news.py        finds which resources are different, by comparing
+    server.py      VaultServer: publishes that, and offers resources, tools and prompts
+
+    text/          what a note's text holds, and how it is changed
+    files/         where a path leads, and the one place that writes
+    index/         from the disk into SQLite (scan.py), and questions to it (queries.py, graph.py)
+    search/        Obsidian's search language, and what it finds
+    resources/     what a vault:// URI gives; lists and completions
+    tools/         what agents do
+    prompts/       prompts, with what the vault holds on them
+
+    view.py        what a question may look at, and how far that is to be trusted
+    notify.py      triggers for programs that embed the server
+    shared.py      something that runs while anybody needs it
+    snippets.py    what the settings of AI clients need
+
+`text` knows nothing of the others; `files` knows `text`; `index` both; `search`, `resources`, `tools` and `prompts` ask
+the index. May import: `client`, `server`, `bus`, `changes`, `errors`.
 """
 
 from importlib import import_module
