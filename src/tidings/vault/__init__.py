@@ -1,4 +1,6 @@
-"""The Obsidian vault server. One edit of a note, from the disk to whoever listens:
+"""The Obsidian vault server.
+
+One edit of a note, from the disk to whoever listens:
 
     watch.py       sees that files may have changed
     library.py     keeps the index equal to the disk, and answers questions through readers.py
