@@ -38,7 +38,9 @@ class Agent:
         said = result.content[0].text
         assert "Traceback" not in said
         assert str(self.root) not in said
-        return said.removeprefix(f"Error executing tool {tool}: ")
+        assert "Error executing tool" not in said
+        assert "pydantic" not in said
+        return said
 
     async def version(self, path: str) -> str:
         return (await self.call("read", paths=[path]))["notes"][0]["version"]

@@ -20,6 +20,7 @@
     checks.py      what is wrong with options, said where they are given
     background.py  work that is begun and not waited for
     rpc.py         named errors as JSON-RPC errors
+    tool_errors.py what a call of a tool that is not right is told, for servers that want it
     stdio.py       serving over standard input and output
     stop.py        hearing that the process shall stop
     telemetry.py   spans and metrics

@@ -24,6 +24,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.server import LiveServer, Notifier
+from tidings.server.tool_errors import ExactTools
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
@@ -44,7 +45,7 @@ read with `read`, change with `edit`, `append` or `write`: pass the version that
 vault:// resource can be subscribed to."""
 
 
-class VaultServer(LiveServer[None]):
+class VaultServer(ExactTools[None], LiveServer[None]):
     """An Obsidian vault as a live MCP server.
 
     Args:

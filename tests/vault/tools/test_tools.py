@@ -47,15 +47,15 @@ async def test_a_server_that_only_reads_offers_none_that_write(root: Path) -> No
 async def test_a_server_that_only_reads_refuses_what_is_not_offered_too(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "a"}, read_only=True) as agent:
         for tool in WRITING:
-            assert f"Unknown tool: {tool}" in await agent.refused(tool, path="A.md", content="x")
+            assert f"There is no tool {tool!r}" in await agent.refused(tool, path="A.md", content="x")
         with pytest.raises(ReadOnly):
             await agent.server.library.write(lambda writer: writer.write("A.md", "b", overwrite=True))
         assert agent.on_disk("A.md") == "a"
 
 
-async def test_all_that_is_told_of_the_tools_fits_in_16_kilobytes(root: Path) -> None:
+async def test_all_that_is_told_of_the_tools_fits_in_14_kilobytes(root: Path) -> None:
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (await offered(root)).values()]
-    assert len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False)) < 16_000
+    assert len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False)) < 14_000
 
 
 async def test_each_tool_says_what_it_does_in_a_sentence_or_two_and_what_it_may_do(root: Path) -> None:
@@ -104,11 +104,38 @@ def test_a_property_that_is_called_title_stays_in_a_compact_schema() -> None:
 
 async def test_arguments_that_are_wrong_are_named(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "a"}) as agent:
-        assert "paths" in await agent.refused("read")
-        assert "limit" in await agent.refused("search", query="x", limit=0)
-        assert "sort" in await agent.refused("search", query="x", sort="best")
-        assert "content" in await agent.refused("write", path="A.md")
-        assert "edits" in await agent.refused("edit", path="A.md", edits="nonsense")
+        assert await agent.refused("read") == "The argument 'paths' is missing."
+        assert "limit should be greater" in await agent.refused("search", query="x", limit=0)
+        assert "sort should be 'relevance'" in await agent.refused("search", query="x", sort="best")
+        assert await agent.refused("search", qury="x") == "There is no argument 'qury'. Did you mean 'query'?"
+        assert await agent.refused("write", path="A.md") == "The argument 'content' is missing."
+        assert "edits should be a list" in await agent.refused("edit", path="A.md", edits="nonsense")
+        said = await agent.refused("edit", path="A.md", edits=[{"sektion": "Tasks", "content": "x"}])
+        assert said == "edits, item 1: There is no key 'sektion'. Did you mean 'section'?"
+        assert await agent.refused("serch", query="x") == "There is no tool 'serch'. Did you mean 'search'?"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit", {"edits": [{"find": "a", "content": "b"}], "ifMatch": "0" * 16}),
+        ("delete", {"if_macth": "0" * 16}),
+        ("move", {"to": "B.md", "if-match": "0" * 16}),
+        ("append", {"content": "b", "ifmatch": "0" * 16}),
+    ],
+)
+async def test_a_precondition_that_is_misspelt_is_not_dropped(
+    tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with at(tmp_path, {"A.md": "a"}) as agent:
+        assert "Did you mean 'if_match'?" in await agent.refused(tool, path="A.md", **arguments)
+        assert agent.on_disk("A.md") == "a"
+
+
+async def test_every_schema_says_that_there_are_no_further_arguments(root: Path) -> None:
+    for read_only in (False, True):
+        for tool in (await offered(root, read_only=read_only)).values():
+            assert tool.input_schema["additionalProperties"] is False
 
 
 async def test_the_live_client_calls_them_too(tmp_path: Path) -> None:
