@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp_types import (
+    CallToolResult,
     Completion,
     CompletionArgument,
     CompletionContext,
+    InputRequiredResult,
     PromptReference,
     Resource,
     ResourceTemplate,
@@ -97,6 +99,13 @@ class VaultServer(ExactTools[None], LiveServer[None]):
     def notify(self) -> VaultNotifier:
         """Says that something changed, and sees who listens. What changes on the disk is seen and said by itself."""
         return cast("VaultNotifier", super().notify)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        if self.read_only and name in tools.WRITING and name not in self._offered():
+            raise ToolError(f"This vault is read-only: there is no tool {name!r}. It can only be searched and read.")
+        return await super().call_tool(name, arguments, context)
 
     @asynccontextmanager
     async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:

@@ -47,10 +47,21 @@ async def test_a_server_that_only_reads_offers_none_that_write(root: Path) -> No
 async def test_a_server_that_only_reads_refuses_what_is_not_offered_too(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "a"}, read_only=True) as agent:
         for tool in WRITING:
-            assert f"There is no tool {tool!r}" in await agent.refused(tool, path="A.md", content="x")
+            assert f"This vault is read-only: there is no tool {tool!r}." in await agent.refused(
+                tool, path="A.md", content="x"
+            )
         with pytest.raises(ReadOnly):
             await agent.server.library.write(lambda writer: writer.write("A.md", "b", overwrite=True))
         assert agent.on_disk("A.md") == "a"
+
+
+async def test_a_server_that_only_reads_says_so_of_daily_notes_too(tmp_path: Path) -> None:
+    async with at(tmp_path, {"2026-01-31.md": "a"}, read_only=True) as agent:
+        said = await agent.refused("daily_note", date="2026-01-31", append="x")
+        assert said == "This vault is read-only: nothing can be added to its notes. Leave out append."
+        said = await agent.refused("daily_note", date="2026-02-01", create=True)
+        assert said.endswith("It would be '2026-02-01.md'. This vault is read-only, so that it cannot be created.")
+        assert (await agent.call("daily_note", date="2026-01-31", create=True))["notes"][0]["text"] == "a"
 
 
 async def test_all_that_is_told_of_the_tools_fits_in_14_kilobytes(root: Path) -> None:

@@ -6,7 +6,7 @@ that may not write does not offer those that do.
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from mcp_types import ToolAnnotations
 
@@ -16,6 +16,10 @@ from tidings.vault.tools.tools_write import WriteTools
 
 if TYPE_CHECKING:
     from tidings.vault.server import VaultServer
+
+
+WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
+"""The tools that a server has not that may not write."""
 
 
 class Offer(NamedTuple):

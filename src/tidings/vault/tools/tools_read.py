@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 from mcp_types import CallToolResult
 from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
+from tidings.vault.files.write_errors import ReadOnly
 from tidings.vault.library import Library
 from tidings.vault.tools import answers, reading
 from tidings.vault.tools.answers import Span
@@ -124,9 +126,18 @@ class ReadTools:
             return await self._library.ask(lambda view: reading.info(view, path))
 
     async def daily_note(
-        self, *, date: Day = "today", max_tokens: MaxTokens = 8000
+        self,
+        *,
+        date: Day = "today",
+        max_tokens: MaxTokens = 8000,
+        append: SkipJsonSchema[str] = "",
+        create: SkipJsonSchema[bool] = False,
     ) -> Annotated[CallToolResult, Pieces]:
         """Read a daily note."""
+        # Whoever knows the tool from a server that writes may ask for more than is offered here.
         with refusals_told():
+            if append:
+                raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
             day = reading.parse_day(date)
-            return await self._library.ask(lambda view: reading.daily(view, day, max_tokens))
+            cure = "This vault is read-only, so that it cannot be created." if create else ""
+            return await self._library.ask(lambda view: reading.daily(view, day, max_tokens, cure=cure))
