@@ -5,21 +5,23 @@ element: it collects text, counts the words and those in links, and notes how ea
 elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
 """
 
-from typing import Any, Final
-
-from lxml.html import HtmlElement
+from typing import Final
 
 from tidings.web.extract.names import groups, words_of
+from tidings.web.extract.tree import Element
 
-INLINE: Final = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span strike "
-    "strong sub sup time tt u var wbr".split()
+_INLINE_WRITTEN = (
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
+    "strike strong sub sup time tt u var wbr"
 )
-SILENT: Final = frozenset(
-    "script style noscript template svg math iframe object embed applet head select option datalist textarea canvas "
-    "audio video map link meta title".split()
+INLINE: Final = frozenset(_INLINE_WRITTEN.split())
+_SILENT_WRITTEN = (
+    "script style noscript template svg math iframe object embed applet head select option datalist textarea "
+    "canvas audio video map link meta title"
 )
-MARKED: Final = frozenset("a b strong i em code kbd samp time".split())
+SILENT: Final = frozenset(_SILENT_WRITTEN.split())
+_POINTS: Final = frozenset(("br", "img", "input", "source", "hr", "wbr", "col", "track", "param"))
+MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
 """Inline elements whose beginning and end are kept."""
 
 NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
@@ -77,10 +79,11 @@ class Node:
     """A block-level element: its place, its names, and the sums over all the text in it."""
 
     __slots__ = (
-        "blocks", "depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag", "widest", "words",
-    )  # fmt: skip
+        *("blocks", "depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag"),
+        *("widest", "words"),
+    )
 
-    def __init__(self, element: HtmlElement, tag: str, parent: "Node | None") -> None:
+    def __init__(self, element: Element, tag: str, parent: "Node | None") -> None:
         self.element = element
         self.tag = tag
         self.parent = parent
@@ -97,7 +100,7 @@ class Block:
 
     __slots__ = ("links", "marks", "node", "pieces", "text", "words")
 
-    def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, HtmlElement, bool]]) -> None:
+    def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, Element, bool]]) -> None:
         self.node = node
         self.text = text
         self.words = text.count(" ") + 1
@@ -109,54 +112,62 @@ class Block:
 class Blocks:
     """All blocks and nodes of a page in document order; `root` is the body."""
 
-    def __init__(self, root: HtmlElement, silent: frozenset[str] = SILENT) -> None:
+    def __init__(self, root: Element, silent: frozenset[str] = SILENT) -> None:
         self.blocks: list[Block] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
         self._silent = silent
         self._named: dict[str, tuple[list[str], int]] = {}
         self._pieces: list[str] = []
-        self._marks: list[tuple[int, HtmlElement, bool]] = []
+        self._marks: list[tuple[int, Element, bool]] = []
         self._links = 0
-        self._link: HtmlElement | None = None
+        self._link: Element | None = None
         self._walk(root, self.root, 0)
         self._end(self.root)
         self._sum_up()
 
-    def _walk(self, element: HtmlElement, node: Node, level: int) -> None:
-        if element.text:
-            self._take(element.text)
+    def _walk(self, element: Element, node: Node, level: int) -> None:
+        text = element.text
+        if text:
+            self._take(text)
+        silent = self._silent
         for child in element:
-            tag: Any = child.tag
+            tag = child.tag
             if tag in INLINE:
                 self._inline(child, tag, node, level)
-            elif tag == "br":
-                self._pieces.append("\n")
-            elif tag == "img":
-                self._marks.append((len(self._pieces), child, True))
-            elif tag not in self._silent and tag.__class__ is str:
-                self._end(node)
-                inner = Node(child, tag, node)
-                _describe(inner, child, self._named)
-                self.nodes.append(inner)
-                self._down(child, inner, level)
-                self._end(inner)
-            if child.tail:
-                self._take(child.tail)
+            elif tag not in silent:
+                if tag in _POINTS:
+                    self._point(child, tag)
+                elif tag.__class__ is str:
+                    self._end(node)
+                    inner = Node(child, tag, node)
+                    _describe(inner, child, self._named)
+                    self.nodes.append(inner)
+                    self._down(child, inner, level)
+                    self._end(inner)
+            text = child.tail
+            if text:
+                self._take(text)
 
-    def _inline(self, child: HtmlElement, tag: str, node: Node, level: int) -> None:
-        marked = tag in MARKED
+    def _inline(self, child: Element, tag: str, node: Node, level: int) -> None:
+        if tag not in MARKED:
+            self._down(child, node, level)
+            return
         before = self._link
-        if marked:
-            self._marks.append((len(self._pieces), child, True))
-            if tag == "a":
-                self._link = child
+        self._marks.append((len(self._pieces), child, True))
+        if tag == "a":
+            self._link = child
         self._down(child, node, level)
-        if marked:
-            self._marks.append((len(self._pieces), child, False))
-            self._link = before
+        self._marks.append((len(self._pieces), child, False))
+        self._link = before
 
-    def _down(self, child: HtmlElement, node: Node, level: int) -> None:
+    def _point(self, child: Element, tag: str) -> None:
+        if tag == "br":
+            self._pieces.append("\n")
+        elif tag == "img":
+            self._marks.append((len(self._pieces), child, True))
+
+    def _down(self, child: Element, node: Node, level: int) -> None:
         if level < _DEEPEST:
             self._walk(child, node, level + 1)
         else:
@@ -199,23 +210,17 @@ class Blocks:
 
 
 _NAMING = frozenset(("class", "id", "itemprop", "aria-label", "data-testid"))
+_STATING = frozenset(("role", "style", "hidden", "aria-hidden"))
 
 
-def _describe(node: Node, element: HtmlElement, known: dict[str, tuple[list[str], int]]) -> None:
+def _describe(node: Node, element: Element, known: dict[str, tuple[list[str], int]]) -> None:
     """Read the attributes that say what a container is. Pages repeat their names, so what they mean is `known` soon."""
     named = ""
     for key, value in element.attrib.items():
         if key in _NAMING:
             named += value + " "
-        elif key == "role":
-            node.semantics |= _BY_ROLE.get(value, 0)
-        elif key == "style":
-            if ("none" in value or "hidden" in value) and _unseen(value):
-                node.semantics |= UNSEEN
-        elif key == "hidden":
-            node.semantics |= UNSEEN
-        elif key == "aria-hidden" and value == "true":
-            node.semantics |= MUTE
+        elif key in _STATING:
+            node.semantics |= _stated(key, value)
     if named:
         node.key = node.tag + named
         meaning = known.get(named)
@@ -228,6 +233,13 @@ def _describe(node: Node, element: HtmlElement, known: dict[str, tuple[list[str]
         node.names, node.groups = meaning
 
 
-def _unseen(style: str) -> bool:
-    style = style.replace(" ", "").lower()
-    return "display:none" in style or "visibility:hidden" in style
+def _stated(key: str, value: str) -> int:
+    """What a role, a style or a switch says of the container that has it."""
+    if key == "role":
+        return _BY_ROLE.get(value, 0)
+    if key == "hidden":
+        return UNSEEN
+    if key == "aria-hidden":
+        return MUTE if value == "true" else 0
+    style = value.replace(" ", "").lower()
+    return UNSEEN if "display:none" in style or "visibility:hidden" in style else 0

@@ -20,7 +20,7 @@ _SAID = re.compile(
 _ALIASES = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
             "gb2312": "gb18030", "gbk": "gb18030", "x-sjis": "cp932", "shift_jis": "cp932"}  # fmt: skip
 """What browsers take these names for."""
-_READABLE = frozenset(("utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"))
+_NEVER = frozenset(("utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"))
 
 
 def as_utf8(body: bytes, charset: str | None) -> bytes:
@@ -49,7 +49,7 @@ def _known(name: str | None) -> str | None:
     except (LookupError, ValueError, UnicodeError):
         return None
     # A page that says it in letters of one byte each is not written in letters of two.
-    return None if found in _READABLE or found.startswith("utf-16") or found.startswith("utf-32") else found
+    return None if found in _NEVER or found.startswith(("utf-16", "utf-32")) else found
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -5,16 +5,19 @@ one. So there is no fixed bar: the blocks are taken from the likeliest down, and
 balance of what is kept wrongly and what is lost (the F-measure, in words) is best.
 """
 
+import math
 from collections.abc import Sequence
 
 from tidings.web.extract.blocks import Block
 from tidings.web.extract.features import Reader
 from tidings.web.extract.kinds import KINDS, page_features
 from tidings.web.extract.page import Page
-from tidings.web.extract.trees import likelihood, model, shares
+from tidings.web.extract.trees import leaning, model, shares
 
 USUAL = 0.5
 """The worth of words nobody knows."""
+NEIGHBOURS = 0.2
+"""How much of a block's odds is its neighbours'."""
 
 
 def kind_of(page: Page) -> tuple[str, list[float]]:
@@ -26,8 +29,19 @@ def kind_of(page: Page) -> tuple[str, list[float]]:
 def likelihoods(page: Page, kinds: Sequence[float]) -> list[float]:
     """For each block of the page: how likely is it content?"""
     learned = model()
-    rows = Reader(page.blocks, page.title, learned.names, learned.texts, USUAL).read()
-    return [likelihood(learned.blocks, (*row, *kinds)) for row in rows]
+    rows = Reader(page.blocks, learned.names, learned.texts, USUAL).read()
+    odds = [leaning(learned.blocks, [*row, *kinds]) for row in rows]
+    return [1 / (1 + math.exp(-one)) for one in smoothed(odds)]
+
+
+def smoothed(odds: Sequence[float]) -> list[float]:
+    """Content stands together: each block is drawn a little towards its neighbours."""
+    before = [*odds[:1], *odds[:-1]]
+    after = [*odds[1:], *odds[-1:]]
+    side = NEIGHBOURS / 2
+    return [
+        (1 - NEIGHBOURS) * own + side * (left + right) for own, left, right in zip(odds, before, after, strict=True)
+    ]
 
 
 def choose(page: Page, kinds: Sequence[float]) -> list[Block]:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, cast
 
-from lxml.html import HtmlElement
-
 from tidings.web.extract.page import Page
+from tidings.web.extract.tree import Element
 
 _LONGEST = 5_000_000
 _BODIES = ("articleBody", "text", "reviewBody", "description")
@@ -30,7 +29,7 @@ def discourse(page: Page) -> bytes | None:
     return None
 
 
-def _posts(holder: HtmlElement) -> Iterator[str]:
+def _posts(holder: Element) -> Iterator[str]:
     said = holder.get("data-preloaded") or ""
     if len(said) > _LONGEST:
         return

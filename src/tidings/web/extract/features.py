@@ -1,6 +1,6 @@
 """What can be known of a block without understanding it, as a list of numbers: the input of the learned model.
 
-Three sorts: the block itself (length, links, punctuation, prices, dates, words that boilerplate is made of), where it
+Three sorts: the block itself (length, links, punctuation, the words that boilerplate is made of), where it
 stands (tags and names above it, how much of the page its containers hold, how often its kind is repeated), and what
 stands around it (the blocks before and after, the heading above). `NAMES` tells the order; a model is only good for
 the list it was fitted with.
@@ -10,9 +10,25 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
-from tidings.web.extract.blocks import SEMANTICS, Block, Blocks, Node
+from tidings.web.extract.blocks import (
+    ASIDE,
+    DIALOG,
+    FOOTER,
+    FORM,
+    HEADER,
+    HEADING,
+    ITEM,
+    LIST,
+    MAIN,
+    NAV,
+    UNSEEN,
+    Block,
+    Blocks,
+    Node,
+)
 from tidings.web.extract.names import GROUPS
 
 PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
@@ -24,34 +40,72 @@ SHORT: Final = 15
 _TAGS: Final = {
     tag: number
     for number, tag in enumerate(
-        "p h1 h2 h3 h4 h5 h6 blockquote pre figcaption dd dt td th li main article section div summary button label "
-        "form header footer nav aside".split()
+        [
+            "p",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "blockquote",
+            "pre",
+            "figcaption",
+            "dd",
+            "dt",
+            "td",
+            "th",
+            "li",
+            "main",
+            "article",
+            "section",
+            "div",
+            "summary",
+            "button",
+            "label",
+            "form",
+            "header",
+            "footer",
+            "nav",
+            "aside",
+        ]
     )
 }
 _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_ENDS: Final = frozenset('.!?:;。！？"”)')
+_ENDS: Final = frozenset('.!?:;"”)。\N{FULLWIDTH EXCLAMATION MARK}\N{FULLWIDTH QUESTION MARK}')
 _NOTHING: Final = (0.0, 0.0, 0, 0.0)
 _LEVELS: Final = 4
+
+_TELLING: Final = (
+    *("navigation", "footer", "header", "side", "popup", "tags", "content", "post", "description", "review", "list"),
+    *("headline", "slides", "hidden"),
+)
+"""The groups of names that tell something beyond their learned worth, in the order of `GROUPS`."""
 
 Worths = Mapping[str, float]
 """The learned worth of words: how much of what they stand for is content, as a rule."""
 Worth = tuple[float, float, float, int]
 """The least, the greatest, the sum and the number of the worths of several words."""
+Size = tuple[float, float, float, float]
+"""A container's share of the page's words, its links, its share of the long text, and its size."""
 
 NAMES: Final = (
     *("words", "link share", "ends a sentence", "word worth"),
-    *("word worth least", "word worth greatest", "word worth count"),
-    *("word length", "digits", "commas", "capital", "price", "date", "bold", "time", "code"),
-    *("tag", "depth", "index", "words before", "long before", "from h1", "in title", "title in it"),
+    *("word worth least", "word worth greatest", "word length", "commas"),
+    *("tag", "depth", "index", "words before", "long before", "from h1"),
     *("alike", "alike words", "same text", "repeated", "repeated words", "dominance"),
-    *("node long", "node words", "node links", "node blocks"),
+    *("node long", "node words", "node links"),
     *(f"{what} {level}" for level in range(_LEVELS) for what in ("words share", "links", "long share", "size")),
     *(f"{what} {place}" for place in (-2, -1, 1, 2) for what in ("words", "link share", "sentence", "worth")),
     *("heading worth", "heading least", "since heading", "heading level"),
     *(f"near worth {what}" for what in ("least", "greatest", "mean", "count")),
     *(f"above worth {what}" for what in ("least", "greatest", "mean", "count")),
-    *(f"group {name}" for name, _ in GROUPS),
-    *(f"semantics {bit}" for bit in range(SEMANTICS)),
+    *(f"group {name}" for name in _TELLING),
+    *("nav", "header", "footer", "aside", "main", "form", "list", "item", "dialog", "heading", "unseen"),
+)
+_GROUP_BITS: Final = tuple(number for number, (name, _) in enumerate(GROUPS) if name in _TELLING)
+_SEMANTIC_BITS: Final = tuple(
+    mark.bit_length() - 1 for mark in (NAV, HEADER, FOOTER, ASIDE, MAIN, FORM, LIST, ITEM, DIALOG, HEADING, UNSEEN)
 )
 
 
@@ -60,7 +114,7 @@ class Heritage:
 
     __slots__ = ("above", "chain", "dominance", "groups", "near", "repeated", "repeated_words", "semantics")
 
-    def __init__(self, node: Node, chain: tuple[Node, ...]) -> None:
+    def __init__(self, node: Node, chain: tuple[Size, ...]) -> None:
         self.groups = node.groups
         self.semantics = node.semantics
         self.dominance = 1.0
@@ -77,10 +131,8 @@ def worth(words: Sequence[str], worths: Worths) -> Worth:
     for word in words:
         value = worths.get(word)
         if value is not None:
-            if value < least:
-                least = value
-            if value > greatest:
-                greatest = value
+            least = min(least, value)
+            greatest = max(greatest, value)
             total += value
             number += 1
     return least, greatest, total, number
@@ -89,8 +141,8 @@ def worth(words: Sequence[str], worths: Worths) -> Worth:
 def add(one: Worth, other: Worth) -> Worth:
     """Both together."""
     return (
-        one[0] if one[0] < other[0] else other[0],
-        one[1] if one[1] > other[1] else other[1],
+        min(other[0], one[0]),
+        max(other[1], one[1]),
         one[2] + other[2],
         one[3] + other[3],
     )
@@ -99,13 +151,14 @@ def add(one: Worth, other: Worth) -> Worth:
 def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
     """What every node that holds words passes on, parents first."""
     alike = Counter((node.parent, node.key) for node in page.nodes if node.words)
-    found: dict[Node, Heritage] = {page.root: Heritage(page.root, (page.root,))}
+    words, long = page.root.words or 1, page.root.long or 1
+    found: dict[Node, Heritage] = {page.root: Heritage(page.root, (_size(page.root, words, long),) * _LEVELS)}
     for node in page.nodes[1:]:
         if not node.words or node.parent is None:
             continue
         above = found[node.parent]
         if node.words != node.parent.words:
-            own = Heritage(node, (node, *above.chain[: _LEVELS - 1]))
+            own = Heritage(node, (_size(node, words, long), *above.chain[:-1]))
             own.dominance = min(above.dominance, node.words / node.parent.widest)
         else:  # a wrapper around the same words is no level of its own
             own = Heritage(node, above.chain)
@@ -123,14 +176,29 @@ def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
     return found
 
 
+def _size(node: Node, words: int, long: int) -> Size:
+    own = node.words or 1
+    return own / words, node.links / own, node.long / long, math.log1p(own)
+
+
+@lru_cache(50_000)
+def _flags(mask: int, bits: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(mask >> bit & 1 for bit in bits)
+
+
+@lru_cache(50_000)
+def _grades(close: int, above: int) -> tuple[int, ...]:
+    """For each telling group: 2 if a container close by is named so, 1 if one further up is."""
+    return tuple(2 if close >> bit & 1 else above >> bit & 1 for bit in _GROUP_BITS)
+
+
 class Reader:
     """Reads the features of all blocks of one page."""
 
-    def __init__(self, page: Blocks, title: str, names: Worths, texts: Worths, usual: float) -> None:
+    def __init__(self, page: Blocks, names: Worths, texts: Worths, usual: float) -> None:
         self._page = page
         self._usual = usual
         self._texts = texts
-        self._title = frozenset(WORD.findall(title.lower()))
         self._words = page.root.words or 1
         self._long = page.root.long or 1
         self._heritages = heritages(page, names)
@@ -148,10 +216,11 @@ class Reader:
         before = long = since = 0
         heading: tuple[float, float, int] = (self._usual, self._usual, 0)
         for index, block in enumerate(self._page.blocks):
-            row, look, small = self._itself(block)
+            row, look = self._itself(block)
             looks.append(look)
-            row += self._place(block, index, before, long, small)
-            row += self._around(block)
+            row += self._place(block, index, before, long)
+            for size in self._heritages[block.node].chain:
+                row += size
             tag = block.node.tag
             row += (*heading[:2], since, heading[2])
             since += 1
@@ -169,46 +238,19 @@ class Reader:
             row[at:at] = (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
         return found
 
-    def _itself(self, block: Block) -> tuple[list[float], tuple[float, float, int, float], frozenset[str]]:
+    def _itself(self, block: Block) -> tuple[list[float], tuple[float, float, int, float]]:
         text, words = block.text, block.words
-        size = len(text)
-        small: frozenset[str] = frozenset()
         least = greatest = mean = self._usual
-        number = 0
         if words <= SHORT:
-            small = frozenset(WORD.findall(text.lower()))
-            low, high, total, number = worth(tuple(small), self._texts)
+            low, high, total, number = worth(WORD.findall(text.lower()), self._texts)
             if number:
                 least, greatest, mean = low, high, total / number
-        bold = time = code = 0
-        for _, element, _ in block.marks:
-            tag = element.tag
-            bold |= tag in {"b", "strong"}
-            time |= tag == "time"
-            code |= tag == "code"
         look = (math.log1p(words), block.links / words, int(text[-1] in _ENDS), mean)
-        head = text[:200]
-        row: list[float] = [
-            *look,
-            least,
-            greatest,
-            number,
-            size / words,
-            sum(map(str.isdigit, head)) / len(head),
-            text.count(",") / words,
-            text[0].isupper(),
-            PRICE.search(head) is not None,
-            words < 20 and DATE.search(head) is not None,
-            bold,
-            time,
-            code,
-        ]
-        return row, look, small
+        return [*look, least, greatest, len(text) / words, text.count(",") / words], look
 
-    def _place(self, block: Block, index: int, before: int, long: int, small: frozenset[str]) -> list[float]:
+    def _place(self, block: Block, index: int, before: int, long: int) -> list[float]:
         node = block.node
         own = self._heritages[node]
-        shared = len(small & self._title)
         return [
             _TAGS.get(node.tag, 40),
             node.depth,
@@ -216,8 +258,6 @@ class Reader:
             before / self._words,
             long / self._long,
             -999 if self._h1 is None else index - self._h1,
-            shared / (len(small) or 1),
-            shared / (len(self._title) or 1),
             math.log1p(self._alike[node.key]),
             self._alike_words[node.key] / self._words,
             self._times[block.text],
@@ -227,16 +267,7 @@ class Reader:
             node.long / self._long,
             math.log1p(node.words),
             node.links / node.words,
-            node.blocks,
         ]
-
-    def _around(self, block: Block) -> list[float]:
-        chain = self._heritages[block.node].chain
-        row: list[float] = []
-        for level in range(_LEVELS):
-            node = chain[level] if level < len(chain) else chain[-1]
-            row += (node.words / self._words, node.links / node.words, node.long / self._long, math.log1p(node.words))
-        return row
 
     def _names(self, node: Node) -> list[float]:
         own = self._heritages[node]
@@ -251,6 +282,7 @@ class Reader:
             close |= node.parent.groups
             if node.parent.parent is not None:
                 close |= node.parent.parent.groups
-        row += [2 if close >> bit & 1 else own.groups >> bit & 1 for bit in range(len(GROUPS))]
-        row += [own.semantics >> bit & 1 for bit in range(SEMANTICS)]
+        above, semantics = own.groups, own.semantics
+        row += _grades(close, above)
+        row += _flags(semantics, _SEMANTIC_BITS)
         return row

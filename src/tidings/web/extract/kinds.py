@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tidings.web.extract.features import DATE, PRICE
-from tidings.web.extract.names import GROUPS, groups, words_of
+from tidings.web.extract.names import GROUPS
 from tidings.web.extract.page import Page
 
 KINDS: Final = ("article", "service", "forum", "product", "collection", "listing", "documentation")
@@ -23,29 +23,35 @@ _ADDRESSES: Final = tuple(
         r"forum|thread|/t/|topic|discuss|community|board|questions/|/q/|answers|/comments/|exchange|talk",
         r"/products?/|/p/|/dp/|/itm/|/item|shop|store|sku|/buy|-p-|/pd/",
         r"/collections?(?:/|$)|/c/|categor|/shop/?|/browse|/catalog|/brands?/|/s/|products?/?$",
-        r"docs?\.|/docs?(?:/|$)|/reference|/manual|/guide|/api|developer|readthedocs|wiki|/man/|/help|/learn|tutorial"
-        r"|/kb|support|/latest/|github\.io",
+        (
+            r"docs?\.|/docs?(?:/|$)|/reference|/manual|/guide|/api|developer|readthedocs|wiki|/man/|/help|/learn|tutorial"
+            r"|/kb|support|/latest/|github\.io"
+        ),
         r"/blog|/news|/article|/post|/story|/20\d\d/|/insight|/magazine|-vs-|how-to|what-is|guide|tips|best-|top-",
         r"/services?(?:/|$)|solution|/about|pricing|/industr|consult|agency|/feature|/platform|contact|company",
-        r"/jobs?|/list|director|/events?|/search|/tags?/|/find|/archive|/careers|resources|/page/|/news/?$|/blog/?$"
-        r"|/projects|/team|/courses|/rentals|/top|/best",
+        (
+            r"/jobs?|/list|director|/events?|/search|/tags?/|/find|/archive|/careers|resources|/page/|/news/?$|/blog/?$"
+            r"|/projects|/team|/courses|/rentals|/top|/best"
+        ),
     )
 )
 _OPEN_GRAPH: Final = ("article", "product", "website", "blog", "profile", "video", "object")
-_TYPES: Final = (
+_TYPES_WRITTEN = (
     "Article NewsArticle BlogPosting Product Offer AggregateRating Review ItemList CollectionPage "
-    "DiscussionForumPosting QAPage Question Answer FAQPage TechArticle WebPage Organization LocalBusiness Service "
-    "BreadcrumbList Event JobPosting Person WebSite Recipe Comment ListItem SoftwareApplication"
-).split()
-_MICRODATA: Final = (
-    "Product Article BlogPosting Question Answer DiscussionForumPosting ListItem Offer Review".split()
-)  # fmt: skip
+    "DiscussionForumPosting QAPage Question Answer FAQPage TechArticle WebPage Organization LocalBusiness "
+    "Service BreadcrumbList Event JobPosting Person WebSite Recipe Comment ListItem SoftwareApplication"
+)
+_TYPES: Final = tuple(_TYPES_WRITTEN.split())
+_MICRODATA_WRITTEN = "Product Article BlogPosting Question Answer DiscussionForumPosting ListItem Offer Review"
+_MICRODATA: Final = tuple(_MICRODATA_WRITTEN.split())
 _MAKERS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"discourse|vbulletin|xenforo|phpbb|mybb|smf|flarum|invision|vanilla|nodebb|lithium|khoros",
-        r"sphinx|docusaurus|mkdocs|gitbook|hugo|jekyll|vuepress|vitepress|mdbook|doxygen|javadoc|readthedocs|docutils"
-        r"|antora|rustdoc|mintlify|readme",
+        (
+            r"sphinx|docusaurus|mkdocs|gitbook|hugo|jekyll|vuepress|vitepress|mdbook|doxygen|javadoc|readthedocs|docutils"
+            r"|antora|rustdoc|mintlify|readme"
+        ),
         r"shopify|woocommerce|magento|bigcommerce|prestashop",
         r"product",
         r"collection|categ|archive|list",
@@ -55,14 +61,14 @@ _MAKERS: Final = tuple(
         r"doc|wiki|manual",
     )
 )
-_TAGS: Final = (
-    "p li h1 h2 h3 h4 pre table tr article section form button dl blockquote main details figure nav".split()
-)  # fmt: skip
-_PHRASES: Final = (
-    "reply|quote|add to cart|add to bag|reviews|posted|sort by|filter|joined|views|read more|min read|published|copy|"
-    "contact us|get started|learn more|our services|answers|comments|shop|price|in stock|version|function|example|"
-    "results|apply|faq|upvote|we |our |you |i |my "
-).split("|")
+_TAGS_WRITTEN = "p li h1 h2 h3 h4 pre table tr article section form button dl blockquote main details figure nav"
+_TAGS: Final = tuple(_TAGS_WRITTEN.split())
+_PHRASES_WRITTEN = (
+    "reply|quote|add to cart|add to bag|reviews|posted|sort by|filter|joined|views|read more|min read|published|"
+    "copy|contact us|get started|learn more|our services|answers|comments|shop|price|in stock|version|function|"
+    "example|results|apply|faq|upvote|we |our |you |i |my "
+)
+_PHRASES: Final = tuple(_PHRASES_WRITTEN.split("|"))
 
 
 def page_features(page: Page) -> list[float]:
@@ -116,7 +122,11 @@ def _shape(page: Page) -> list[float]:
     words = top.words or 1
     sizes = sorted(block.words for block in blocks) or [0]
     tags = Counter(node.tag for node in nodes)
-    named = Counter(bit for node in nodes for bit in _bits(node.groups))
+    named: Counter[int] = Counter()
+    for mask, times in Counter(node.groups for node in nodes).items():
+        for bit in range(len(GROUPS)):
+            if mask >> bit & 1:
+                named[bit] += times
     alike: dict[tuple[int, str], list[int]] = {}
     for node in nodes:
         if node.words >= 5 and node.parent is not None:
@@ -142,10 +152,6 @@ def _shape(page: Page) -> list[float]:
     ]
 
 
-def _bits(mask: int) -> list[int]:
-    return [bit for bit in range(len(GROUPS)) if mask >> bit & 1] if mask else []
-
-
 def _wording(page: Page) -> list[float]:
     small = [block.text for block in page.blocks.blocks if block.words < 12]
     text = " ".join(block.text for block in page.blocks.blocks).lower()
@@ -153,5 +159,4 @@ def _wording(page: Page) -> list[float]:
         math.log1p(sum(PRICE.search(one) is not None for one in small)),
         math.log1p(sum(DATE.search(one) is not None for one in small)),
         *(math.log1p(text.count(phrase)) for phrase in _PHRASES),
-        *(float(bool(groups(word))) for word in words_of(page.title)[:1] or [""]),
     ]

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from lxml.html import HtmlElement
-
 from tidings.web.extract.blocks import Block, Node
 from tidings.web.extract.metadata import web_address
 from tidings.web.extract.model import ExtractOptions, Link
+from tidings.web.extract.tree import Element
 
 _BOLD = frozenset(("b", "strong"))
 _SLANTED = frozenset(("i", "em"))
@@ -21,6 +20,7 @@ _CODE = frozenset(("code", "kbd", "samp"))
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
 _SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
+_GAPS = re.compile(r"\n{3,}(?!\n)")
 _SPACES = re.compile(r"[^\S\n]+")
 _BREAKS = re.compile(r"\s*\n\s*")
 
@@ -39,21 +39,21 @@ class Writer:
         """All blocks, in their order."""
         parts: list[str] = []
         before: Node | None = None
-        for whole, group in groupby(blocks, key=_whole):
-            if whole is None:
-                for block in group:
-                    text = self._block(block)
-                    if text:
-                        item = _nearest(block.node, "li")
-                        close = parts and item is not None and before is not None and _list(item) is _list(before)
-                        parts.append(("\n" if close else "\n\n") + text)
-                        before = item
-            else:
-                text = self._code(whole, list(group)) if whole.tag == "pre" else self._table(whole, list(group))
-                if text:
-                    parts.append("\n\n" + text)
+        for whole, grouped in groupby(blocks, key=_whole):
+            group = list(grouped)
+            if whole is not None:
+                text = self._code(whole) if whole.tag == "pre" else self._table(group)
+                parts += ("\n\n", text)
                 before = None
-        return "".join(parts).strip()
+                continue
+            for block in group:
+                text = self._block(block)
+                if text:
+                    item = _nearest(block.node, "li")
+                    together = item is not None and before is not None and _list(item) is _list(before)
+                    parts += ("\n" if together else "\n\n", text)
+                    before = item
+        return _GAPS.sub("\n\n", "".join(parts)).strip()
 
     def _block(self, block: Block) -> str:
         text = self.inline(block)
@@ -87,7 +87,7 @@ class Writer:
         if not block.marks:
             return _tidy(_escaped("".join(block.pieces)))
         out: list[str] = []
-        open_marks: list[tuple[HtmlElement, int]] = []
+        open_marks: list[tuple[Element, int]] = []
         at = 0
         for place, element, begins in block.marks:
             code = any(one.tag in _CODE for one, _ in open_marks)
@@ -105,7 +105,7 @@ class Writer:
             self._close(out, open_marks, open_marks[-1][0])
         return _tidy("".join(out))
 
-    def _close(self, out: list[str], open_marks: list[tuple[HtmlElement, int]], element: HtmlElement) -> None:
+    def _close(self, out: list[str], open_marks: list[tuple[Element, int]], element: Element) -> None:
         """Wrap what was written since `element` began; what began within it ends with it."""
         while open_marks:
             last, since = open_marks.pop()
@@ -115,35 +115,40 @@ class Writer:
             if last is element:
                 return
 
-    def _wrapped(self, element: HtmlElement, text: str) -> str:
+    def _wrapped(self, element: Element, text: str) -> str:
+        """`text` as the link, the emphasis or the code that `element` makes of it; spaces stay outside."""
         inner = text.strip()
         if not inner:
             return text
         tag = element.tag
-        before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
         if tag == "a":
-            url = web_address(self._base, element.get("href") or "") if element.get("href") else None
-            if url is None or (element.get("href") or "").startswith("#"):
-                return text
-            label = " ".join(inner.split())
-            self.links.append(Link(label, url))
-            return f"{before}[{label}]({_bracketed(url)}){after}"
-        if tag in _BOLD:
-            return text if "**" in inner else f"{before}**{inner}**{after}"
-        if tag in _SLANTED:
-            return text if "*" in inner else f"{before}*{inner}*{after}"
-        if tag in _CODE:
+            inner = self._linked(element, inner)
+        elif tag in _BOLD:
+            inner = inner if "**" in inner else f"**{inner}**"
+        elif tag in _SLANTED:
+            inner = inner if "*" in inner else f"*{inner}*"
+        elif tag in _CODE:
             fence = "``" if "`" in inner else "`"
-            return f"{before}{fence}{' '.join(inner.split())}{fence}{after}"
-        return text
+            inner = f"{fence}{' '.join(inner.split())}{fence}"
+        before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+        return before + inner + after
 
-    def _image(self, element: HtmlElement) -> str:
+    def _linked(self, element: Element, text: str) -> str:
+        href = element.get("href") or "#"
+        url = None if href.startswith("#") else web_address(self._base, href)
+        if url is None:
+            return text
+        label = " ".join(text.split())
+        self.links.append(Link(label, url))
+        return f"[{label}]({_bracketed(url)})"
+
+    def _image(self, element: Element) -> str:
         alt = _escaped(" ".join((element.get("alt") or "").split()))
         source = element.get("src") or element.get("data-src") or ""
         url = web_address(self._base, source) if source else None
         return f" ![{alt}]({_bracketed(url)}) " if alt and url else ""
 
-    def _code(self, whole: Node, blocks: list[Block]) -> str:
+    def _code(self, whole: Node) -> str:
         text = "".join(whole.element.itertext()).strip("\n").rstrip()
         if not text or not self._options.keep_code_blocks:
             return ""
@@ -152,7 +157,7 @@ class Writer:
             fence += "`"
         return f"{fence}{_language(whole.element)}\n{text}\n{fence}"
 
-    def _table(self, whole: Node, blocks: list[Block]) -> str:
+    def _table(self, blocks: list[Block]) -> str:
         """A table of data, row by row; one that only lays things out is written as what it holds."""
         rows: list[list[str]] = []
         for _, row in groupby(blocks, key=lambda block: _nearest(block.node, "tr")):
@@ -212,12 +217,12 @@ def _bullet(item: Node) -> str:
     parent = item.parent
     if parent is None or parent.tag != "ol":
         return "- "
-    before = sum(1 for one in item.element.itersiblings("li", preceding=True))
+    before = sum(1 for _ in item.element.itersiblings("li", preceding=True))
     start = parent.element.get("start") or "1"
     return f"{(int(start) if start.isdigit() and len(start) < 9 else 1) + before}. "
 
 
-def _language(element: HtmlElement) -> str:
+def _language(element: Element) -> str:
     """The language of code, where a class of the `pre`, of the `code` in it or of what is around says so."""
     inner = element.find(".//code")
     for one in (inner, element, element.getparent()):

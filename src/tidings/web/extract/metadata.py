@@ -13,12 +13,13 @@ from urllib.parse import urljoin, urlsplit
 
 from tidings.web.extract.page import Page
 
-_ABOUT: Final = frozenset(
+_ABOUT_WRITTEN = (
     "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
     "Question Recipe Event JobPosting Course Book Movie SoftwareApplication VideoObject SocialMediaPosting "
-    "LiveBlogPosting ReportageNewsArticle OpinionNewsArticle AnalysisNewsArticle WebPage ItemPage AboutPage FAQPage "
-    "CollectionPage Service".split()
+    "LiveBlogPosting ReportageNewsArticle OpinionNewsArticle AnalysisNewsArticle WebPage ItemPage AboutPage "
+    "FAQPage CollectionPage Service"
 )
+_ABOUT: Final = frozenset(_ABOUT_WRITTEN.split())
 _PUBLISHED: Final = (
     "article:published_time", "datepublished", "date", "dc.date", "dcterms.created", "dc.date.issued", "pubdate",
     "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
@@ -29,7 +30,8 @@ _MODIFIED: Final = (
 _AUTHOR: Final = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "citation_author")
 _DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
-_SEPARATOR: Final = re.compile(r"\s+[|·•»–—-]\s+|\s+::\s+")
+_DASHES: Final = "|·•»\N{EN DASH}\N{EM DASH}-"
+_SEPARATOR: Final = re.compile(rf"\s+(?:[{_DASHES}]|::)\s+")
 _LONGEST: Final = 500
 
 
@@ -88,9 +90,9 @@ def _title(page: Page, about: list[dict[str, Any]], site: str | None) -> str | N
     parts = _SEPARATOR.split(title)
     if site and len(parts) > 1:
         if parts[-1].strip().lower() == site.lower():
-            return title[: title.rindex(parts[-1])].rstrip(" |·•»–—-:")
+            return title[: title.rindex(parts[-1])].rstrip(f" :{_DASHES}")
         if parts[0].strip().lower() == site.lower():
-            return title[len(parts[0]) :].lstrip(" |·•»–—-:")
+            return title[len(parts[0]) :].lstrip(f" :{_DASHES}")
     return title
 
 
@@ -104,7 +106,7 @@ def _author(page: Page, about: list[dict[str, Any]]) -> str | None:
         if value and not urlsplit(value).scheme:
             return value
     for element in page.body.iterfind(".//*[@rel='author']"):
-        if name := _clean(element.text_content()):
+        if name := _clean("".join(element.itertext())):
             return name
     return None
 

@@ -1,6 +1,6 @@
 """The types of extraction: what goes in beside the bytes, and what comes out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidings.web.extract.prescan import Bounds
@@ -45,7 +45,7 @@ class ExtractOptions:
     """CSS selectors (tag, #id, .class and their combinations) of parts to leave out."""
     prefer_readability: bool = False
     """Treat the page as an article, whatever it looks like."""
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 @dataclass(frozen=True)

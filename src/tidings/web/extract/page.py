@@ -2,19 +2,14 @@
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from lxml import html
-from lxml.html import HtmlElement
-
 from tidings.web.extract.blocks import SILENT, Blocks
+from tidings.web.extract.tree import Element, parse
 
-# A second page behind the first one's end is read by browsers, and not by lxml unless the ends are gone.
-_ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
 _ENOUGH = 100
 """Words from which on a page is taken to say something itself."""
 _LONGEST = 500_000
@@ -28,8 +23,8 @@ class Page:
     url: str
     base: str
     """What its links are relative to."""
-    root: HtmlElement
-    body: HtmlElement
+    root: Element
+    body: Element
     metas: dict[str, str]
     """By name or property, small; the first of each."""
     data: tuple[dict[str, Any], ...]
@@ -44,10 +39,9 @@ class Page:
         return [name for one in self.data for name in _names(one.get("@type"))]
 
 
-def read_page(body: bytes, url: str, prepare: Callable[[HtmlElement], None] | None = None) -> Page:
-    """Parse `body`, which is UTF-8 and must have passed the pre-scan; `prepare` may change the tree before it is read."""
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
-    root = html.document_fromstring(_ENDS.sub(b"", body) or b"<html></html>", parser=parser, ensure_head_body=True)
+def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None = None) -> Page:
+    """Parse `body`, which is UTF-8 and has passed the pre-scan; `prepare` may change the tree before it is read."""
+    root = parse(body)
     if prepare is not None:
         prepare(root)
     within = root.find("body")
@@ -61,11 +55,11 @@ def read_page(body: bytes, url: str, prepare: Callable[[HtmlElement], None] | No
         metas=_metas(root),
         data=tuple(_described(root)),
         blocks=_blocks(within),
-        title=" ".join((title.text_content() if title is not None else "").split()),
+        title=" ".join("".join(title.itertext() if title is not None else ()).split()),
     )
 
 
-def _blocks(body: HtmlElement) -> Blocks:
+def _blocks(body: Element) -> Blocks:
     """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
     blocks = Blocks(body)
     if blocks.root.words < _ENOUGH:
@@ -75,15 +69,15 @@ def _blocks(body: HtmlElement) -> Blocks:
     return blocks
 
 
-def _base(root: HtmlElement, url: str) -> str:
+def _base(root: Element, url: str) -> str:
     for base in root.iter("base"):
-        if base.get("href"):
+        if href := base.get("href"):
             with contextlib.suppress(ValueError):
-                return urljoin(url, base.get("href"))
+                return urljoin(url, href)
     return url
 
 
-def _metas(root: HtmlElement) -> dict[str, str]:
+def _metas(root: Element) -> dict[str, str]:
     found: dict[str, str] = {}
     for meta in root.iter("meta"):
         name = meta.get("property") or meta.get("name") or meta.get("itemprop")
@@ -93,7 +87,7 @@ def _metas(root: HtmlElement) -> dict[str, str]:
     return found
 
 
-def _described(root: HtmlElement) -> Iterator[dict[str, Any]]:
+def _described(root: Element) -> Iterator[dict[str, Any]]:
     for script in root.iter("script"):
         text = script.text
         if text and len(text) < _LONGEST and "ld+json" in (script.get("type") or ""):

@@ -22,6 +22,7 @@ _VOID = frozenset(b"area base br col embed hr img input link meta param source t
 # A parser closes these by itself when the next one opens: pages that never close them are not deep.
 _SELF_CLOSING = frozenset(b"p li dt dd tr td th option optgroup thead tbody tfoot colgroup".split())
 
+_SLASH = ord("/")
 _LONG = 2_000
 """Bytes within a tag from which on its attributes are counted: shorter ones cannot hold enough to matter."""
 
@@ -48,55 +49,66 @@ class Shape:
 def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
     """Count `body`; stop where a bound is passed."""
     bounds = bounds or Bounds()
-    open_tags: list[bytes] = []
-    standing: dict[bytes, int] = {}
-    elements = deepest = 0
-    wide = 0
+    stack = _Stack()
+    elements = deepest = wide = 0
     for tag in TAG.finditer(body):
-        closing, name, attributes = tag.groups()
+        closing, name = tag.group(1, 2)
         name = name.lower()
         if closing:
-            if standing.get(name):
-                _close(open_tags, standing, name)
+            stack.close(name)
             continue
         elements += 1
         if elements > bounds.elements:
             return Shape(elements, deepest, f"more than {bounds.elements:,} elements")
-        if len(attributes) > _LONG:
-            number = _attributes(attributes, bounds.attributes)
+        end = tag.end()
+        if end - tag.end(2) > _LONG:
+            number = _attributes(tag[3], bounds.attributes)
             wide += number
             if number > bounds.attributes or wide > 5 * bounds.attributes:
                 return Shape(elements, deepest, f"tags with more than {bounds.attributes:,} attributes")
-        if name in _VOID or attributes.endswith(b"/"):
-            continue
-        if name in _SELF_CLOSING and standing.get(name) and _closes_itself(open_tags, name):
-            _close(open_tags, standing, name)
-        open_tags.append(name)
-        standing[name] = standing.get(name, 0) + 1
-        if len(open_tags) > deepest:
-            deepest = len(open_tags)
-            if deepest > bounds.depth:
+        if name not in _VOID and body[end - 1] != _SLASH:
+            depth = stack.open(name)
+            deepest = max(deepest, depth)
+            if depth > bounds.depth:
                 return Shape(elements, deepest, f"tags nested more than {bounds.depth:,} deep")
     return Shape(elements, deepest)
 
 
-def _close(open_tags: list[bytes], standing: dict[bytes, int], name: bytes) -> None:
-    """As a parser does: a closing tag closes everything that was opened within."""
-    while True:
-        last = open_tags.pop()
-        standing[last] -= 1
-        if last == name:
+class _Stack:
+    """The tags that stand open, as a parser would see them."""
+
+    def __init__(self) -> None:
+        self._names: list[bytes] = []
+        self._standing: dict[bytes, int] = {}
+
+    def open(self, name: bytes) -> int:
+        """Put a tag on top; returns how many stand open now."""
+        if name in _SELF_CLOSING and self._closes_itself(name):
+            self.close(name)
+        self._names.append(name)
+        self._standing[name] = self._standing.get(name, 0) + 1
+        return len(self._names)
+
+    def close(self, name: bytes) -> None:
+        """A closing tag closes everything that was opened within; one that was never opened is nothing."""
+        if not self._standing.get(name):
             return
+        while True:
+            last = self._names.pop()
+            self._standing[last] -= 1
+            if last == name:
+                return
 
-
-def _closes_itself(open_tags: list[bytes], name: bytes) -> bool:
-    """Whether one of the same name stands open with nothing around it that keeps it open."""
-    for last in reversed(open_tags):
-        if last == name:
-            return True
-        if last not in _SELF_CLOSING:
+    def _closes_itself(self, name: bytes) -> bool:
+        """Whether one of the same name stands open with nothing around it that keeps it open."""
+        if not self._standing.get(name):
             return False
-    return False
+        for last in reversed(self._names):
+            if last == name:
+                return True
+            if last not in _SELF_CLOSING:
+                break
+        return False
 
 
 def _attributes(text: bytes, most: int) -> int:

@@ -8,7 +8,7 @@ matches nothing.
 import re
 from collections.abc import Iterable
 
-from lxml.html import HtmlElement
+from tidings.web.extract.tree import Element
 
 _STEP = re.compile(r"\s*(>)?\s*((?:[\w-]+|\*)?)((?:[#.][\w-]+|\[[\w-]+(?:=(?:\"[^\"']*\"|'[^\"']*'|[\w-]+))?\])*)")
 _PART = re.compile(r"([#.])([\w-]+)|\[([\w-]+)(?:=[\"']?([^\"'\]]*)[\"']?)?\]")
@@ -23,7 +23,7 @@ class BadSelector(ValueError):
         )
 
 
-def remove(root: HtmlElement, selectors: Iterable[str]) -> None:
+def remove(root: Element, selectors: Iterable[str]) -> None:
     """Take everything that one of the selectors matches out of the tree."""
     for selector in selectors:
         for one in selector.split(","):

@@ -1,7 +1,7 @@
 """Boosted decision trees, read from a file of numbers and evaluated in plain Python.
 
 A tree is a leaf (a number) or a tuple `(feature, threshold, low, high)`: go `low` when the feature is at most the
-threshold. The sum over all trees goes through the logistic function. The numbers are fitted elsewhere
+threshold. The sum over all trees is the logarithm of the odds. The numbers are fitted elsewhere
 (`benchmarks/parts/web_fit.py`); nothing here can learn.
 """
 
@@ -62,12 +62,10 @@ def total(trees: Sequence[Tree], row: Sequence[float]) -> float:
     return found
 
 
-def likelihood(trees: Sequence[Tree], row: Sequence[float]) -> float:
-    """The probability that the trees give `row`; the later trees are asked only if the first ones leave a doubt."""
+def leaning(trees: Sequence[Tree], row: Sequence[float]) -> float:
+    """The sum as in `total`; the later trees are asked only if the first ones leave a doubt."""
     found = total(trees[:_FIRST], row)
-    if -_SURE < found < _SURE:
-        found += total(trees[_FIRST:], row)
-    return 1 / (1 + math.exp(-found))
+    return found + total(trees[_FIRST:], row) if -_SURE < found < _SURE else found
 
 
 def shares(groups: Sequence[Sequence[Tree]], row: Sequence[float]) -> list[float]:
