@@ -6,14 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tests.client.peers import stock
 from tidings import ResourceUpdated
 from tidings.client import ClientConfig, LiveClient, Poll, Timeouts, connect
 from tidings.client.events import RefreshFailed, RequestChanged, SubscriptionsChanged
-from tidings.errors import Disconnected, NotConnected, RequestTimedOut, ResourceNotFound
+from tidings.errors import Disconnected, NotConnected, RequestTimedOut
 
 pytestmark = [
     pytest.mark.anyio,
@@ -192,22 +191,13 @@ async def test_what_cannot_be_read_for_a_while_is_read_later(era: str) -> None:
 
 
 @ERAS
-async def test_a_resource_that_is_gone_ends_the_watch_by_name(era: str) -> None:
+async def test_a_watch_ends_when_the_client_is_disconnected(era: str) -> None:
     library = Library()
     async with connected(library, era) as client:
         watcher = Watcher(client, ONE)
         await watcher.sees("the text of note://1")
-        failed = hear(client, RefreshFailed)
-        library.broken[ONE] = MCPError(-32002, "Gone", {"uri": ONE})
-        await library.notify.resource_updated(ONE)
-        assert isinstance(await watcher.fails(), ResourceNotFound)
-        assert [event.uri for event in failed] == [ONE]
-        assert client.cache.get_resource(ONE) is None
-        library.broken.clear()
-        again = Watcher(client, ONE)
-        await again.sees("the text of note://1")
         await client.disconnect()
-        assert isinstance(await again.fails(), Disconnected)
+        assert isinstance(await watcher.fails(), Disconnected)
 
 
 async def test_a_thousand_watched_resources_cost_one_stream() -> None:

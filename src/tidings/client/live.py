@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from mcp_types import (
     CompleteResult,
@@ -25,7 +25,6 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tidings.changes import check_uri
 from tidings.client.cache import Cache, ContentCache, Kind
 from tidings.client.calls import Calls
 from tidings.client.config import ClientConfig
@@ -61,7 +60,15 @@ from tidings.client.store import StateFile
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports import current_call, fallback_to_sse
-from tidings.errors import ConnectionLost, Disconnected, NotSupported, RequestTimedOut, TidingsError
+from tidings.client.watching import check_watched
+from tidings.errors import (
+    ConnectionLost,
+    Disconnected,
+    NotSupported,
+    RequestTimedOut,
+    ResourceNotFound,
+    TidingsError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -548,17 +555,30 @@ class LiveClient:
         """Undo `subscribe`. What is not subscribed to is passed over."""
         await self._subscriptions.remove([uris] if isinstance(uris, str) else uris)
 
-    def watch(self, uris: str | Sequence[str]) -> AsyncGenerator[ResourceRead]:
+    def watch(
+        self, uris: str | Sequence[str], *, missing: Literal["raise", "wait"] = "raise"
+    ) -> AsyncGenerator[ResourceRead]:
         """The content of a resource now, and again whenever it is different; of several, each.
 
-        Ends only with an error: the resource is gone, or the connection was given up.
-        """
-        texts = [uris] if isinstance(uris, str) else list(uris)
-        return self._watch([check_uri(uri) for uri in texts])
+        A resource that goes away ends nothing: its content comes when it is there again, if it is different then.
 
-    async def _watch(self, uris: Sequence[str]) -> AsyncGenerator[ResourceRead]:
+        Args:
+            uris: One URI or several.
+            missing: What to do if none of them is there at the beginning: "wait" for one to appear, or "raise".
+
+        Raises:
+            InvalidUri: One of them is no URI.
+            ResourceNotFound: None of them is there at the beginning.
+            TidingsError: There will be no more: one of them cannot be read, or the connection was given up.
+        """
+        if missing not in ("raise", "wait"):
+            raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
+        texts = [uris] if isinstance(uris, str) else list(uris)
+        return self._watch([check_watched(uri) for uri in texts], patient=missing == "wait")
+
+    async def _watch(self, uris: Sequence[str], *, patient: bool) -> AsyncGenerator[ResourceRead]:
         self._connection.check()
-        async with contextlib.aclosing(self._subscriptions.watches.watch(uris)) as reads:
+        async with contextlib.aclosing(self._subscriptions.watches.watch(uris, patient=patient)) as reads:
             async for read in reads:
                 yield read
 
@@ -593,8 +613,10 @@ class LiveClient:
         )
 
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:
-        self._events.emit(RefreshFailed(uri, error))
         watched = self._subscriptions.watches.get(uri)
+        if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
+            return  # As was said: whoever waits for it is told when it is there.
+        self._events.emit(RefreshFailed(uri, error))
         if watched is not None and not error.retryable:
             watched.fail(error)
 

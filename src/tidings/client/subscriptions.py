@@ -271,7 +271,7 @@ class Subscriptions:
         self._synced = version
         for uri in self.watches:
             self._set_polling(uri)
-            if (watched := self.watches.get(uri)) is not None and watched.latest is None:
+            if (watched := self.watches.get(uri)) is not None and watched.latest is None and not watched.is_gone:
                 self._provide(watched)
         self._pulse()
 
@@ -395,7 +395,8 @@ class Subscriptions:
     # What watchers need.
 
     def watch_added(self, watched: Watched) -> None:
-        if self._synced and watched.uri in self._known.uris:
+        # While the server is being told of something newer, what is known may be about to end.
+        if self._synced >= self._version and watched.uri in self._known.uris:
             self._provide(watched)
         else:
             self._touch()  # Established first, read then: so no change falls between.

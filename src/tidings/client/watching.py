@@ -1,15 +1,35 @@
-"""Watched resources: the content now, and each new content, to as many watchers as there are, from one subscription."""
+"""Watched resources: the content now, and each new content, to as many watchers as there are, from one subscription.
+
+A resource may be gone for a while (a note that is renamed, the last one with a tag): whoever has seen something already
+waits until there is content again. Whoever has not may have mistyped its URI, and is told.
+"""
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Protocol
 
+from tidings.changes import check_uri
 from tidings.client.cache import lasts
 from tidings.client.config import Poll
 from tidings.client.invocations import ResourceRead
 from tidings.client.pulse import Pulse
-from tidings.errors import TidingsError
+from tidings.errors import InvalidUri, ResourceNotFound, TidingsError
+
+
+def check_watched(uri: object) -> str:
+    """`uri` as one that can be watched.
+
+    Raises:
+        InvalidUri: It is none, or stands for many.
+    """
+    if isinstance(uri, str) and uri.endswith("*"):
+        shown = uri if len(uri) <= 80 else "…" + uri[-79:]
+        raise InvalidUri(
+            f"`watch` takes the URIs of resources, and {shown!a} stands for many. For all that begin so: "
+            f"subscribe([{shown!a}]) and on(ResourceUpdated, ...)."
+        )
+    return check_uri(uri)
 
 
 class Watched:
@@ -33,9 +53,16 @@ class Watched:
             self._tell()
 
     def fail(self, error: TidingsError) -> None:
-        """Tell those who watch that there will be no more."""
+        """Tell those who watch that there will be no more; or that it is gone, and may come back."""
         self.error = error
+        if self.is_gone:  # What comes after it is new even if it is the same, to whoever begins to watch meanwhile.
+            self.latest = self.digest = None
         self._tell()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no such resource at present."""
+        return isinstance(self.error, ResourceNotFound)
 
     def _tell(self) -> None:
         for watcher in self.watchers:
@@ -43,11 +70,15 @@ class Watched:
 
 
 class Watcher:
-    """One loop over one or more watched resources."""
+    """One loop over one or more watched resources: so many, and whether it waits though none of them is there."""
 
-    __slots__ = ("_news", "_seen", "_wake")
+    __slots__ = ("_missing", "_news", "_number", "_patient", "_pulse", "_seen", "_wake")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, pulse: Pulse, *, patient: bool) -> None:
+        self._number = number
+        self._patient = patient
+        self._pulse = pulse
+        self._missing: set[str] = set()
         self._news: dict[str, Watched] = {}
         self._seen: dict[str, str | None] = {}
         self._wake: asyncio.Future[None] | None = None
@@ -67,12 +98,13 @@ class Watcher:
         """The next content that is different from what was seen.
 
         Raises:
+            ResourceNotFound: None of them is there, nor was, and it is not to wait for them.
             TidingsError: There will be no more of one of them.
         """
         while True:
             while self._news:
                 watched = self._news.pop(next(iter(self._news)))
-                if watched.error is not None:
+                if watched.error is not None and not self._waits_for(watched):
                     raise watched.error
                 if watched.latest is not None and self._seen.get(watched.uri) != watched.digest:
                     self._seen[watched.uri] = watched.digest
@@ -82,6 +114,14 @@ class Watcher:
                 await self._wake
             finally:
                 self._wake = None
+            self._pulse()  # It is not owed anything any more, whether or not this is for it to see.
+
+    def _waits_for(self, watched: Watched) -> bool:
+        """Whether it goes on although there is no content of this."""
+        if not watched.is_gone:
+            return False
+        self._missing.add(watched.uri)
+        return self._patient or bool(self._seen) or len(self._missing) < self._number
 
 
 class Source(Protocol):
@@ -120,16 +160,15 @@ class Watches:
         """Whether every loop that waits for content has been given what there is."""
         return not any(watcher.owed for watcher in self._watchers)
 
-    async def watch(self, uris: Sequence[str]) -> AsyncGenerator[ResourceRead]:
+    async def watch(self, uris: Sequence[str], *, patient: bool = False) -> AsyncGenerator[ResourceRead]:
         """The content of each now, and again whenever one is different. Only the newest is kept for a slow reader."""
-        watcher = Watcher()
+        uris = tuple(dict.fromkeys(uris))
+        watcher = Watcher(len(uris), self._pulse, patient=patient)
         self._watchers.add(watcher)
-        watched = [self._hold(uri, watcher) for uri in dict.fromkeys(uris)]
+        watched = [self._hold(uri, watcher) for uri in uris]
         try:
             while True:
-                read = await watcher.next()
-                self._pulse()
-                yield read
+                yield await watcher.next()
         finally:
             self._watchers.discard(watcher)
             for each in watched:
