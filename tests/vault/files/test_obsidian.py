@@ -1,6 +1,9 @@
 """What the Obsidian app is set to for a vault."""
 
+import contextlib
 import json
+import os
+import socket
 from datetime import date, datetime
 from pathlib import Path
 
@@ -77,6 +80,28 @@ def test_settings_that_are_no_text_or_too_large_or_a_folder_mean_the_defaults(tm
     (tmp_path / ".obsidian/daily-notes.json").write_bytes(b'{"folder": "\xff"}')
     (tmp_path / ".obsidian/templates.json").mkdir()
     assert Settings.read(tmp_path) == Settings()
+
+
+def test_settings_that_are_a_pipe_a_socket_or_a_device_mean_the_defaults_and_keep_nobody_waiting(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / ".obsidian"
+    folder.mkdir()
+    os.mkfifo(folder / "app.json")
+    (folder / "daily-notes.json").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(folder):
+        server.bind("templates.json")
+        assert Settings.read(tmp_path) == Settings()
+    (folder / "daily-notes.json").unlink()
+    (folder / "daily-notes.json").symlink_to("app.json")
+    assert Settings.read(tmp_path) == Settings()
+
+
+def test_settings_that_are_kept_elsewhere_are_read_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "shared.json").write_text('{"useMarkdownLinks": true}')
+    (tmp_path / ".obsidian").mkdir()
+    (tmp_path / ".obsidian/app.json").symlink_to("../shared.json")
+    assert Settings.read(tmp_path).markdown_links
 
 
 def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:

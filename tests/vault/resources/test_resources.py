@@ -1,5 +1,6 @@
 """What a client reads of a vault's files, and what it is told of what is not there."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_an_attachment_that_is_too_large_is_refused(empty: Shelf) -> None:
     assert len(render(empty.view(), "vault://attachment/fits.mp4").data or b"") == LARGEST
 
 
-def test_an_attachment_that_is_gone_from_the_disk_says_so(shelf: Shelf) -> None:
+def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
     place = shelf.vault.locate("pic.png")
     place.unlink()
 
@@ -161,6 +162,11 @@ def test_an_attachment_that_is_gone_from_the_disk_says_so(shelf: Shelf) -> None:
     with pytest.raises(NotFound, match="The vault cannot be reached at present"):
         render(shelf.view(Status("away")), "vault://attachment/pic.png")
 
+    os.mkfifo(place)
+    with pytest.raises(NotFound, match=r"'pic.png' cannot be read: Permission denied"):
+        render(shelf.view(), "vault://attachment/pic.png")
+
+    place.unlink()
     place.symlink_to("/etc/hostname")
     with pytest.raises(NotFound, match="leads out of the vault"):
         render(shelf.view(), "vault://attachment/pic.png")

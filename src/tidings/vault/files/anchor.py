@@ -5,7 +5,7 @@ the vault's folder is gone once, name by name, without following any link, and w
 the folder that was reached, wherever its path may lead meanwhile. Systems that cannot hold folders (Windows) get the
 path checked once more instead, right before each step; the time between the two is the gap that remains there.
 
-May import: `path_rules`.
+May import: `path_rules`, `regular`.
 """
 
 import errno
@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from tidings.vault.files.path_rules import BadPath, shorten
+from tidings.vault.files.regular import READING, read_open
 
 try:
     import fcntl
@@ -111,22 +112,7 @@ class Folder:
         Raises:
             OverflowError: It is larger than that.
         """
-        descriptor = self.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # A pipe would keep us waiting.
-        try:
-            found = os.fstat(descriptor)
-            if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-            if not stat.S_ISREG(found.st_mode):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-            if found.st_size > largest:
-                raise OverflowError(found.st_size)
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(largest + 1)
-        finally:
-            os.close(descriptor)
-        if len(data) > largest:
-            raise OverflowError(len(data))
-        return data, found
+        return read_open(self.open(name, READING), name, largest)
 
     def rename(self, name: str, other: "Folder", to: str) -> None:
         """Move something to another folder; a file of that name there is replaced in one step."""

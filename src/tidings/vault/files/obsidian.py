@@ -2,11 +2,10 @@
 
 A setting that is missing, or a file that is broken, means Obsidian's default: whoever has no app has no settings.
 
-May import: `moment`, `paths`.
+May import: `moment`, `paths`, `regular`, `regexes`.
 """
 
 import json
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import regex
 
 from tidings.vault.files.moment import moment_format, moment_parse
 from tidings.vault.files.paths import key
+from tidings.vault.files.regular import read_regular
 from tidings.vault.text.regexes import BadPattern, compiled
 
 _Choice = TypeVar("_Choice", bound=str)
@@ -133,10 +133,8 @@ _VARIABLE = re.compile(
 
 def _load(file: Path) -> dict[str, Any]:
     try:
-        if os.path.getsize(file) > _LARGEST:  # noqa: PTH202 - of a link as well as of a file
-            return {}
-        loaded: Any = json.loads(file.read_text("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        loaded: Any = json.loads(read_regular(file, _LARGEST).decode("utf-8-sig"))
+    except (OSError, OverflowError, ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
 

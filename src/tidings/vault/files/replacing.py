@@ -3,7 +3,7 @@
 The new content goes to a file beside the old one, hidden, so that nobody takes it for a note; it is on the disk
 before it takes the old one's name. If the program is killed in between, that file stays: `sweep` finds it later.
 
-May import: `anchor`, `write_errors`.
+May import: `anchor`, `regular`, `write_errors`.
 """
 
 import errno
@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidings.vault.files.anchor import Folder
+from tidings.vault.files.regular import READING
 
 _TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp")
 _STALE = 3600.0
@@ -131,7 +132,7 @@ def _keep(folder: Folder, descriptor: int, name: str, seen: os.stat_result) -> N
             os.chmod(descriptor, stat.S_IMODE(seen.st_mode))
     if hasattr(os, "listxattr"):
         with suppress(OSError):
-            source = folder.open(name, os.O_RDONLY)
+            source = folder.open(name, READING)
             try:
                 for attribute in os.listxattr(source):
                     with suppress(OSError):

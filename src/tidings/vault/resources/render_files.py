@@ -10,6 +10,7 @@ from typing import Any, Final
 from tidings.vault.files.parts import line_starts
 from tidings.vault.files.path_rules import BadPath
 from tidings.vault.files.paths import uri
+from tidings.vault.files.regular import read_regular
 from tidings.vault.index import graph
 from tidings.vault.index.query_rows import FileRow
 from tidings.vault.resources.addresses import Address
@@ -77,15 +78,15 @@ def attachment(view: View, file: FileRow) -> Rendered:
     if file.kind == "note":
         return Rendered(MARKDOWN, _text(view, file))
     try:
-        with view.vault.locate(file.path).open("rb") as opened:
-            data = opened.read(LARGEST + 1)
+        data = read_regular(view.vault.locate(file.path), LARGEST)
     except BadPath as error:
         raise NotFound(str(error)) from error
+    except OverflowError as error:
+        size = f"{error.args[0]:,} bytes. At most {LARGEST:,} are sent: open it on the disk."
+        raise TooLarge(f"{file.path!r} has {size}") from error
     except OSError as error:
         away = " The vault cannot be reached at present." if view.status.phase == "away" else ""
         raise NotFound(f"{file.path!r} cannot be read: {error.strerror}.{away}") from error
-    if len(data) > LARGEST:
-        raise TooLarge(f"{file.path!r} has {file.size:,} bytes. At most {LARGEST:,} are sent: open it on the disk.")
     kind = mime_type(file.path)
     if is_text(kind):
         try:
