@@ -29,6 +29,7 @@ from tidings.server import LiveServer, Notifier
 from tidings.server.tool_errors import ExactTools
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writing import Writer
+from tidings.vault.files.texts import Texts
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.library import Library
@@ -78,10 +79,11 @@ class VaultServer(ExactTools[None], LiveServer[None]):
         self.read_only = read_only
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
         options = {"title": "Obsidian vault", "instructions": _INSTRUCTIONS, "version": __version__} | options
+        self.texts = Texts()
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
         self.library = Library(
             self.vault,
-            Writer(self.vault, read_only=read_only),
+            Writer(self.vault, read_only=read_only, texts=self.texts),
             open_index=lambda: Index(self.vault, cache),
             publish=self._publish,
             # A log in memory begins with this process. Others may know of changes from before.

@@ -169,7 +169,7 @@ def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: Writ
         (lambda: writer.move("missing.md", "x.md", references=known), NotThere, "nothing"),
         (lambda: writer.move("missing/a.md", "x.md", references=known), NotThere, "nothing"),
         (lambda: writer.move("link.md", "x.md", references=known), AlreadyThere, "symbolic link"),
-        (lambda: writer.move("a.md", "new/x.md", references=known, if_match="0"), Conflict, version),
+        (lambda: writer.move("a.md", "new/x.md", references=known, if_match="0" * 16), Conflict, version),
         (lambda: writer.move("f", "new/x", references=known, if_match="0"), NotText, "folder"),
     ):
         with pytest.raises(kind, match=why):

@@ -67,8 +67,28 @@ async def test_a_note_that_was_changed_meanwhile_is_a_conflict(
         assert version in said
         assert await agent.version("A") in said
         assert agent.on_disk("A.md") == "theirs\nb\n"
+        assert "What changed since you read it:\n--- A.md" in said
+        assert "-a\n+theirs" in said
         if tool in ("write", "edit", "append"):
             assert "+mine" in said
+
+
+async def test_what_a_conflict_told_is_enough_to_try_again(tmp_path: Path) -> None:
+    async with at(tmp_path, {"A.md": "a\nb\n"}) as agent:
+        version = await agent.version("A")
+        agent.put({"A.md": "theirs\nb\n"})
+        edits = [{"find": "a\n", "content": "mine\n"}]
+        said = await agent.refused("edit", path="A.md", edits=edits, if_match=version)
+        assert "Your change cannot be made to it as it is now" in said
+        again = said.partition("if_match='")[2][:16]
+        await agent.call("edit", path="A.md", edits=[{"find": "theirs", "content": "ours"}], if_match=again)
+        assert agent.on_disk("A.md") == "ours\nb\n"
+
+
+async def test_what_is_no_version_is_called_so(agent: Agent) -> None:
+    said = await agent.refused("append", path="A.md", content="x", if_match="nonsense")
+    assert said.startswith("'nonsense' is no version")
+    assert agent.on_disk("A.md") == "a\na\nb\n"
 
 
 async def test_a_conflict_shows_what_would_have_been_written_over(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Everything that writes begins with `one` or `everything`, which is where a server that only reads refuses.
 
-May import: `paths`, `anchor`, `content`, `locks`, `outcomes`, `replacing`, `write_errors`.
+May import: `paths`, `anchor`, `content`, `locks`, `outcomes`, `replacing`, `texts`, `write_errors`.
 """
 
 import os
@@ -17,6 +17,7 @@ from tidings.vault.files.locks import Locks
 from tidings.vault.files.outcomes import Written
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.files.replacing import replace
+from tidings.vault.files.texts import Texts
 from tidings.vault.files.write_errors import NotThere, ReadOnly, TooLarge, WriteFailed, explained
 
 Make = Callable[[Content | None], str]
@@ -51,10 +52,14 @@ class Place:
 class Disk:
     """The files of a vault."""
 
-    def __init__(self, vault: Vault, *, read_only: bool = False, limits: Limits | None = None) -> None:
+    def __init__(
+        self, vault: Vault, *, read_only: bool = False, limits: Limits | None = None, texts: Texts | None = None
+    ) -> None:
         self.vault = vault
         self.read_only = read_only
         self.limits = limits or Limits()
+        self.texts = texts or Texts()
+        """What callers have read."""
         self._locks = Locks()
 
     @contextmanager

@@ -21,7 +21,7 @@ from tidings.vault.files.disk import Disk, Place
 from tidings.vault.files.outcomes import Moved, Skipped
 from tidings.vault.files.paths import BadPath, Mount, key
 from tidings.vault.files.replacing import place as put
-from tidings.vault.files.trash import check_version, files_in, refuse_version
+from tidings.vault.files.trash import check_file, files_in, refuse_version
 from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotThere, WriteFailed, explained
 from tidings.vault.text import notes
 from tidings.vault.text.canvas import canvas_rewrite
@@ -114,7 +114,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> Folder:
         if step.is_folder:
             refuse_version(step.place, if_match)
         else:
-            check_version(disk, here, step.place, if_match)
+            check_file(disk, here, step.place, if_match)
         if not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
             raise AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
         return there

@@ -2,7 +2,7 @@
 
 What is deleted keeps its folders there; if its name is taken, it gets a number.
 
-May import: `disk`, and what that may.
+May import: `disk`, `versions`, and what those may.
 """
 
 import stat
@@ -12,7 +12,8 @@ from tidings.vault.files.anchor import Folder
 from tidings.vault.files.disk import Disk, Place
 from tidings.vault.files.outcomes import Deleted
 from tidings.vault.files.replacing import place as put
-from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotText, NotThere, explained
+from tidings.vault.files.versions import check_version
+from tidings.vault.files.write_errors import AlreadyThere, NotText, NotThere, explained
 
 TRASH = ".trash"
 
@@ -35,23 +36,16 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
         if is_folder:
             _check_folder(place, if_match, recursive=recursive)
         else:
-            check_version(disk, folder, place, if_match)
+            check_file(disk, folder, place, if_match)
         touched = files_in(disk, place) if is_folder else [path]
         trash, name = _put(place, folder, is_folder=is_folder)
         return Deleted(path, f"{trash}/{name}", tuple(touched))
 
 
-def check_version(disk: Disk, folder: Folder, place: Place, if_match: str | None) -> None:
-    """Refuse a file that is not the version the caller has read.
-
-    Raises:
-        Conflict: It is not.
-    """
-    if if_match is None:
-        return
-    content, _ = disk.look(folder, place)
-    if content is None or content.version != if_match:
-        raise Conflict(place.path, if_match, content.version if content else None)
+def check_file(disk: Disk, folder: Folder, place: Place, if_match: str | None) -> None:
+    """Refuse a file that is not the version the caller has read; see `check_version`."""
+    if if_match is not None:
+        check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
 
 
 def refuse_version(place: Place, if_match: str | None) -> None:

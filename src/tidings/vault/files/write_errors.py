@@ -2,6 +2,7 @@
 
     ValueError
     ├── Conflict        it is not the version that the caller has read
+    ├── BadVersion      what the caller gave can be no version at all
     ├── AlreadyThere    something has this name, and was not to be replaced
     ├── NotThere        nothing has this name
     ├── NotText         it cannot be read as text, so that its text cannot be edited
@@ -10,15 +11,13 @@
     OSError
     └── WriteFailed     the disk is full, permission is missing, …
 
-May import: `diffs`.
+May import: nothing of Tidings.
 """
 
 import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-
-from tidings.vault.files.diffs import diff
 
 _CAUSES = {
     errno.ENOSPC: "there is no space left on the disk. Free some",
@@ -35,21 +34,33 @@ _CAUSES = {
 
 
 class Conflict(ValueError):
-    """Something is not, or no longer, the version that the caller has read."""
+    """Something is not, or no longer, the version that the caller has read.
 
-    def __init__(self, path: str, expected: str, actual: str | None, *, now: str = "", wanted: str = "") -> None:
+    Args:
+        path: Of the file.
+        expected: The version that the caller gave.
+        actual: The version that is there; None if nothing is.
+        details: What is different, for whoever reads it.
+    """
+
+    def __init__(self, path: str, expected: str, actual: str | None, details: str = "") -> None:
         self.path = path
         self.expected = expected
-        """The version that the caller gave."""
         self.actual = actual
-        """The version that is there; None if nothing is."""
-        self.diff = diff(now, wanted, path) if actual is not None else ""
-        """From what is there to what the caller would have written."""
         if actual is None:
             what = f"{path!r} is not there, though version {expected} was to be. Leave out if_match to create it."
+        elif details:
+            what = (
+                f"{path!r} has changed: it is version {actual} now, not {expected}. Nothing was done. See what is "
+                f"different, and then try again with if_match='{actual}'.\n{details}"
+            )
         else:
-            what = f"{path!r} has changed: it is version {actual}, not {expected}. Read it again, and then write."
-        super().__init__(f"{what}\n{self.diff}" if self.diff else what)
+            what = f"{path!r} has changed: it is version {actual} now, not {expected}. Read it, and then try again."
+        super().__init__(what)
+
+
+class BadVersion(ValueError):
+    """What was given as a version can be none."""
 
 
 class AlreadyThere(ValueError):

@@ -21,11 +21,23 @@ from tidings.vault.files.outcomes import Deleted, Moved, Retagged, Skipped, Writ
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.replacing import sweep
 from tidings.vault.files.retagging import rename_tag
+from tidings.vault.files.texts import Texts
 from tidings.vault.files.trash import delete
-from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotText, NotThere, ReadOnly, TooLarge, WriteFailed
+from tidings.vault.files.versions import check_version
+from tidings.vault.files.write_errors import (
+    AlreadyThere,
+    BadVersion,
+    Conflict,
+    NotText,
+    NotThere,
+    ReadOnly,
+    TooLarge,
+    WriteFailed,
+)
 
 __all__ = [
     "AlreadyThere",
+    "BadVersion",
     "Conflict",
     "Content",
     "Deleted",
@@ -48,17 +60,20 @@ class Writer:
     """Reads and writes the files of a vault.
 
     Every method that writes raises `BadPath` for what is no path of the vault, `Conflict` if `if_match` is not the
-    version that is there, `ReadOnly` if the server only reads, `TooLarge`, and `WriteFailed` for what the system does
-    not allow. After any of them everything is as it was.
+    version that is there, `BadVersion` if it can be none, `ReadOnly` if the server only reads, `TooLarge`, and
+    `WriteFailed` for what the system does not allow. After any of them everything is as it was.
 
     Args:
         vault: The folders.
         read_only: Whether to refuse all writes.
         limits: How large files may be.
+        texts: What callers have read elsewhere, for a conflict to say what has changed since.
     """
 
-    def __init__(self, vault: Vault, *, read_only: bool = False, limits: Limits | None = None) -> None:
-        self._disk = Disk(vault, read_only=read_only, limits=limits)
+    def __init__(
+        self, vault: Vault, *, read_only: bool = False, limits: Limits | None = None, texts: Texts | None = None
+    ) -> None:
+        self._disk = Disk(vault, read_only=read_only, limits=limits, texts=texts)
 
     @property
     def read_only(self) -> bool:
@@ -71,7 +86,9 @@ class Writer:
         Raises:
             NotThere: There is no such file.
         """
-        return self._disk.read(path)
+        content = self._disk.read(path)
+        self._disk.texts.keep(content.version, content.text)
+        return content
 
     def write(
         self,
@@ -98,7 +115,7 @@ class Writer:
 
         def make(before: Content | None) -> str:
             wanted = text if before is None or before.problem else with_endings_of(before.text, text)
-            _check_version(path, if_match, before, lambda _: wanted)
+            check_version(self._disk.texts, path, if_match, before, lambda _: wanted)
             if before is None:
                 if create == "never":
                     raise _not_there(path)
@@ -110,7 +127,7 @@ class Writer:
             return wanted
 
         with self._disk.one(path, creating=create != "never") as place:
-            return self._disk.change(place, make)
+            return self._written(self._disk.change(place, make))
 
     def edit(self, path: str, edits: Sequence[Edit], *, if_match: str | None = None) -> Written:
         """Change parts of a note: all of the edits, or none.
@@ -225,7 +242,7 @@ class Writer:
 
     def _change(self, path: str, edit: Callable[[str], str], *, if_match: str | None, create: bool = False) -> Written:
         def make(before: Content | None) -> str:
-            _check_version(path, if_match, before, edit)
+            check_version(self._disk.texts, path, if_match, before, edit)
             if before is None:
                 if not create:
                     raise _not_there(path)
@@ -237,19 +254,12 @@ class Writer:
             return edit(before.text)
 
         with self._disk.one(path, creating=create) as place:
-            return self._disk.change(place, make)
+            return self._written(self._disk.change(place, make))
 
-
-def _check_version(path: str, if_match: str | None, before: Content | None, edit: Callable[[str], str]) -> None:
-    if if_match is None or (before is not None and before.version == if_match):
-        return
-    if before is None:
-        raise Conflict(path, if_match, None)
-    try:
-        wanted = edit(before.text)
-    except ValueError:  # What was meant for another text need not fit this one.
-        wanted = before.text
-    raise Conflict(path, if_match, before.version, now=before.text, wanted=wanted)
+    def _written(self, done: Written) -> Written:
+        """Who has written a version knows it as if they had read it."""
+        self._disk.texts.keep(done.version, done.text)
+        return done
 
 
 def _not_there(path: str) -> NotThere:

@@ -16,6 +16,7 @@ from tidings.vault.files import parts
 from tidings.vault.files.disk import Disk
 from tidings.vault.files.parts import EditRefused
 from tidings.vault.files.paths import BadPath, uri
+from tidings.vault.files.texts import Texts
 from tidings.vault.files.write_errors import NotText, NotThere, TooLarge
 from tidings.vault.index import graph
 from tidings.vault.index.query_rows import FileRow
@@ -56,9 +57,11 @@ class Chosen(NamedTuple):
 
 
 def read(
-    view: View, paths: Sequence[str], chosen: Chosen, max_tokens: int, remarks: Sequence[str] = ()
+    view: View, texts: Texts, paths: Sequence[str], chosen: Chosen, max_tokens: int, *, remarks: Sequence[str] = ()
 ) -> CallToolResult:
     """Notes, or a part of each, as far as there is room; and remarks that should be read too.
+
+    What they say is kept in `texts`, for when one of them is to be changed and was changed by others meanwhile.
 
     Raises:
         NotFound: There is no such note, and no other was asked for.
@@ -75,7 +78,7 @@ def read(
             unread.append(path)
             continue
         try:
-            piece = _piece(view, path, chosen, room)
+            piece = _piece(view, texts, path, chosen, room)
         except (BadPath, EditRefused, NotFound, NotText, NotThere, TooLarge) as error:
             if len(paths) == 1:
                 raise
@@ -91,12 +94,13 @@ def read(
     return answer("\n\n".join([*map(_shown, pieces), *problems]), data)
 
 
-def _piece(view: View, path: str, chosen: Chosen, room: int) -> Piece:
+def _piece(view: View, texts: Texts, path: str, chosen: Chosen, room: int) -> Piece:
     found = meant(view, path)
     content = Disk(view.vault).read(found.path)
     if content.problem and "\0" in content.text:
         raise NotText(f"{found.path!r} is no text. Read the resource {uri('attachment', found.path)}.")
     shown = excerpt(content.text, chosen.of(content.text), room)
+    texts.keep(content.version, content.text)
     piece: Piece = {
         "path": found.path,
         "version": content.version,
@@ -129,7 +133,7 @@ def daily_path(view: View, day: date) -> str | None:
     return next((path for path in daily_places(view, day) if view.vault.locate(path).is_file()), None)
 
 
-def daily(view: View, day: date, max_tokens: int, *, cure: str = "", note: str = "") -> CallToolResult:
+def daily(view: View, texts: Texts, day: date, max_tokens: int, *, cure: str = "", note: str = "") -> CallToolResult:
     """The daily note of a date, with what should be known of it.
 
     Raises:
@@ -139,7 +143,7 @@ def daily(view: View, day: date, max_tokens: int, *, cure: str = "", note: str =
     if path is None:
         where = " or ".join(map(repr, daily_places(view, day)))
         raise NotFound(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
-    return read(view, [path], Chosen(), max_tokens, [note] if note else [])
+    return read(view, texts, [path], Chosen(), max_tokens, remarks=[note] if note else [])
 
 
 def parse_day(text: str) -> date:

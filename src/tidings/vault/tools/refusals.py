@@ -11,7 +11,16 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from tidings.vault.files.parts import EditRefused
 from tidings.vault.files.paths import BadPath
-from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotText, NotThere, ReadOnly, TooLarge, WriteFailed
+from tidings.vault.files.write_errors import (
+    AlreadyThere,
+    BadVersion,
+    Conflict,
+    NotText,
+    NotThere,
+    ReadOnly,
+    TooLarge,
+    WriteFailed,
+)
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.resources.shapes import NotFound
 from tidings.vault.search.query_reader import BadQuery
@@ -24,6 +33,7 @@ _NAMED: Final = (
     IndexDamaged,
     NotFound,
     AlreadyThere,
+    BadVersion,
     Conflict,
     NotText,
     NotThere,

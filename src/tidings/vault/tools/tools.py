@@ -35,7 +35,7 @@ class Offer(NamedTuple):
 
 def register(server: "VaultServer") -> None:
     """Add the tools to a server."""
-    read = ReadTools(server.library)
+    read = ReadTools(server.library, server.texts)
     looking = (
         Offer(read.search, "Search the vault"),
         Offer(read.read, "Read notes"),
@@ -54,7 +54,7 @@ def register(server: "VaultServer") -> None:
             ToolAnnotations(read_only_hint=True, open_world_hint=False),
         )
         return
-    write = WriteTools(server.library)
+    write = WriteTools(server.library, server.texts)
     for offer in (
         Offer(write.daily_note, "Open a daily note"),
         Offer(write.write, "Write a note", destructive=True, idempotent=True),

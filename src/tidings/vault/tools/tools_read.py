@@ -10,6 +10,7 @@ from mcp_types import CallToolResult
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tidings.vault.files.texts import Texts
 from tidings.vault.files.write_errors import ReadOnly
 from tidings.vault.library import Library
 from tidings.vault.tools import answers, reading
@@ -37,8 +38,9 @@ Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomo
 class ReadTools:
     """What can be asked of a library."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, texts: Texts) -> None:
         self._library = library
+        self._texts = texts
 
     async def search(
         self,
@@ -53,7 +55,9 @@ class ReadTools:
         line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas.
         """
         with refusals_told():
-            return await self._library.ask(lambda view: answers.search(view, query, sort, Span(limit, offset)))
+            return await self._library.ask(
+                lambda view: answers.search(view, query, sort, Span(limit, offset)), search=True
+            )
 
     async def read(
         self,
@@ -69,7 +73,7 @@ class ReadTools:
         """
         chosen = reading.Chosen(section=section, block=block, lines=lines)
         with refusals_told():
-            return await self._library.ask(lambda view: reading.read(view, paths, chosen, max_tokens))
+            return await self._library.ask(lambda view: reading.read(view, self._texts, paths, chosen, max_tokens))
 
     async def links(
         self,
@@ -140,4 +144,4 @@ class ReadTools:
                 raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
             day = reading.parse_day(date)
             cure = "This vault is read-only, so that it cannot be created." if create else ""
-            return await self._library.ask(lambda view: reading.daily(view, day, max_tokens, cure=cure))
+            return await self._library.ask(lambda view: reading.daily(view, self._texts, day, max_tokens, cure=cure))

@@ -12,6 +12,7 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from tidings.vault.files.outcomes import Retagged
+from tidings.vault.files.texts import Texts
 from tidings.vault.index import graph
 from tidings.vault.library import Library
 from tidings.vault.tools import naming, reading, write_answers
@@ -30,8 +31,9 @@ _BATCH: Final = 100
 class WriteTools:
     """What can be done to a library."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, texts: Texts) -> None:
         self._library = library
+        self._texts = texts
 
     async def write(
         self, *, path: str, content: str, if_match: IfMatch = "", overwrite: bool = False
@@ -147,7 +149,9 @@ class WriteTools:
             elif path is not None and append:
                 await self._library.write(lambda writer: writer.append(path, append, create=False))
             cure = "Create it with create=true."
-            return await self._library.ask(lambda view: reading.daily(view, day, max_tokens, cure=cure, note=note))
+            return await self._library.ask(
+                lambda view: reading.daily(view, self._texts, day, max_tokens, cure=cure, note=note)
+            )
 
     async def _begin_day(self, day: dt.date, append: str) -> str:
         """Create a daily note as the app would, and give what should be known of it."""
