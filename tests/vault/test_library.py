@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,22 +226,95 @@ async def test_what_happens_to_a_vault_that_vanishes_meanwhile_is_left_to_the_wa
         assert await world.read("vault://note/A") == "one #tag\n"
 
 
-async def test_a_new_day_is_told_to_those_who_watch_todays_note(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    days = iter([date(2026, 1, 31), date(2026, 1, 31), date(2026, 2, 1)])
-    today = date(2026, 2, 1)
+class Calendar:
+    """Days that a test turns."""
 
-    class Calendar:
-        @staticmethod
-        def today() -> date:
-            return next(days, today)
+    def __init__(self) -> None:
+        self.day = date(2026, 1, 31)
 
+    def today(self) -> date:
+        return self.day
+
+
+@pytest.fixture
+def calendar(monkeypatch: pytest.MonkeyPatch) -> Calendar:
+    calendar = Calendar()
     monkeypatch.setattr(module, "_DAY_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(module, "date", Calendar)
+    monkeypatch.setattr(module, "date", calendar)
+    return calendar
+
+
+async def test_a_new_day_is_told_to_those_who_watch_todays_note(root: Path, calendar: Calendar) -> None:
+    (root / "2026-01-31.md").write_text("Saturday\n")
     async with running(World(root)) as world:
-        world.interest.begin("vault://daily/today")
-        world.interest.begin("vault://daily/2026-01-31")
+        await world.library.begin_interest("vault://daily/today")
+        await world.library.begin_interest("vault://daily/2026-01-31")
+        calendar.day = date(2026, 2, 1)
         await world.until(lambda: bool(world.told))
+        calendar.day = date(2026, 2, 2)  # Neither of the two days has a note: nothing is different.
+        await world.library.refresh(["A.md"])
         assert world.told == ["vault://daily/today"]
+
+
+@pytest.mark.usefixtures("calendar")
+async def test_what_was_new_is_found_no_more_after_a_while(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(World(root)) as world:
+        await world.library.begin_interest("vault://search/modified:1d")
+        monkeypatch.setattr(module, "fingerprint", lambda *_, **__: "less")
+        await world.until(lambda: world.told == ["vault://search/modified:1d"])
+
+
+async def test_searches_are_compared_again_when_the_index_can_be_read_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(World(root)) as world:
+        await world.library.begin_interest("vault://search/two")
+        real, locked = module.fingerprint, iter([True, False])
+
+        def fingerprint(view: View, uri: str) -> str:
+            if next(locked, False):
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise error
+            return real(view, uri)
+
+        monkeypatch.setattr(module, "fingerprint", fingerprint)
+        (root / "A.md").write_text("two\n")
+        await world.library.refresh(["A.md"])
+        await world.until(lambda: world.told == ["vault://search/two"])
+    assert "not compared at present" in caplog.text
+
+
+async def test_questions_that_may_take_long_hold_up_no_others(root: Path) -> None:
+    go_on = threading.Event()
+    async with running(World(root)) as world, anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(partial(world.library.ask, lambda _: go_on.wait(20), search=True))
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(10):
+            assert await world.read("vault://note/A") == "one #tag\n"
+        go_on.set()
+
+
+@pytest.mark.parametrize("error", [IndexBlocked("It is locked."), IndexDamaged("It holds nonsense.")])
+async def test_what_was_written_was_written_though_the_index_does_not_know_it_yet(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with running(World(root)) as world:
+        real, errors = Index.apply, iter([error])
+
+        def apply(index: Index, *arguments: Any) -> None:
+            for each in errors:
+                raise each
+            real(index, *arguments)
+
+        monkeypatch.setattr(Index, "apply", apply)
+        written = await world.library.write(lambda writer: writer.append("A.md", "two"))
+        assert written.touched
+        assert (root / "A.md").read_text().startswith("one #tag\ntwo")
+        world.happens(LookAround("events"))
+        await world.until(lambda: "two" in world.index.queries.text("A.md") or "")
 
 
 async def test_what_cannot_be_swept_up_stays_and_does_not_stop_anything(

@@ -26,9 +26,11 @@ from tidings.vault.index.scan import Batch, Plan, VaultAway, look, plan, read_al
 from tidings.vault.news import Interest, News, Touched, all_of, touched
 from tidings.vault.readers import Readers
 from tidings.vault.resources.resources import fingerprint
+from tidings.vault.searches import PREFIX as SEARCH
+from tidings.vault.searches import Searches
 from tidings.vault.text.model import Entry
 from tidings.vault.view import Progress, Status, View
-from tidings.vault.watch import Changed, Happening, LookAround, WentAway, watch
+from tidings.vault.watch import Changed, Happening, LookAround, WentAway, is_settings, watch
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
 _WORTH_A_WORD = 500
 """From so many files on, reading them is said."""
-_TODAY = "vault://daily/today"
+_DAILY = "vault://daily/"
+_TODAY = _DAILY + "today"
 
 
 class HasTouched(Protocol):
@@ -87,8 +90,10 @@ class Library:
         self._publish = publish
         self._watcher = watcher
         self._news = News(lambda queries, uri: fingerprint(self._view(queries), uri))
+        self._searches = Searches(self._search_fingerprint, interest.remembered, lambda uris: publish(uris, False))
         self._index: Index
         self._readers: Readers
+        self._searchers: Readers
         self._readable = asyncio.Event()
         self._following = anyio.CancelScope()
         self._stopping = False
@@ -100,8 +105,12 @@ class Library:
 
     # For those who ask
 
-    async def ask(self, question: Callable[[View], T]) -> T:
+    async def ask(self, question: Callable[[View], T], *, search: bool = False) -> T:
         """What `question` finds. It is called in another thread, and sees one state of the index throughout.
+
+        Args:
+            question: Called with what it may look at.
+            search: Whether it may take long. Such questions wait for each other, and no others for them.
 
         Raises:
             IndexDamaged: It has to be built anew, which has begun.
@@ -109,7 +118,8 @@ class Library:
         """
         await self._readable.wait()
         try:
-            return await self._readers.ask(lambda queries: question(self._view(queries)))
+            readers = self._searchers if search else self._readers
+            return await readers.ask(lambda queries: question(self._view(queries)))
         except sqlite3.Error as error:
             problem = explain(error, self._index.place)
             if isinstance(problem, IndexDamaged):
@@ -117,10 +127,25 @@ class Library:
             raise problem from error
 
     async def write(self, operation: Callable[[Writer], HasTouchedT]) -> HasTouchedT:
-        """Do something to the files. When this returns, the index knows, and subscribers have been told."""
+        """Do something to the files. When this returns, the index knows, and subscribers have been told.
+
+        If the index cannot be written at present, it will know later: what was done was done.
+        """
         result = await anyio.to_thread.run_sync(operation, self._writer)
-        await self.refresh(result.touched)
+        try:
+            await self.refresh(result.touched)
+        except IndexDamaged:
+            self._begin_anew()
+        except IndexBlocked as error:
+            logger.warning("The index does not know yet what was written: %s", error)
         return result
+
+    async def begin_interest(self, uri: str) -> bool:
+        """Somebody listens to this from now on. Says whether it may have changed while nobody compared it."""
+        unknown = self.interest.begin(uri)
+        if uri.startswith(SEARCH):
+            await self._searches.begin(uri)
+        return unknown and not uri.endswith("*")
 
     async def refresh(self, paths: Iterable[str]) -> None:
         """Look at these files and folders, and store what is different."""
@@ -139,14 +164,14 @@ class Library:
         self._keeper = ThreadPoolExecutor(1, "tidings-vault-keep")
         self._index = await self._in_keeper(self._open_index)
         self._stopping = False
-        self._readers = Readers(self._index.reader)
-        self._readable.set()
+        self._open_readers()
         self.status = Status("indexing", Progress(0, 0), self._notes())
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._sweep)
                 tasks.start_soon(self._keep)
                 tasks.start_soon(self._tidy)
+                tasks.start_soon(self._searches.follow)
                 tasks.start_soon(self._watch_days)
                 try:
                     yield
@@ -155,7 +180,7 @@ class Library:
         finally:
             self._stopping = True
             with anyio.CancelScope(shield=True):
-                await self._readers.aclose()
+                await self._close_readers()
                 await self._in_keeper(self._index.close)
                 self._keeper.shutdown(wait=False)
 
@@ -164,6 +189,19 @@ class Library:
             await anyio.to_thread.run_sync(self._writer.sweep, abandon_on_cancel=True)
         except OSError as error:
             logger.info("What killed writes may have left in the vault stays there: %s", error)
+
+    def _open_readers(self) -> None:
+        self._readers = Readers(self._index.reader)
+        self._searchers = Readers(self._index.reader)
+        self._readable.set()
+
+    async def _close_readers(self) -> None:
+        self._readable.clear()
+        await self._readers.aclose()
+        await self._searchers.aclose()
+
+    async def _search_fingerprint(self, uri: str) -> str:
+        return await self.ask(lambda view: fingerprint(view, uri), search=True)
 
     async def _in_keeper(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, call, *arguments)
@@ -203,17 +241,18 @@ class Library:
         logger.warning("The index is damaged, and is built anew")
         self.status = Status("indexing", Progress(0, 0), self._notes())
         self._complete.clear()
-        self._readable.clear()
-        await self._readers.aclose()
+        await self._close_readers()
         await self._in_keeper(self._index.renew)
-        self._readers = Readers(self._index.reader)
-        self._readable.set()
+        self._open_readers()
         self._damaged = False
 
     async def _follow(self, happening: Happening) -> None:
         match happening:
             case Changed(paths):
                 await self._look(frozenset(filter(None, map(self.vault.relative, paths))))
+                if any(map(is_settings, paths)):
+                    self._searches.changed()
+                    await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_DAILY)], False)
             case LookAround(by, note):
                 if self.status.phase == "away":
                     logger.info("The vault is back")
@@ -287,6 +326,7 @@ class Library:
             gone = [path for path in gone if path not in self._refreshed]
         uris, listed = await self._in_keeper(self._compare_and_store, entries, gone, self.interest.remembered())
         self._stored.set()
+        self._searches.changed()
         if uris or listed:
             await self._publish(uris, listed)
 
@@ -318,6 +358,7 @@ class Library:
 
         subscriptions = self.interest.remembered()
         await self._publish(await self._in_keeper(compare), False)
+        self._searches.changed()
 
     async def _tidy(self) -> None:
         """Do while it is quiet what would take its time when somebody waits."""
@@ -332,13 +373,22 @@ class Library:
                 logger.info("The index is not tidied up at present: %s", error)
 
     async def _watch_days(self) -> None:
-        """A new day has another daily note."""
+        """A new day has another daily note; and what was new is old after a while."""
         today = date.today()  # noqa: DTZ011 - the day that it is for the user
         while True:
             await anyio.sleep(_DAY_LOOK_SECONDS)
-            if date.today() != today:  # noqa: DTZ011 - see above
-                today = date.today()  # noqa: DTZ011 - see above
-                await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_TODAY)], False)
+            remembered = self.interest.remembered()
+            if any(uri.startswith(SEARCH) and "modified" in uri for uri in remembered):
+                self._searches.changed()
+            yesterday, today = today, date.today()  # noqa: DTZ011 - see above
+            if today != yesterday:
+                uris = [uri for uri in remembered if uri.startswith(_TODAY)]
+                await self._publish(await self._in_keeper(self._other_tomorrow, uris, yesterday, today), False)
+
+    def _other_tomorrow(self, uris: Sequence[str], yesterday: date, today: date) -> list[str]:
+        view = self._view(self._index.queries)
+        self._news.forget(uris)
+        return [uri for uri in uris if fingerprint(view, uri, today=yesterday) != fingerprint(view, uri, today=today)]
 
 
 def _next(batches: Generator[Batch]) -> Batch | None:

@@ -2,7 +2,7 @@
 
 A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
 *may* be different; each of these is compared as it was before the batch is stored with what it is after. A change that
-leaves a resource as it is tells nobody of it.
+leaves a resource as it is tells nobody of it. Searches, which can take long, are compared elsewhere: see `searches.py`.
 
 Only resources that somebody subscribed to are compared, so `Interest` remembers them for a while after their last
 subscriber has gone: it may come back and ask what it missed. Who comes back later than that, or after a restart, to a
@@ -22,6 +22,10 @@ from tidings.vault.text.model import Entry
 
 _SINGLE: Final = ("recent", "stats", "tags", "structure")
 """The resources of which there is one."""
+
+
+_MOST_LEFT: Final = 1000
+"""How many are remembered at most that nobody listens to any more."""
 
 
 class Interest:
@@ -52,7 +56,8 @@ class Interest:
     def remembered(self) -> list[str]:
         """All of it, without what is too long ago."""
         horizon = self._clock() - self._keep
-        for subscription in [each for each, when in self._left.items() if when < horizon]:
+        old = [each for each, when in self._left.items() if when < horizon]
+        for subscription in old or list(self._left)[: max(0, len(self._left) - _MOST_LEFT)]:
             del self._left[subscription]
             self._outlived = True
         return [*self._present, *self._left]
@@ -198,9 +203,18 @@ class News:
         self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}
         return [uri for uri, now in after.items() if now != before[uri]]
 
+    def forget(self, uris: Iterable[str]) -> None:
+        """These are other resources from now on."""
+        for each in uris:
+            self._last.pop(each, None)
+
 
 def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
-    affected = {uri for uri in wanted.uris if (address := _address(uri)) and what.may_change(address)}
+    affected = {
+        uri
+        for uri in wanted.uris
+        if (address := _address(uri)) and address.kind != "search" and what.may_change(address)
+    }
     if wanted.prefixes:
         affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
     return sorted(affected)

@@ -27,9 +27,10 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.server import LiveServer, Notifier
 from tidings.server.tool_errors import ExactTools
+from tidings.vault import searches
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writing import Writer
 from tidings.vault.files.texts import Texts
+from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.library import Library
@@ -41,6 +42,7 @@ from tidings.vault.shared import Shared
 from tidings.vault.tools import tools
 
 _EVERYTHING = "vault://*"
+_ENDLESS = (searches.PREFIX, "vault://daily/")
 
 _INSTRUCTIONS = """\
 Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \
@@ -77,9 +79,9 @@ class VaultServer(ExactTools[None], LiveServer[None]):
     ) -> None:
         self.vault = Vault([Path(path) for path in paths], exclude=exclude)
         self.read_only = read_only
+        self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
         options = {"title": "Obsidian vault", "instructions": _INSTRUCTIONS, "version": __version__} | options
-        self.texts = Texts()
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
         self.library = Library(
             self.vault,
@@ -121,7 +123,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
             await self.notify.publish(ResourcesListChanged())
 
     async def _begin_interest(self, uri: str) -> None:
-        if self.library.interest.begin(uri) and not uri.endswith("*"):
+        if await self.library.begin_interest(uri):
             await self.notify.resource_updated(uri)
 
     def _end_interest(self, uri: str) -> None:
@@ -143,7 +145,8 @@ class _Resources:
         self._library = library
 
     def owns(self, uri: str) -> bool:
-        return uri.startswith("vault://")
+        # Of searches and dates there is no end, so nobody can say which of them begin alike.
+        return uri.startswith("vault://") and not (uri.endswith("*") and uri.startswith(_ENDLESS))
 
     def templates(self) -> Sequence[ResourceTemplate]:
         return listing.templates()
@@ -153,7 +156,9 @@ class _Resources:
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
         try:
-            rendered = await self._library.ask(lambda view: resources.render(view, uri))
+            rendered = await self._library.ask(
+                lambda view: resources.render(view, uri), search=uri.startswith(searches.PREFIX)
+            )
         except LookupError as error:
             raise ResourceNotFoundError(str(error)) from error
         except (ValueError, OSError, IndexBlocked, IndexDamaged) as error:

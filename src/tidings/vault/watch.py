@@ -27,6 +27,7 @@ from tidings.vault.files.paths import Vault
 
 logger = logging.getLogger(__name__)
 
+_SETTINGS: Final = frozenset({"app.json", "daily-notes.json"})
 _MOUNTS: Final = Path("/proc/self/mounts")
 _REMOTE: Final = frozenset(
     {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
@@ -76,6 +77,11 @@ class Pace:
     """How often everything is looked at where changes are not seen; more rarely where looking takes long."""
     burst: int = 2000
     """After so many changes at once, the system may have lost some: everything is looked at when it is quiet."""
+
+
+def is_settings(path: Path) -> bool:
+    """Whether this is one of the files in which the app keeps settings that decide what resources hold."""
+    return path.parent.name == ".obsidian" and path.name in _SETTINGS
 
 
 async def watch(vault: Vault, pace: Pace = Pace()) -> AsyncGenerator[Happening]:  # noqa: B008 - a frozen value
@@ -155,7 +161,9 @@ def _see(vault: Vault, roots: list[Path], pace: Pace, inbox: "_Inbox", stop: thr
                 seen = notify.watch(most, step, tick, stop)
                 if not isinstance(seen, str):
                     paths = [Path(path) for _, path in seen]
-                    inbox.put(path for path in paths if path in roots or vault.relative(path) is not None)
+                    inbox.put(
+                        path for path in paths if path in roots or vault.relative(path) is not None or is_settings(path)
+                    )
     except (OSError, RuntimeError) as error:
         # Of the system, the limit of watched folders most of all.
         inbox.fail(error)
