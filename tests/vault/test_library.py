@@ -354,3 +354,20 @@ async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
     async with running(World(root)) as world:
         await world.until(lambda: "no room" in caplog.text)
         assert await world.read("vault://note/A") == "one #tag\n"
+
+
+def test_it_runs_in_one_event_loop_after_another(root: Path) -> None:
+    world = World(root)
+
+    async def read(text: str) -> None:
+        async with world.library.running():
+            with anyio.fail_after(20):
+                await world.library.settled()
+                await world.library.begin_interest("vault://search/one")
+            assert await world.read("vault://note/A") == text
+
+    world._happenings = asyncio.Queue()
+    asyncio.run(read("one #tag\n"))
+    (root / "A.md").write_text("two\n")
+    world._happenings = asyncio.Queue()
+    asyncio.run(read("two\n"))

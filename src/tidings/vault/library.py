@@ -90,12 +90,12 @@ class Library:
         self._publish = publish
         self._watcher = watcher
         self._news = News(lambda queries, uri: fingerprint(self._view(queries), uri))
-        self._searches = Searches(self._search_fingerprint, interest.remembered, lambda uris: publish(uris, False))
+        self._searches = self._make_searches()
         self._index: Index
         self._readers: Readers
         self._searchers: Readers
         self._readable = asyncio.Event()
-        self._following = anyio.CancelScope()
+        self._following: anyio.CancelScope | None = None
         self._stopping = False
         self._damaged = False
         self._complete = asyncio.Event()
@@ -160,7 +160,9 @@ class Library:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep the index equal to the disk while this is entered."""
-        self._complete.clear()
+        # Anew, for it may run in another event loop than the last time.
+        self._complete, self._stored, self._readable = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._searches = self._make_searches()
         self._keeper = ThreadPoolExecutor(1, "tidings-vault-keep")
         self._index = await self._in_keeper(self._open_index)
         self._stopping = False
@@ -200,6 +202,9 @@ class Library:
         await self._readers.aclose()
         await self._searchers.aclose()
 
+    def _make_searches(self) -> Searches:
+        return Searches(self._search_fingerprint, self.interest.remembered, lambda uris: self._publish(uris, False))
+
     async def _search_fingerprint(self, uri: str) -> str:
         return await self.ask(lambda view: fingerprint(view, uri), search=True)
 
@@ -235,7 +240,8 @@ class Library:
     def _begin_anew(self) -> None:
         """The index turned out to be damaged."""
         self._damaged = True
-        self._following.cancel()
+        if self._following is not None:
+            self._following.cancel()
 
     async def _renew(self) -> None:
         logger.warning("The index is damaged, and is built anew")
