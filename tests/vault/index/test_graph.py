@@ -104,6 +104,36 @@ def test_of_long_lines_only_what_is_around_a_link_is_shown(index: Index) -> None
     assert len(link.text) < 2000
 
 
+def test_only_what_is_looked_at_of_many_links_is_resolved_and_read(index: Index) -> None:
+    queries = fill(index, {"a.md": "".join(f"[[b{number}]] " for number in range(300)), "b7.md": ""})
+    asked: list[str] = []
+    queries.connection.set_trace_callback(asked.append)
+    every = outgoing(queries, "a.md")
+    assert len(every) == 300
+    part = every[5:10]
+    assert not any("body" in question for question in asked)
+    assert [(link.target, link.leads_to) for link in part[1:3]] == [("b6", None), ("b7", "b7.md")]
+    assert not any("b50" in question for question in asked)
+    queries.connection.set_trace_callback(None)
+
+
+@pytest.mark.parametrize(
+    "part", [slice(None), slice(2, 5), slice(-3, None), slice(None, None, 3), slice(9, 2, -2), slice(7, 7)]
+)
+def test_a_part_of_the_links_of_a_note_is_that_of_all_of_them(index: Index, part: slice) -> None:
+    found = outgoing(fill(index, {"a.md": "".join(f"[[b{number}]] " for number in range(10))}), "a.md")
+    assert list(found[part]) == list(found)[part]
+    assert [link.target for link in found] == [f"b{number}" for number in range(10)]
+    assert found[-1] == list(found)[9]
+    with pytest.raises(IndexError):
+        found[10]
+
+
+def test_what_is_shown_of_a_line_ends_where_the_line_does(index: Index) -> None:
+    queries = fill(index, {"a.md": "no\r\nyes [[b]] yes\r\nno\n[[b]]", "b.md": ""})
+    assert shown(backlinks(queries, "b.md")) == [("a.md", 2, "yes [[b]] yes"), ("a.md", 4, "[[b]]")]
+
+
 def test_broken_links_are_listed_by_file(index: Index) -> None:
     queries = fill(
         index, {"b.md": "[[no]] [[a]]\n[[A/b]] [[./c]]", "a.md": "[[no]] [x](no.md) [[b]]", "C/c.md": "[[../no]]"}

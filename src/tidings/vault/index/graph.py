@@ -20,6 +20,9 @@ _BEFORE: Final = 300
 _AFTER: Final = 700
 """How much of a long line is shown around a link, in characters."""
 
+_CANVAS: Final = 1_000_000
+"""How much of a canvas is searched for what stands around a link, in characters."""
+
 _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 
 
@@ -58,6 +61,37 @@ class _Row(NamedTuple):
     start: int
     end: int
     leads_to: str | None = None
+
+
+class _Outgoing(Sequence[_Row]):
+    """The links of a file. Of a long list, only what is looked at is read, and resolved."""
+
+    def __init__(self, queries: Queries, path: str) -> None:
+        self._queries = queries
+        self._path = path
+        self._names = LinkNames(queries, mount_name(queries, path))
+        self._count = queries.count("links", path)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> _Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Row]: ...
+    def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
+        wanted = range(self._count)[index]
+        if isinstance(wanted, int):
+            return self._read(wanted, wanted + 1)[0]
+        return self._read(min(wanted), max(wanted) + 1)[:: wanted.step] if wanted else []
+
+    def __iter__(self) -> Iterator[_Row]:
+        return iter(self._read(0, self._count))
+
+    def _read(self, start: int, stop: int) -> list[_Row]:
+        rows = _rows(self._queries, "files.path = ? AND n >= ? AND n < ?", (self._path, start, stop))
+        resolve = self._names.resolve
+        return [row._replace(leads_to=resolve(row.target, self._path, row.kind)) for row in rows]
 
 
 class Links(Sequence[Seen]):
@@ -147,9 +181,7 @@ def mount_name(queries: Queries, path: str) -> str:
 
 def outgoing(queries: Queries, path: str) -> Links:
     """The links in a file, from top to bottom."""
-    names = LinkNames(queries, mount_name(queries, path))
-    rows = _rows(queries, "files.path = ?", (path,))
-    return Links(queries, [row._replace(leads_to=names.resolve(row.target, path, row.kind)) for row in rows])
+    return Links(queries, _Outgoing(queries, path))
 
 
 def backlinks(queries: Queries, path: str) -> Links:
@@ -217,7 +249,7 @@ def _edges(queries: Queries) -> Iterator[tuple[str, str]]:
     return ((source, path) for (source, _, _), path in _resolved(queries) if path not in (None, source))
 
 
-def _rows(queries: Queries, condition: str, arguments: tuple[str, ...]) -> list[_Row]:
+def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[_Row]:
     """Links, with nothing said of where they lead."""
     rows = queries.connection.execute(
         f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
@@ -229,11 +261,14 @@ def _rows(queries: Queries, condition: str, arguments: tuple[str, ...]) -> list[
 def _seen(row: _Row, text: str) -> Seen:
     start = row.start
     if row.source_kind == "canvas":  # Its text is not what the file holds, but what can be searched of it.
-        start = max(0, text.find(row.target))
-    begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
-    ends = [end for end in (text.find("\n", start), text.find("\r", start)) if end >= 0]
-    shown = text[max(begin, start - _BEFORE) : min([*ends, start + _AFTER])].strip()
+        start = max(0, text.find(row.target, 0, _CANVAS))
+    # Only what is near the link is looked at: a line may have any length, and hold any number of them.
+    first = max(0, start - _BEFORE)
+    begin = max(text.rfind(end, first, start) + 1 for end in "\n\r")
+    after = text[start : start + _AFTER]
+    ends = [end for end in (after.find("\n"), after.find("\r")) if end >= 0]
+    shown = text[max(begin, first) : start] + after[: min(ends, default=_AFTER)]
     return Seen(
-        *(row.source, row.title, row.line, shown),
+        *(row.source, row.title, row.line, shown.strip()),
         *(row.target, row.subpath, row.shown, row.kind, bool(row.embed), row.leads_to),
     )

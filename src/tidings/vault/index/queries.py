@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Literal
 
 from tidings.vault.files.paths import key
 from tidings.vault.index import finding
@@ -170,9 +170,15 @@ class Queries:
 
     # What notes hold
 
-    def headings(self, path: str) -> list[HeadingRow]:
+    def count(self, table: Literal["headings", "links", "tasks"], path: str) -> int:
+        """How many of something a file has."""
+        # Its rows are numbered.
+        return sum(n + 1 for (n,) in self._found("n", table, path, "n DESC LIMIT 1"))
+
+    def headings(self, path: str, limit: int = -1) -> list[HeadingRow]:
         """The headings of a note, from top to bottom."""
-        return [HeadingRow(*row) for row in self._found("level, text, line", "headings", path)]
+        rows = self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")
+        return [HeadingRow(*row) for row in rows]
 
     def blocks(self, path: str) -> list[BlockRow]:
         """The blocks of a note that have ids, from top to bottom."""
@@ -184,18 +190,18 @@ class Queries:
 
     def tags_of(self, path: str) -> list[str]:
         """The tags of a note, each once, as they are written there first."""
-        tags: dict[str, str] = {}
-        for tag, shown in self._found("key, shown", "tags", path):
-            tags.setdefault(tag, shown)
-        return list(tags.values())
+        # With the least `n` comes what stands in the same row.
+        rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
+        return [shown for shown, _ in rows]
 
     def tasks(
         self, *, within: str = "", path: str | None = None, done: bool | None = None, limit: int = -1, offset: int = 0
     ) -> list[TaskRow]:
         """The tasks in a folder or in one note; all, the open or the done ones."""
+        only = "?2 IS NULL" if path is None else "path = ?2"
         rows = self.connection.execute(
-            "SELECT path, line, status, text FROM tasks JOIN files ON files.id = tasks.file "  # noqa: S608
-            f"WHERE {_within(within)} AND (?2 IS NULL OR path = ?2) AND (?3 IS NULL OR (status <> ' ') = ?3) "
+            "SELECT path, line, status, text FROM files CROSS JOIN tasks ON files.id = tasks.file "  # noqa: S608
+            f"WHERE {_within(within)} AND {only} AND (?3 IS NULL OR (status <> ' ') = ?3) "
             "ORDER BY path, n LIMIT ?4 OFFSET ?5",
             (within, path, done, limit, offset),
         )
@@ -228,9 +234,10 @@ class Queries:
             size=sum(size for *_, size in rows),
         )
 
-    def _found(self, columns: str, table: str, path: str) -> sqlite3.Cursor:
+    def _found(self, columns: str, table: str, path: str, order: str = "n", *, grouped: str = "") -> sqlite3.Cursor:
+        file = "file = (SELECT id FROM files WHERE path = ?)"
         return self.connection.execute(
-            f"SELECT {columns} FROM {table} WHERE file = (SELECT id FROM files WHERE path = ?) ORDER BY n",  # noqa: S608
+            f"SELECT {columns} FROM {table} WHERE {file} {grouped} ORDER BY {order}",  # noqa: S608
             (path,),
         )
 

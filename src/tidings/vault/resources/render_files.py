@@ -120,26 +120,29 @@ def _text(view: View, file: FileRow) -> str:
 
 
 def _summary(view: View, file: FileRow) -> Json:
-    queries = view.queries
-    lists: dict[str, list[Json]] = {
-        "headings": [heading._asdict() for heading in queries.headings(file.path)],
-        "links": [_link(link) for link in graph.outgoing(queries, file.path)],
+    queries, path = view.queries, file.path
+    tags = queries.tags_of(path)
+    lists: dict[str, list[Any]] = {
+        "tags": tags[:_MOST],
+        "headings": [heading._asdict() for heading in queries.headings(path, _MOST)],
+        "links": [_link(link) for link in graph.outgoing(queries, path)[:_MOST]],
         "tasks": [
-            {"line": task.line, "status": task.status, "text": task.text} for task in queries.tasks(path=file.path)
+            {"line": task.line, "status": task.status, "text": task.text}
+            for task in queries.tasks(path=path, limit=_MOST)
         ],
     }
-    left_out = {name: len(items) - _MOST for name, items in lists.items() if len(items) > _MOST}
+    totals = {"tags": len(tags)} | {table: queries.count(table, path) for table in ("headings", "links", "tasks")}
+    left_out = {name: total - _MOST for name, total in totals.items() if total > _MOST}
     return {
-        "path": file.path,
+        "path": path,
         "title": file.title,
-        **_if_any(aliases=queries.aliases(file.path), problem=file.problem),
+        **_if_any(aliases=queries.aliases(path), problem=file.problem),
         "version": file.hash,
         "modified": iso(file.mtime),
         "size": file.size,
         "words": file.words,
         "properties": file.properties,
-        "tags": queries.tags_of(file.path),
-        **{name: items[:_MOST] for name, items in lists.items()},
+        **lists,
         **_if_any(left_out=left_out),
     }
 
