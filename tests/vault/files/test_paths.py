@@ -39,7 +39,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Vault:
     (root / "shown").symlink_to("Private")
     (root / "nowhere.md").symlink_to(base / "not there.md")
     (root / "later.md").symlink_to("a/later.md")
-    return Vault([root], exclude=["Private", "*.tmp", "Work/Old/**", "/top.md", "x/**/[!a]?.md"])
+    return Vault([root], exclude=["Private", "*.bak", "Work/Old/**", "/top.md", "x/**/[!a]?.md"])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,8 @@ def test_a_plain_path_is_located(vault: Vault, path: str) -> None:
         ("a\x85b.md", "control"),
         ("\udcff.md", "control"),
         (".obsidian/app.json", "hidden"),
+        ("a/~$Plan.docx", "unfinished"),
+        ("Plan.md.TMP/x.md", "unfinished"),
         (".trash", "hidden"),
         ("a/.git/config", "hidden"),
         ("\u200c.git/config", "hidden"),
@@ -103,7 +105,7 @@ def test_a_plain_path_is_located(vault: Vault, path: str) -> None:
         ("/".join(["d" * 200] * 30), "too long"),
         ("Private/x.md", "excluded"),
         ("private", "excluded"),
-        ("a/b.TMP", "excluded"),
+        ("a/b.BAK", "excluded"),
         ("Work/Old", "excluded"),
         ("work/old/x/y.md", "excluded"),
         ("top.md", "excluded"),
@@ -128,10 +130,69 @@ def test_a_path_that_could_mean_another_place_is_refused_with_cause_and_cure(vau
         assert str(refusal.value).isprintable()
 
 
-@pytest.mark.parametrize("path", ["x/y/z/ab.md", "deep/top.md", "a/Private notes.md", "…and more.md", "x/tmp"])
+@pytest.mark.parametrize("path", ["x/y/z/ab.md", "deep/top.md", "a/Private notes.md", "…and more.md", "x/bak"])
 def test_what_only_resembles_an_exclusion_is_served(vault: Vault, path: str) -> None:
     assert vault.locate(path, creating=True)
     assert vault.visible(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "A.md.tmp",
+        "~A.md.tmp",
+        "~syncthing~A.md.tmp",
+        ".syncthing.A.md.tmp",
+        "A.md.tmp.4711.1767225600",
+        ".A.md.swp",
+        "A.md.swp",
+        "A.md.SWO",
+        "4913",
+        "A.md~",
+        "#A.md#",
+        "~$A.docx",
+        ".~lock.A.odt#",
+        "A.md.part",
+        "A.pdf.partial",
+        "A.pdf.crdownload",
+        "A.md.filepart",
+        "A.md.!sync",
+        "A.md.icloud",
+        ".A.md.icloud",
+        "A.md.sb-1a2b3c4d-Xy12Zz",
+        ".stfolder",
+        ".dropbox.cache",
+        "desk.tmp/A.md",
+    ],
+)
+def test_what_programs_have_not_finished_is_not_served(tmp_path: Path, name: str) -> None:
+    vault = Vault([tmp_path])
+    assert vault.relative(tmp_path / "a" / name) is None
+    assert not vault.visible(name)
+    with pytest.raises(BadPath, match=r"unfinished|hidden"):
+        vault.locate(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "~draft.md",
+        "~",
+        "#1.md",
+        "4913.md",
+        "Note (conflicted copy 2026-01-01).md",
+        "Note.sync-conflict-20260101-120000-ABCDEFG.md",
+        "Note.tmp.md",
+        "about tmp",
+        "Part.md",
+        "Draft~.md",
+        "v1.tmp.2 notes.md",
+    ],
+)
+def test_what_only_resembles_something_unfinished_is_served(tmp_path: Path, name: str) -> None:
+    vault = Vault([tmp_path])
+    assert vault.relative(tmp_path / name) == name
+    assert vault.locate(name, creating=True) == tmp_path / name
 
 
 @pytest.mark.parametrize("character", ':*?"<>|')

@@ -4,12 +4,14 @@ Two kinds of rules. What could mean a place outside the vault, or something hidd
 unwise (a name that Windows or a phone cannot hold, characters that nobody sees) is refused for names that do not
 exist yet: who has such a file wants to read it.
 
-May import: nothing of Tidings.
+May import: `scratch`.
 """
 
 import os
 import re
 import unicodedata
+
+from tidings.vault.files.scratch import is_scratch
 
 _ON_WINDOWS = os.name == "nt"
 
@@ -48,7 +50,9 @@ class BadPath(ValueError):
 
 def is_possible(path: str) -> bool:
     """Whether something that is served can have this path."""
-    return _IMPOSSIBLE.search(path) is None and not (_ON_WINDOWS and _unwise_on_windows(path))
+    if _IMPOSSIBLE.search(path) is not None or is_scratch(path):
+        return False
+    return not (_ON_WINDOWS and _unwise_on_windows(path))
 
 
 def check_possible(path: str) -> None:
@@ -85,6 +89,11 @@ def _check_segment(segment: str, shown: str) -> None:
         raise BadPath(
             f"{segment!r} in the path {shown} is hidden: names that begin with a dot are not served.",
             "Choose another name or folder.",
+        )
+    if is_scratch(segment):
+        raise BadPath(
+            f"{segment!r} in the path {shown} is a name that programs give to unfinished files: those are not served.",
+            "Choose another name.",
         )
 
 

@@ -49,7 +49,7 @@ class Vault:
 
     Args:
         roots: One or more folders.
-        exclude: Globs of what is not served, as in `.gitignore`: `Private` or `*.tmp` anywhere, `Work/Old` from the
+        exclude: Globs of what is not served, as in `.gitignore`: `Private` or `*.bak` anywhere, `Work/Old` from the
             vault's folder, `**` for any number of folders. What lies in an excluded folder is excluded. Upper and
             lower case are the same.
 
@@ -130,7 +130,7 @@ class Vault:
         return None
 
     def visible(self, path: str) -> bool:
-        """Whether a path, by its text, is one that is served: not hidden, not excluded, nothing that has no text."""
+        """Whether a path, by its text, is one that is served: not hidden, not unfinished, not excluded."""
         if not is_possible(path):
             return False
         if self._excluded is None:
@@ -244,14 +244,14 @@ def _glob(text: str) -> str:
     """The regular expression of a glob, for `key` of a path within a vault."""
     plain = key(text.strip().replace("\\", "/")).removesuffix("/**").rstrip("/")
     if not plain:
-        raise VaultUnusable(f"The exclusion {text!r} names nothing. Give a glob such as 'Private' or '*.tmp'.")
+        raise VaultUnusable(f"The exclusion {text!r} names nothing. Give a glob such as 'Private' or '*.bak'.")
     anywhere = "/" not in plain
     parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", plain.removeprefix("/"), re.DOTALL)
     expression = "".join(_WILD.get(part) or _literal(part) for part in parts)
     try:
         re.compile(expression)
     except re.error as error:
-        raise VaultUnusable(f"The exclusion {text!r} is no glob: {error}. Write it such as '[a-z]*.tmp'.") from None
+        raise VaultUnusable(f"The exclusion {text!r} is no glob: {error}. Write it such as '[a-z]*.bak'.") from None
     return f"{'(?:.*/)?' if anywhere else ''}{expression}(?:/.*)?"
 
 
