@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import ipaddress
+import json
 import ssl
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def _self_signed(folder: Path) -> Path:
         (400, MalformedMessage, "HTTP 400, as no MCP server does. Is the path right?"),
         (404, MalformedMessage, "HTTP 404, as no MCP server does. Is the path right?"),
         (405, MalformedMessage, "HTTP 405, as no MCP server does. Is the path right?"),
-        (401, NotAuthorized, "refused these credentials (HTTP 401). Pass others: token=..."),
+        (401, NotAuthorized, 'wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").'),
         (403, NotAuthorized, "refused these credentials (HTTP 403). Pass others: token=..."),
         (421, NotAuthorized, "does not answer to this host"),
         (429, LimitReached, "HTTP 429). Wait"),
@@ -157,6 +158,46 @@ async def test_a_web_server_that_is_no_mcp_server_is_told_by_what_it_answers(
         assert error.server == here.url
     assert type(error) is kind
     assert says in error.message
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("application/json", b'{"error": "Ask Ann for one."}', " It says: Ask Ann for one."),
+        ("application/json", b'{"error": "invalid", "error_description": "Ask Ann."}', " It says: Ask Ann."),
+        ("application/problem+json", b'{"detail": "Ask\\n Ann."}', " It says: Ask Ann."),
+        ("application/json", b'{"error": {"code": -32000, "message": "Ask Ann."}}', " It says: Ask Ann."),
+        ("text/plain; charset=utf-8", b"Ask Ann.\x1b[31m\n", " It says: Ask Ann. [31m"),
+        ("text/plain", b"long " * 1000, " It says: " + "long " * 39 + "long…"),
+        ("application/json", b"{", ""),
+        ("application/json", b"[1]", ""),
+        ("text/html", PAGE, ""),
+        ("text/event-stream", b"data: x\n\n", ""),
+    ],
+)
+async def test_a_server_that_wants_a_token_and_got_none_is_quoted(era: str, kind: str, body: bytes, words: str) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.answer(401, body, kind)
+
+    async with site(answer) as here:
+        error = await refusal(here.url, era=era)
+        assert (type(error), error.server) == (NotAuthorized, here.url)
+        assert error.message.partition('token="...").')[2] == words
+        refused = await refusal(here.url, era=era, token="a-secret-token")
+        assert "refused these credentials (HTTP 401)" in refused.message
+
+
+async def test_a_server_of_the_oldest_kind_that_wants_a_token_is_quoted(tmp_path: Path) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.answer(401, b"Ask Ann.", "text/plain")
+
+    async with site(answer) as here:
+        servers = tmp_path / "servers.json"
+        servers.write_text(json.dumps({"mcpServers": {"old": {"type": "sse", "url": here.url}}}))
+        error = await refusal(servers)
+    assert type(error) is NotAuthorized
+    assert error.message.endswith("It says: Ask Ann.")
 
 
 @pytest.mark.parametrize("retried", [429, 503])

@@ -74,6 +74,11 @@ class HttpTarget(_Target):
         headers = sorted((name.lower(), value) for name, value in self.headers.items())
         return json.dumps(["http", self.url, headers, self._unique if self.auth else None])
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the server is sent something that may tell it who asks: any header of the user's may be that."""
+        return bool(self.headers or self.auth or httpx2.URL(self.url).userinfo)
+
     def _secret_values(self) -> set[str]:
         return {*self.headers.values(), *self.hidden} | url_secrets(self.url)
 

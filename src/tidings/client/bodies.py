@@ -4,11 +4,14 @@ An answer that is one message is refused when it exceeds the limit. A stream of 
 measured by whoever reads the events.
 """
 
+import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import httpx2
+
+from tidings.client.shapes import as_dict, as_text
 
 ENCODING: Final = "gzip"
 """What an answer may be packed with: this can be unpacked piece by piece, so that a small body cannot fill memory."""
@@ -17,6 +20,10 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 _PART: Final = 256 * 2**10
 _STREAM: Final = "text/event-stream"
 _EXTENSION: Final = "tidings.body"
+_WORDS: Final = ("error_description", "error", "message", "detail")
+"""Where an answer that is an error has its words: the first of these that is there."""
+
+_LONGEST_WORDS: Final = 200
 
 
 class BodyTooLarge(httpx2.StreamError):
@@ -105,6 +112,21 @@ class Body(httpx2.AsyncByteStream):
 def body_of(response: httpx2.Response) -> Body | None:
     """The body of an answer that came through a `BoundedTransport`; None if it came from elsewhere."""
     return response.extensions.get(_EXTENSION)
+
+
+def words_in(content_type: str, content: bytes) -> str:
+    """What an answer that is an error says, for people, in a line; empty if it has nothing that can be shown."""
+    kind = content_type.partition(";")[0].strip().lower()
+    text: Any = content.decode(errors="replace") if kind == "text/plain" else ""
+    if kind.endswith("json"):
+        try:
+            told = as_dict(json.loads(content))
+        except (ValueError, RecursionError):
+            told = {}
+        found = (told.get(name) for name in _WORDS)
+        text = next((text for each in found if (text := as_text(as_dict(each).get("message", each)))), "")
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return line if len(line) <= _LONGEST_WORDS else line[: _LONGEST_WORDS - 1] + "…"
 
 
 class _Unpacker:

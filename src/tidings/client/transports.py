@@ -7,7 +7,7 @@ request can have arrived, when a stream was opened.
 import asyncio
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
 from tidings.client.addresses import HttpTarget
-from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of
+from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of, words_in
 from tidings.client.quiet import Clean, quiet
 from tidings.client.sockets import close_in_any_case
 from tidings.client.sse import sse_streams
@@ -33,6 +33,9 @@ current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default
 _CONNECT_SECONDS: Final = 30.0
 _FAREWELL_SECONDS: Final = 1.0
 """How long a server may take to hear that its session is over. Nobody else waits for a request here."""
+
+_WORDS_SECONDS: Final = 1.0
+"""How long what a refusal says may take to arrive. That it is one is known without."""
 
 _SESSION_HEADER: Final = MCP_SESSION_ID.encode()
 _SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
@@ -130,6 +133,7 @@ class _WatchedClient(httpx2.AsyncClient):
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
             transport=BoundedTransport(_transport(url), max_message),
         )
+        self._target = target
         self._watch = watch
         self._welcome = False
         """Whether the server has answered a message as one does."""
@@ -149,6 +153,11 @@ class _WatchedClient(httpx2.AsyncClient):
         except Exception as error:
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
+        if response.status_code == 401 and not self._target.has_credentials:
+            wanted = await _token_wanted(response, self._target.name)
+            if request.method == "GET" and not self._welcome:
+                raise wanted  # The older transport begins with its stream, and no message could say it.
+            response = _refusal(request, wanted)
         # The older transport names its session in the address.
         has_session = _SESSION_HEADER in dict(request.headers.raw) or (
             bool(request.url.query) and bool(_SESSION_PARAMETERS & request.url.params.keys())
@@ -203,6 +212,21 @@ class _SignIn(httpx2.Auth):
             raise TimeoutError(f"it took longer than {self._seconds:g} s (Timeouts.answer)") from None
         finally:
             self._watch.signing_in(call, busy=False)
+
+
+async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized:
+    """That the server wants credentials, of which it got none; in its own words, if it has some."""
+    words = ""
+    if (body := body_of(response)) is not None and not body.is_stream:
+        with suppress(TimeoutError, httpx2.TransportError, httpx2.StreamError):
+            async with asyncio.timeout(_WORDS_SECONDS):
+                words = words_in(response.headers.get("content-type", ""), await response.aread())
+    await response.aclose()
+    said = f" It says: {words}" if words else ""
+    return NotAuthorized(
+        f'The server wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").{said}',
+        server=server,
+    )
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
