@@ -189,6 +189,11 @@ def test_what_is_no_uri_is_refused_with_the_reason(uri: object, reason: str) -> 
         check_subscription(uri)
 
 
+def test_a_uri_with_spaces_is_shown_as_it_should_be_written() -> None:
+    with pytest.raises(InvalidUri, match=r"'vault://search/apple%20pie%0A%C2%A0%3F'$"):
+        check_uri("vault://search/apple pie\n\u00a0\ud800")
+
+
 @pytest.mark.parametrize("text", ["*", "n*", "note*", "note:*", "note://*", "note://a/b*", "note://**", "x+y.z-1*"])
 def test_a_prefix_is_the_beginning_of_a_uri_and_a_star(text: str) -> None:
     assert check_subscription(text) == text

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Self
+from urllib.parse import quote
 
 from mcp.shared.subscriptions import (
     PromptsListChanged,
@@ -182,8 +183,8 @@ def check_uri(uri: object) -> str:
         raise InvalidUri(f"A URI begins with a scheme, as in 'note://today'; this one does not: {_short(uri)}")
     if bad := _UNPRINTABLE.search(uri):
         raise InvalidUri(
-            f"A URI has no spaces or control characters; this one has {bad.group()!a} at position {bad.start()} "
-            f"(write it percent-encoded): {_short(uri)}"
+            f"A URI has no spaces or control characters; this one has {bad.group()!a} at position {bad.start()}: "
+            f"{_short(uri)}. Write it percent-encoded: {_encoded(uri)}"
         )
     return uri
 
@@ -233,6 +234,11 @@ def change_from_key(key: str) -> Change:
     if kind == "resource" and space:
         return ResourceUpdated(uri)
     raise ValueError(f"No change has the key {_short(key)}")
+
+
+def _encoded(uri: str) -> str:
+    """`uri` as it should have been written, of a length that can be shown."""
+    return _short(_UNPRINTABLE.sub(lambda bad: quote(bad.group(), errors="replace"), uri))
 
 
 def _short(text: str) -> str:
