@@ -210,6 +210,10 @@ def test_a_tag_lists_its_notes_and_those_of_nested_tags(shelf: Shelf, tag: str) 
 """)
 
 
+def test_a_tag_that_no_note_has_is_an_empty_list(shelf: Shelf) -> None:
+    assert content(shelf, "vault://tag/wrok") == {"tag": "wrok", "total": 0, "shown": 0, "items": []}
+
+
 def test_backlinks_come_with_their_lines(shelf: Shelf) -> None:
     assert text(shelf, "vault://backlinks/plan") == snapshot("""\
 {

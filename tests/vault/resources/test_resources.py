@@ -190,7 +190,6 @@ def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
         ("vault://attachment/pics.png", "Did you mean 'pic.png'"),
         ("vault://folder/Project", "There is no folder 'Project' in the vault. Did you mean 'Projects'"),
         ("vault://folder/xyzzy", "There is no folder 'xyzzy' in the vault.$"),
-        ("vault://tag/wrok", "No note has the tag '#wrok'. Did you mean 'Work'"),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_comes_nearest(shelf: Shelf, uri: str, told: str) -> None:

@@ -112,14 +112,10 @@ def folder(view: View, address: Address) -> Json:
 
 
 def tag(view: View, address: Address) -> Json:
-    """The notes with a tag, or one nested in it.
-
-    Raises:
-        NotFound: No note has it.
-    """
+    """The notes with a tag, or one nested in it. That no note has it, or has it yet, is an answer as of a search."""
     found = view.queries.tag(address.argument)
     if found is None:
-        raise NotFound(f"No note has the tag {'#' + address.argument!r}.", address.argument)
+        return listed(address, {"tag": address.argument}, 0, [])
     rows = view.queries.with_tag(found.key, _size(address), address.offset)
     return listed(address, {"tag": found.shown}, found.total, [_file(view, row, address) for row in rows])
 

@@ -99,8 +99,6 @@ def _nearest(view: View, address: Address, wanted: str) -> str:
     match address.kind:
         case "folder":
             known = {key(folder.path): folder.path for folder in view.queries.structure()}
-        case "tag":
-            known = {tag.key: tag.shown for tag in view.queries.tags()}
         case _:
             return did_you_mean(view.queries.near(wanted))
     return did_you_mean([known[each] for each in get_close_matches(key(wanted), known, n=5, cutoff=0.5)])
