@@ -134,7 +134,7 @@ def test_a_heading_in_code_is_none() -> None:
 
 
 def test_a_heading_that_is_not_there_is_refused_with_the_nearest() -> None:
-    with pytest.raises(EditRefused, match=r"no heading 'Taks'. There are: 'Tasks', …"):
+    with pytest.raises(EditRefused, match=r"no heading 'Taks'\. Did you mean 'Tasks'\?"):
         section(NOTE, "Taks")
     with pytest.raises(EditRefused, match=r"There are: 'Project', 'Tasks', 'Later', 'Log', 'Other'"):
         section(NOTE, "Zzz")
@@ -227,7 +227,7 @@ def test_a_block_is_read_without_its_id() -> None:
 
 
 def test_a_block_that_is_not_clear_is_refused() -> None:
-    with pytest.raises(EditRefused, match=r"no block 'her'. There are: '\^here'"):
+    with pytest.raises(EditRefused, match=r"no block 'her'\. Did you mean '\^here'\?"):
         block(NOTE, "her")
     with pytest.raises(EditRefused, match="has none"):
         block("text", "her")
@@ -318,7 +318,10 @@ def test_lines_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "content", "after"),
     [
-        ("", "x", "x"),
+        ("", "x", "x\n"),
+        ("", "x\r\ny", "x\r\ny\r\n"),
+        ("", "x\n", "x\n"),
+        ("", "", ""),
         ("a", "x\n", "a\nx"),
         ("a\n", "x", "a\nx\n"),
         ("a\n\n", "x\n\n", "a\n\nx\n\n"),

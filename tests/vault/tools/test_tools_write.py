@@ -232,7 +232,7 @@ async def test_what_is_missing_is_created_only_if_that_is_asked_for(tmp_path: Pa
     async with at(tmp_path, {"A.md": "a\n"}) as agent:
         assert "Or set create=true." in await agent.refused("append", path="Log", content="x")
         done = await agent.call("append", path="Log", content="x", create=True)
-        assert (done["path"], agent.on_disk("Log.md")) == ("Log.md", "x")
+        assert (done["path"], agent.on_disk("Log.md")) == ("Log.md", "x\n")
         assert "There is no heading" in await agent.refused("append", path="A", section="New", content="x")
         await agent.call("append", path="A", section="New", content="x", create=True)
         assert "New" in [heading["text"] for heading in (await agent.call("info", path="A"))["headings"]]
@@ -395,9 +395,9 @@ async def test_a_daily_note_is_created_from_the_apps_template(tmp_path: Path) ->
 async def test_text_is_added_to_a_daily_note_which_is_created_if_need_be(tmp_path: Path) -> None:
     async with at(tmp_path, {}) as agent:
         await agent.call("daily_note", date="2026-01-31", append="- one")
-        assert agent.on_disk("2026-01-31.md") == "- one"
+        assert agent.on_disk("2026-01-31.md") == "- one\n"
         made = await agent.call("daily_note", date="2026-01-31", append="- two")
-        assert made["notes"][0]["text"] == "- one\n- two"
+        assert made["notes"][0]["text"] == "- one\n- two\n"
 
 
 async def test_a_template_that_is_missing_is_said_and_the_note_made_without(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
     headings = notes.parse(text, "").headings if headings is None else headings
     found = matching(headings, heading)
     if not found:
-        raise EditRefused(f"There is no heading {shorten(heading)}. {_nearest(heading, headings)}")
+        hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or "The note has no headings."
+        raise EditRefused(f"There is no heading {shorten(heading)}. {hint}")
     if len(found) > 1:
         raise EditRefused(
             f"There are {len(found)} headings {shorten(heading)} ({named_lines(headings[at].line for at in found)}). "
@@ -145,10 +146,8 @@ def find_block(text: str, id: str) -> Block:  # noqa: A002 - what Obsidian calls
     if found:
         where = named_lines(one.line for one in found)
         raise EditRefused(f"There are {len(found)} blocks {shorten(id)} ({where}). Give them ids of their own first.")
-    known = _listed([f"^{one.id}" for one in blocks], wanted)
-    raise EditRefused(
-        f"There is no block {shorten(id)}. " + (f"There are: {known}." if known else "The note has none.")
-    )
+    hint = _hint([f"^{one.id}" for one in blocks], wanted) or "The note has none."
+    raise EditRefused(f"There is no block {shorten(id)}. {hint}")
 
 
 def named_lines(numbers: Iterable[int]) -> str:
@@ -212,18 +211,14 @@ def _letters(text: str) -> str:
     return re.sub(r"\W+", " ", key(text)).strip()
 
 
-def _nearest(wanted: str, headings: Sequence[Heading]) -> str:
-    known = _listed([one.text for one in headings], wanted.rpartition("#")[2].strip())
-    return f"There are: {known}." if known else "The note has no headings."
-
-
-def _listed(names: Sequence[str], wanted: str) -> str:
-    """Names for a message: the nearest if some are near, else the first."""
+def _hint(names: Sequence[str], wanted: str) -> str:
+    """The names for a message that come near to one that is not there, the nearest first; else the first of all."""
     distinct = list(dict.fromkeys(names))
     keys = {key(name[:120]): name for name in distinct[:500]}
-    near = [keys[one] for one in get_close_matches(key(wanted[:120]), keys, n=3, cutoff=0.6)]
-    shown = near or distinct[:_MOST_NAMED]
-    return ", ".join(map(shorten, shown)) + (", …" if len(shown) < len(distinct) else "")
+    if near := [shorten(keys[one]) for one in get_close_matches(key(wanted[:120]), keys, n=3, cutoff=0.6)]:
+        return f"Did you mean {' or '.join(near)}?"
+    more = ", …" if len(distinct) > _MOST_NAMED else ""
+    return f"There are: {', '.join(map(shorten, distinct[:_MOST_NAMED]))}{more}." if distinct else ""
 
 
 def _count(lines: int) -> str:

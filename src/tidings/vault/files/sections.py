@@ -38,9 +38,9 @@ def with_newlines(text: str, newline: str) -> str:
 
 
 def append(text: str, content: str) -> str:
-    """The text with lines added at its end."""
+    """The text with lines added at its end. What was empty then ends with a line ending, as the lines of a note do."""
     if not text:
-        return content
+        return content if not content or content.endswith("\n") else content + own_newline(content)
     newline = own_newline(text)
     content = with_newlines(content, newline).removesuffix(newline)
     ended = text.endswith("\n")

@@ -75,7 +75,7 @@ def parse_address(uri: str) -> Address:
     kind, _, about = place.partition("/")
     kind = kind.lower()
     if scheme.lower() != "vault" or kind not in FAMILIES:
-        known = ", ".join(family.bare for family in FAMILIES.values())
+        known = ", ".join(family.shown for family in FAMILIES.values())
         raise BadAddress(f"{shorten(uri)} is no URI of a vault. There are: {known}.")
     family = FAMILIES[kind]
     return Address(kind, _about(family, about, uri), *_asked(family, query, uri))
@@ -89,7 +89,7 @@ def _about(family: Family, text: str, uri: str) -> str:
         raise BadAddress(f"{shorten(uri)} encodes bytes that are no text. Percent-encode it as UTF-8.") from None
     if not family.about:
         if about.strip("/"):
-            raise BadAddress(f"There is nothing below {family.bare}. Ask for that alone, or for {family.template}.")
+            raise BadAddress(f"There is nothing below {family.shown}. Ask for that alone, or for {family.template}.")
         return ""
     if family.kind == "search":
         about = about.strip()
@@ -98,7 +98,7 @@ def _about(family: Family, text: str, uri: str) -> str:
     else:
         about = about.strip("/")
     if not about and family.kind != "folder":
-        raise BadAddress(f"{shorten(uri)} does not say which. Write {family.bare}.")
+        raise BadAddress(f"{shorten(uri)} does not say which. Write {family.shown}.")
     if family.kind == "daily":
         return _day(about)
     return about
@@ -121,7 +121,7 @@ def _asked(family: Family, query: str, uri: str) -> tuple[Mode | None, int | Non
     if len(asked) < len(pairs) or not asked.keys() <= set(family.takes):
         allowed = " and ".join(filter(None, [", ".join(family.takes[:-1]), *family.takes[-1:]]))
         raise BadAddress(
-            f"The query of {shorten(uri)} is not understood: {family.bare} takes {allowed or 'none'}"
+            f"The query of {shorten(uri)} is not understood: {family.shown} takes {allowed or 'none'}"
             f"{', each once' if allowed else ''}. A '?' that belongs to a name is written %3F."
         )
     mode = _mode(asked.get("mode"))

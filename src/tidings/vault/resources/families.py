@@ -35,6 +35,11 @@ class Family(NamedTuple):
         """The template without the query; the URI itself if there is only one."""
         return f"vault://{self.kind}{'/' if self.about else ''}{self.about}"
 
+    @property
+    def shown(self) -> str:
+        """How to write one, for a message: nobody has to know the signs of templates."""
+        return self.bare.replace("{+", "{")
+
 
 FAMILIES: Final[Mapping[str, Family]] = {
     family.kind: family

@@ -63,6 +63,7 @@ _MOST_NESTED = 20
 _MOST_OPEN = 60  # of texts: more than a tree so nested can need when it is written out
 
 _OPERATOR = re.compile(r"([A-Za-z][A-Za-z-]*):")
+_VALUE = re.compile(r'"[^"]{1,40}"|\([^()]{1,40}\)|[^\s()\[\]"]{1,40}(?=[\s)]|\Z)')
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+)/([a-z]*)")
 _TAG = re.compile(r"(?=[^\s]*[^\W\d])[\w/-]+|(?=[^\s]*-)[\w/-]+")
 
@@ -238,10 +239,13 @@ class _Parser(Reader):
         return Within(cast("Scope", name), self._argument(name))
 
     def _unknown(self, name: str) -> BadQuery:
-        near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, _OPERATORS, 1, 0.5)
-        hint = "[created:>2024-05-01] if it is a property" if name == "created" else f"{near[0]}:" if near else ""
-        quote = rf"{name}\: if the text itself is searched for"
-        return self.bad(f"There is no operator {name}: (at {{}})", f"write {hint + ', or ' if hint else ''}{quote}")
+        near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, _OPERATORS, 1, 0.65)
+        cures = [f"{each}:" for each in near]
+        if self.inside == ANYWHERE:
+            value = _VALUE.match(self.text, self.at + len(name) + 1)
+            cures.append(f"[{name}:{value[0] if value else '…'}] if it is a property")
+        cures.append(rf"{name}\: if the text itself is searched for")
+        return self.bad(f"There is no operator {name}: (at {{}})", f"write {', or '.join(cures)}")
 
     def _argument(self, inside: str) -> Query:
         if self.peek("OR", "AND"):
