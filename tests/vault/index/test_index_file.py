@@ -14,7 +14,7 @@ import pytest
 
 from tests.vault.contents import contents
 from tests.vault.searching import entry
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, VaultUnusable
 from tidings.vault.index import index_file, index_schema
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked
@@ -48,6 +48,30 @@ def opened(vault: Vault, cache: Path) -> Iterator[Callable[[], Index]]:
 
 Open = Callable[[], Index]
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("inside", ["", "cache", "a/b", "link/b"])
+def test_an_index_in_the_vault_is_refused(tmp_path: Path, vault: Vault, inside: str) -> None:
+    (tmp_path / "vault/a").mkdir()
+    (tmp_path / "vault/link").symlink_to("a")
+    (tmp_path / "elsewhere").symlink_to("vault")
+    for root in ("vault", "elsewhere"):
+        with pytest.raises(VaultUnusable, match=r"lies in the vault.*Choose another folder"):
+            Index(vault, tmp_path / root / inside)
+    assert {place.name for place in (tmp_path / "vault").iterdir()} == {"a", "link"}
+
+
+@pytest.mark.parametrize("outside", ["vault 2", "vault/.cache", "vault/Private/x", "vault/out/x"])
+def test_an_index_in_what_is_not_served_is_no_matter(tmp_path: Path, vault: Vault, outside: str) -> None:
+    (tmp_path / "vault/out").symlink_to("../outside")
+    apart = Vault([vault.mounts[0].root], exclude=["Private"])
+    assert index_file.folder_for(apart, tmp_path / outside) == tmp_path / outside
+
+
+def test_a_usual_cache_in_the_vault_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_file.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "Library/Caches"))
+    with pytest.raises(VaultUnusable, match="lies in the vault"):
+        Index(Vault([tmp_path]))
 
 
 def test_an_index_is_found_again(opened: Open) -> None:
@@ -99,7 +123,7 @@ def test_a_server_in_another_process_keeps_its_index_until_it_is_killed(
 import sys, time
 from pathlib import Path
 from tidings.vault.index.index import Index
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, VaultUnusable
 index = Index(Vault([Path(sys.argv[1])]), Path(sys.argv[2]))
 print(index.place.name, flush=True)
 time.sleep(60)
@@ -134,7 +158,7 @@ import os, sys
 from pathlib import Path
 from tests.vault.searching import entry
 from tidings.vault.index import index
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, VaultUnusable
 writer = index.Index(Vault([Path(sys.argv[1])]), Path(sys.argv[2]))
 writer.apply([entry("a.md", "#one"), entry("b.md", "#one")])
 index.TagChanges.store = lambda changes: os.kill(os.getpid(), 9)
@@ -254,7 +278,7 @@ def test_a_cache_that_may_not_be_written_is_not_used(vault: Vault, cache: Path, 
 import sys
 from pathlib import Path
 from tidings.vault.index.index import Index
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, VaultUnusable
 print(Index(Vault([Path(sys.argv[1])]), Path(sys.argv[2])).place)
 """
     ordinary = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"] if os.geteuid() == 0 else []

@@ -137,6 +137,11 @@ class Vault:
             return True
         return not self._is_excluded(path if "" in self._by_name else path.partition("/")[2])
 
+    def holds(self, folder: Path) -> bool:
+        """Whether a folder, there or not, lies in what is served: then what is in it is watched and indexed."""
+        real = os.path.realpath(folder)
+        return self.relative(real) is not None or any(real == os.fspath(mount.root) for mount in self.mounts)
+
     def _is_excluded(self, inner: str) -> bool:
         return self._excluded is not None and self._excluded.fullmatch(key(inner)) is not None
 

@@ -51,11 +51,14 @@ class Index:
         memory: Keep it in memory instead.
 
     If it cannot be kept in the folder, it is in memory, and `notes` says why.
+
+    Raises:
+        VaultUnusable: The folder lies in the vault itself.
     """
 
     def __init__(self, vault: Vault, cache: Path | None = None, *, memory: bool = False) -> None:
         self._mounts = [mount.name for mount in vault.mounts]
-        opened = index_file.open_in_memory() if memory else index_file.open_in(cache or index_file.cache_folder(vault))
+        opened = index_file.open_in_memory() if memory else index_file.open_in(index_file.folder_for(vault, cache))
         self._address, self.place, self._lock, self.notes = opened[1:]
         self._begin(opened.connection)
 

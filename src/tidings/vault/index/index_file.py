@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import platformdirs
 
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, VaultUnusable
 from tidings.vault.index.index_errors import is_busy
 from tidings.vault.index.index_schema import create, prepare_tables
 
@@ -60,6 +60,21 @@ def cache_folder(vault: Vault) -> Path:
     roots = "\0".join(f"{mount.name}\0{mount.root}" for mount in vault.mounts)
     digest = hashlib.blake2b(os.fsencode(roots), digest_size=8).hexdigest()
     return Path(platformdirs.user_cache_dir("tidings")) / "vault" / digest
+
+
+def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
+    """The folder for the indices of these vaults: the one that was chosen, or else the one in the user's cache.
+
+    Raises:
+        VaultUnusable: It lies in one of the vaults.
+    """
+    folder = chosen or cache_folder(vault)
+    if vault.holds(folder):
+        raise VaultUnusable(
+            f"The folder for the index, {str(folder)!r}, lies in the vault, and would be watched and indexed itself. "
+            "Choose another folder."
+        )
+    return folder
 
 
 def open_in(folder: Path) -> Opened:
