@@ -20,6 +20,8 @@ _SILENT_WRITTEN = (
     "canvas audio video map link meta title"
 )
 SILENT: Final = frozenset(_SILENT_WRITTEN.split())
+BREAK: Final = "\N{LINE SEPARATOR}"
+"""What a `br` leaves in the text of a block: white space, but not of the sort that pages are formatted with."""
 _POINTS: Final = frozenset(("br", "img", "input", "source", "hr", "wbr", "col", "track", "param"))
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
 """Inline elements whose beginning and end are kept."""
@@ -163,7 +165,7 @@ class Blocks:
 
     def _point(self, child: Element, tag: str) -> None:
         if tag == "br":
-            self._pieces.append("\n")
+            self._pieces.append(BREAK)
         elif tag == "img":
             self._marks.append((len(self._pieces), child, True))
 

@@ -9,7 +9,7 @@ and one that has neither says why it is empty.
 import contextlib
 import gc
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from tidings.web.extract.blocks import Block
@@ -48,7 +48,7 @@ def read_html(body: bytes, charset: str | None, url: str, options: ExtractOption
 
 
 @contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
+def _no_collector() -> Generator[None]:
     """All that is made of a page lives until it is done: looking for garbage meanwhile is a fifth of the time."""
     running = gc.isenabled()
     gc.disable()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tidings.web.extract.blocks import Block, Node
+from tidings.web.extract.blocks import BREAK, Block, Node
 from tidings.web.extract.metadata import web_address
 from tidings.web.extract.model import ExtractOptions, Link
 from tidings.web.extract.tree import Element
@@ -21,8 +21,9 @@ _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|bru
 _SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
 _GAPS = re.compile(r"\n{3,}(?!\n)")
-_SPACES = re.compile(r"[^\S\n]+")
-_BREAKS = re.compile(r"\s*\n\s*")
+_SPACES = re.compile(rf"[^\S{BREAK}]+")
+_BREAKS = re.compile(rf"\s*{BREAK}\s*")
+_PERMALINKS = frozenset("¶#§🔗")
 
 
 class Writer:
@@ -137,7 +138,7 @@ class Writer:
         href = element.get("href") or "#"
         url = None if href.startswith("#") else web_address(self._base, href)
         if url is None:
-            return text
+            return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
         self.links.append(Link(label, url))
         return f"[{label}]({_bracketed(url)})"
@@ -250,5 +251,5 @@ def _escaped(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    text = _BREAKS.sub(lambda found: "\n" if "\n" in found[0] else " ", _SPACES.sub(" ", text)).strip()
+    text = _BREAKS.sub("\n", _SPACES.sub(" ", text)).strip()
     return _LINE_START.sub(r"\1\\\2", text)

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any
+
+from tidings.web.extract.features import NAMES
+from tidings.web.extract.kinds import KINDS
 
 Tree = Any
 """A leaf or `(feature, threshold, low, high)`, nested: too deep for a type checker, and too hot for objects."""
@@ -35,12 +38,18 @@ class Model:
 def model() -> Model:
     """The model that belongs to this version."""
     text = resources.files(__package__ or "").joinpath("learned.json").read_text("utf-8")
-    loaded = cast("dict[str, Any]", json.loads(text))
+    return loaded(json.loads(text))
+
+
+def loaded(written: dict[str, Any]) -> Model:
+    """A model as `web_fit` writes it."""
+    if written["features"] != [*NAMES, *KINDS]:
+        raise ValueError("the model was fitted with other features: fit it again (benchmarks/parts/web_fit.py)")
     return Model(
-        blocks=tuple(map(_tree, loaded["blocks"])),
-        kinds=tuple(tuple(map(_tree, trees)) for trees in loaded["kinds"]),
-        names={word: value / 100 for word, value in loaded["names"].items()},
-        texts={word: value / 100 for word, value in loaded["texts"].items()},
+        blocks=tuple(map(_tree, written["blocks"])),
+        kinds=tuple(tuple(map(_tree, trees)) for trees in written["kinds"]),
+        names={word: value / 100 for word, value in written["names"].items()},
+        texts={word: value / 100 for word, value in written["texts"].items()},
     )
 
 

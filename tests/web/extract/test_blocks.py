@@ -1,0 +1,104 @@
+"""A page taken apart into runs of text, and what is known of each."""
+
+import pytest
+
+from tests.web.extract.sample import article
+from tidings.web.extract.blocks import FOOTER, FORM, MAIN, MUTE, NAV, UNSEEN, Blocks
+from tidings.web.extract.features import NAMES, Reader, worth
+from tidings.web.extract.kinds import page_features
+from tidings.web.extract.names import GROUPS, groups, words_of
+from tidings.web.extract.page import read_page
+from tidings.web.extract.tree import parse
+
+URL = "https://harbour.example/"
+
+
+def blocks(body: str) -> Blocks:
+    root = parse(f"<body>{body}</body>".encode()).find("body")
+    assert root is not None
+    return Blocks(root)
+
+
+def test_inline_markup_does_not_end_a_run_and_blocks_do() -> None:
+    found = blocks("a <b>b</b> c<div>d<p>e</p>f</div>g<br>h")
+    assert [block.text for block in found.blocks] == ["a b c", "d", "e", "f", "g h"]
+    assert [block.node.tag for block in found.blocks] == ["body", "div", "p", "div", "body"]
+
+
+def test_what_is_not_shown_is_no_text() -> None:
+    assert not blocks("<script>a</script><style>b</style><svg><text>c</text></svg><select><option>d</select>").blocks
+
+
+def test_the_words_in_links_are_counted_in_every_block_of_a_link() -> None:
+    found = blocks("<p>one <a href=x>two three</a></p><a href=y><p>four</p> five</a><p>six</p>")
+    assert [(block.words, block.links) for block in found.blocks] == [(3, 2), (1, 1), (1, 1), (1, 0)]
+    assert (found.root.words, found.root.links) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("markup", "meaning"),
+    [
+        ("<nav>x</nav>", NAV),
+        ("<div role=navigation>x</div>", NAV),
+        ("<footer>x</footer>", FOOTER),
+        ("<div role=main>x</div>", MAIN),
+        ("<div role=search>x</div>", FORM),
+        ("<div hidden>x</div>", UNSEEN),
+        ("<div style='color:red; Display: none'>x</div>", UNSEEN),
+        ("<div style='visibility:hidden'>x</div>", UNSEEN),
+        ("<div style='color:red'>x</div>", 0),
+        ("<div aria-hidden=true>x</div>", MUTE),
+        ("<div aria-hidden=false role=other>x</div>", 0),
+    ],
+)
+def test_containers_say_what_they_are(markup: str, meaning: int) -> None:
+    assert blocks(markup).blocks[0].node.semantics == meaning
+
+
+def test_names_are_taken_apart() -> None:
+    assert words_of("siteNav footer-links post_12 a b2 CTA") == ["site", "nav", "footer", "links", "post", "cta"]
+
+
+def test_names_belong_to_groups() -> None:
+    def of(word: str) -> set[str]:
+        return {name for bit, (name, _) in enumerate(GROUPS) if groups(word) >> bit & 1}
+
+    assert of("navbar") == {"navigation"}
+    assert of("shadow") == set()
+    assert "advert" in of("ads")
+
+
+def test_words_without_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.web.extract.names._KEPT", 2)
+    assert all(groups(f"sidebar{letter}") == groups("sidebar") for letter in "abcdefg")
+
+
+def test_every_block_has_every_feature() -> None:
+    page = read_page(article(), URL)
+    rows = Reader(page.blocks, {"entry": 0.9, "nav": 0.1}, {"privacy": 0.0}, 0.5).read()
+    assert len(rows) == len(page.blocks.blocks)
+    assert {len(row) for row in rows} == {len(NAMES)}
+    at = NAMES.index("near worth least")
+    assert rows[0][at] == 0.1
+    assert rows[6][at] == 0.9
+
+
+def test_a_page_without_blocks_has_no_rows_and_all_its_features() -> None:
+    empty, full = read_page(b"<body></body>", URL), read_page(article(), URL)
+    assert Reader(empty.blocks, {}, {}, 0.5).read() == []
+    assert len(page_features(empty)) == len(page_features(full))
+
+
+def test_the_worth_of_words_is_that_of_those_that_have_one() -> None:
+    assert worth(["a", "b", "c"], {"a": 0.25, "b": 0.75}) == (0.25, 0.75, 1.0, 2)
+    assert worth(["c"], {"a": 0.25}) == (1.0, 0.0, 0.0, 0)
+
+
+def test_very_deep_text_is_one_run() -> None:
+    found = blocks("<div>" * 400 + "a<p>b</p>" + "</div>" * 400)
+    assert [block.text for block in found.blocks] == ["a b"]
+
+
+def test_links_are_relative_to_the_base_of_the_page() -> None:
+    assert read_page(b"<head><base><base href='/deep/'></head><p>x", URL).base == "https://harbour.example/deep/"
+    assert read_page(b"<head><base href='http://[bad'></head><p>x", URL).base == URL

@@ -1,0 +1,64 @@
+"""No parser is reached by a bomb, and no honest page is taken for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.web.extract.prescan import Bounds, scan
+
+SMALL = Bounds(depth=20, elements=200, attributes=50)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<div>" * 30_000, "deep"),
+        (b"<DIV\n>" * 30_000, "deep"),
+        (b"<div></span>" * 30_000, "deep"),
+        (b"</div>" * 30_000 + b"<div>" * 30_000, "deep"),
+        (b"<script>" + b"<b>" * 30_000, "deep"),
+        (b"<!--" + b"<b>" * 30_000, "deep"),
+        (b"<p>x" * 600_000, "elements"),
+        (b"<br>" * 600_000, "elements"),
+        (b"<div " + b" ".join(b"a%d=1" % number for number in range(200_000)) + b">", "attributes"),
+        (b"<div " + b"a " * 200_000 + b">", "attributes"),
+        (b"<div x='>' " + b"a< " * 200_000 + b">", "attributes"),
+        ((b"<div " + b"a " * 9_000 + b">") * 6, "attributes"),
+    ],
+)
+def test_a_bomb_is_refused_with_its_reason(body: bytes, reason: str) -> None:
+    assert reason in (scan(body).refused or "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no tags at all, 1 < 2 and 3 > 2",
+        b"<ul>" + b"<li>one<p>two" * 90 + b"</ul>",
+        b"<table>" + b"<tr><td>a<td>b" * 30 + b"</table>",
+        b"<dl>" + b"<dt>a<dd>b" * 40 + b"</dl>",
+        b"<p>a" * 90,
+        b"<img src=a><br><hr/><input>" * 20,
+        b"<svg>" + b"<path d='M0'/>" * 90 + b"</svg>",
+        b"<script>if (a<b) { x = '<div>' }</script>" * 5,
+        b"<div>" * 15 + b"</div>" * 15,
+    ],
+)
+def test_a_page_that_only_looks_deep_is_not_refused(body: bytes) -> None:
+    assert scan(body, SMALL).refused is None
+
+
+def test_depth_and_elements_are_counted() -> None:
+    shape = scan(b"<html><body><div><p>one<p>two</div><br></body></html>")
+    assert (shape.elements, shape.depth) == (6, 4)
+
+
+def test_a_nested_list_is_as_deep_as_it_is() -> None:
+    assert scan(b"<ul><li><ul><li><ul><li>x").depth == 6
+
+
+@given(st.binary(max_size=300) | st.text("<>/ab='\" \n!-", max_size=300).map(str.encode))
+def test_any_bytes_are_counted_without_an_error(body: bytes) -> None:
+    shape = scan(body, SMALL)
+    assert shape.depth <= shape.elements
