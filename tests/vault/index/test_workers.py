@@ -17,7 +17,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan, worker
 from tidings.vault.index.scan import read_all, walk
 from tidings.vault.index.scan_file import Job, Limits, Missed, Task, read_file
-from tidings.vault.index.workers import COMMAND, Workers
+from tidings.vault.index.workers import COMMAND, Workers, processes_for
 from tidings.vault.text.model import Entry, Stamp
 
 LIMITS = Limits()
@@ -75,7 +75,7 @@ def test_where_there_can_be_no_processes_files_are_read_here(
     jobs: list[Job], here: list[Entry | Missed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with Workers(LIMITS) as workers:
+    with Workers(LIMITS, count=processes_for(len(jobs))) as workers:
         answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
     assert plain(answers) == plain(here)
 
@@ -117,22 +117,63 @@ def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
     assert set(psutil.Process().children()) <= before
 
 
-def test_a_process_works_until_its_input_ends(jobs: list[Job], here: list[Entry | Missed]) -> None:
-    source, target = io.BytesIO(), io.BytesIO()
-    for half in (jobs[:10], jobs[10:]):
-        pickle.dump(Task(LIMITS, half), source)
-    source.seek(0)
-    worker.work(source, target)
+def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.md").write_text("small")
+    (tmp_path / "large.md").write_text("#large\n" * 200_000)
+    with (tmp_path / "huge.md").open("wb") as file:
+        file.truncate(Limits().size + 1)
+    read_here: list[str] = []
+
+    def read(job: Job, limits: Limits) -> Entry | Missed:
+        read_here.append(job.path)
+        return read_file(job, limits)
+
+    monkeypatch.setattr(scan, "read_file", read)
+    vault = Vault([tmp_path])
+    (batch,) = read_all(vault, list(walk(vault)))
+    found = {entry.path: entry for entry in batch.entries}
+    assert sorted(read_here) == ["huge.md", "small.md"]
+    assert found["large.md"].hash
+    assert "larger than" in (found["huge.md"].problem or "")
+
+
+def test_reading_stops_while_a_process_is_busy(jobs: list[Job]) -> None:
+    with Workers(LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)")) as workers:
+        asked = iter([False, False, True])
+        assert list(workers.read(chunks(jobs), lambda: next(asked))) == []
+
+
+def test_a_process_answers_each_task(jobs: list[Job], here: list[Entry | Missed]) -> None:
+    target = io.BytesIO()
+    worker.work([Task(LIMITS, jobs[:10]), Task(LIMITS, jobs[10:])], target)
     target.seek(0)
     assert plain([*pickle.load(target), *pickle.load(target)]) == plain(here)
 
 
 def test_a_process_keeps_what_is_printed_out_of_its_answers(jobs: list[Job]) -> None:
-    program = "import os; from tidings.vault.index import worker; worker.main(); print('done'); os.write(1, b'done')"
-    task = pickle.dumps(Task(LIMITS, jobs[:1]))
-    done = subprocess.run([sys.executable, "-c", program], input=task, capture_output=True, check=True, timeout=30)
-    assert plain(pickle.loads(done.stdout)) == plain([read_file(jobs[0], LIMITS)])
-    assert b"done" in done.stderr
+    program = """
+import os
+from tidings.vault.index import worker
+def read(job, limits):
+    print("printed", flush=True)
+    os.write(1, b"written")
+    return job.path
+worker.read_file = read
+worker.main()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        pickle.dump(Task(LIMITS, jobs[:1]), process.stdin)
+        process.stdin.flush()
+        assert pickle.load(process.stdout) == [jobs[0].path]
+        process.stdin.close()
+        assert process.stderr.read().split() == [b"printed", b"written"]
+        assert process.stdout.read() == b""
 
 
 def test_nothing_is_imported_from_the_current_folder(
@@ -162,6 +203,32 @@ def test_processes_end_when_the_one_that_started_them_is_killed() -> None:
     numbers = [int(number) for number in started.stdout.split()]
     assert len(numbers) == 2
     for number in numbers:
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(number).wait(20)
+
+
+def test_a_process_in_the_midst_of_a_file_ends_when_the_one_that_started_it_is_killed() -> None:
+    busy = """
+import os, sys
+from tidings.vault.index import worker
+def read(job, limits):
+    print(os.getpid(), file=sys.stderr, flush=True)
+    while True:
+        pass
+worker.read_file = read
+worker.main()
+"""
+    program = f"""
+import sys
+from tidings.vault.index.scan_file import Limits
+from tidings.vault.index.workers import Workers
+with Workers(Limits(), count=1, command=(sys.executable, "-c", {busy!r})) as workers:
+    list(workers.read([[None]]))
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        number = int(process.stderr.readline())
+        process.kill()
         with suppress(psutil.NoSuchProcess):
             psutil.Process(number).wait(20)
 

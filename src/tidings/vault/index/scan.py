@@ -20,7 +20,7 @@ from tidings.vault.index.index import Index
 from tidings.vault.index.scan_file import Job, Limits, Missed, name_only, read_file
 from tidings.vault.index.scan_look import Plan, look
 from tidings.vault.index.scan_walk import Identity, Seen, VaultAway, Walk, identities
-from tidings.vault.index.workers import Answer, Workers
+from tidings.vault.index.workers import Answer, Workers, processes_for
 from tidings.vault.text.model import Entry
 
 __all__ = ["Batch", "Limits", "Plan", "Seen", "VaultAway", "build", "look", "plan", "read", "read_all", "walk"]
@@ -28,6 +28,8 @@ __all__ = ["Batch", "Limits", "Plan", "Seen", "VaultAway", "build", "look", "pla
 _MANY_FILES: Final = 500
 _MANY_BYTES: Final = 5_000_000
 """From so much on, processes of their own read it."""
+_LARGE_FILE: Final = 1_000_000
+"""One of so many bytes is always read by such a process: its text would keep all threads of this one waiting."""
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """What such a process reads at once."""
@@ -96,7 +98,7 @@ def read_all(
         VaultAway: The folder of a vault is not there any more.
     """
     before = identities(vault)
-    with closing(_answers(vault, files, limits)) as answers:
+    with closing(_answers(vault, files, limits, stopped)) as answers:
         for batch in _batches(answers):
             if batch.gone and identities(vault) != before:
                 raise VaultAway("The folder of the vault went away while it was read.")
@@ -140,18 +142,20 @@ def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], b
             )
 
 
-def _answers(vault: Vault, files: Sequence[Seen], limits: Limits) -> Generator[Answer]:
+def _answers(vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Callable[[], bool]) -> Generator[Answer]:
     """Files as they are read. Those of which only the name counts come first."""
     yield [name_only(seen.path, seen.kind, seen.stamp) for seen in files if seen.kind == "attachment"]
     texts = [seen for seen in files if seen.kind != "attachment"]
-    many = len(texts) > _MANY_FILES or sum(seen.stamp.size for seen in texts) > _MANY_BYTES
-    chunks = _chunks(vault, texts)
-    if many:
-        with Workers(limits) as workers:
-            yield from workers.read(chunks)
-    else:
-        for chunk in chunks:
-            yield [read_file(job, limits) for job in chunk]
+    # What is over the limit is not read at all.
+    sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= limits.size}
+    many = len(sizes) > _MANY_FILES or sum(sizes.values()) > _MANY_BYTES
+    large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
+    for chunk in _chunks(vault, (seen for seen in texts if seen.path not in large)):
+        yield [read_file(job, limits) for job in chunk]
+    if large:
+        chunks = list(_chunks(vault, (seen for seen in texts if seen.path in large)))
+        with Workers(limits, count=processes_for(len(chunks))) as workers:
+            yield from workers.read(chunks, stopped)
 
 
 def _chunks(vault: Vault, files: Iterable[Seen]) -> Iterator[list[Job]]:

@@ -1,7 +1,7 @@
 """A process that reads and parses files for another: `python -m tidings.vault.index.worker`.
 
-It takes pickled tasks from its standard input, and answers each with a pickled list on its standard output. It
-ends when its input does: that is what happens when the other process ends, however it ends.
+It takes pickled tasks from its standard input, and answers each with a pickled list on its standard output. It ends
+when its input does, in the midst of a file too: that is what happens when the other process ends, however it ends.
 
 May import: `scan_file`.
 """
@@ -11,19 +11,29 @@ import os
 import pickle
 import signal
 import sys
+import threading
+from collections.abc import Iterable
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import BinaryIO
 
 from tidings.vault.index.scan_file import Task, read_file
 
 
-def work(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer what comes from `source`, until it ends."""
-    with suppress(EOFError):
+def work(tasks: Iterable[Task], target: BinaryIO) -> None:
+    """Answer each task."""
+    for task in tasks:
+        pickle.dump([read_file(job, task.limits) for job in task.jobs], target, pickle.HIGHEST_PROTOCOL)
+        target.flush()
+
+
+def _receive(source: BinaryIO, tasks: "SimpleQueue[Task]") -> None:
+    try:
         while True:
-            task: Task = pickle.load(source)  # noqa: S301 - from the process that started this one
-            pickle.dump([read_file(job, task.limits) for job in task.jobs], target, pickle.HIGHEST_PROTOCOL)
-            target.flush()
+            tasks.put(pickle.load(source))  # noqa: S301 - from the process that started this one
+    finally:
+        # Nobody waits for an answer any more.
+        os._exit(0)
 
 
 def main() -> None:
@@ -35,8 +45,11 @@ def main() -> None:
     answers = os.dup(1)
     # Whatever prints something must not print it into an answer.
     os.dup2(2, 1)
+    tasks: SimpleQueue[Task] = SimpleQueue()
+    threading.Thread(target=_receive, args=(sys.stdin.buffer, tasks), daemon=True).start()
     with suppress(BrokenPipeError), os.fdopen(answers, "wb") as target:
-        work(sys.stdin.buffer, target)
+        work(iter(tasks.get, None), target)
+    os._exit(0)
 
 
 if __name__ == "__main__":

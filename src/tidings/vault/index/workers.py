@@ -13,9 +13,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, Final, Self, cast
 
@@ -30,6 +30,8 @@ COMMAND: Final = (sys.executable, "-P", "-m", "tidings.vault.index.worker")
 _MOST: Final = 4
 _AHEAD: Final = 3
 """How many answers of each process may wait to be taken."""
+_STOP_SECONDS: Final = 0.1
+"""How often it is asked whether to stop, while a process works."""
 
 Answer = list[Entry | Missed]
 
@@ -39,13 +41,13 @@ class Workers:
 
     Args:
         limits: How much is read of a file.
-        count: How many processes; if not given, one a core, and not more than 4.
+        count: How many processes; see `processes_for`.
         command: What is started.
     """
 
-    def __init__(self, limits: Limits, *, count: int | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND) -> None:
         self._limits = limits
-        self._count = min(_MOST, _cores()) if count is None else count
+        self._count = count
         self._command = command
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads: list[threading.Thread] = []
@@ -75,8 +77,11 @@ class Workers:
                 with suppress(OSError):  # Something was still to be written.
                     cast("IO[bytes]", pipe).close()
 
-    def read(self, chunks: Iterable[list[Job]]) -> Iterator[Answer]:
-        """Read all files. The answers come as they are ready, in any order. To be called once."""
+    def read(self, chunks: Iterable[list[Job]], stopped: Callable[[], bool] = lambda: False) -> Iterator[Answer]:
+        """Read all files. The answers come as they are ready, in any order. To be called once.
+
+        Ends early when `stopped`, even while a process is busy with a large file.
+        """
         todo = deque(chunks)
         done: SimpleQueue[Answer | None] = SimpleQueue()
         for process in self._processes:
@@ -86,10 +91,19 @@ class Workers:
                 )
             )
             self._threads[-1].start()
-        for _ in self._processes:
-            while (answer := done.get()) is not None:
+        working = len(self._processes)
+        while working and not stopped():
+            try:
+                answer = done.get(timeout=_STOP_SECONDS)
+            except Empty:
+                continue
+            if answer is None:
+                working -= 1
+            else:
                 self._room.release()
                 yield answer
+        if working:
+            return
         for chunk in todo:  # There are no processes at all.
             yield self._read_here(chunk)
 
@@ -132,6 +146,11 @@ def _exchange(questions: IO[bytes], answers: IO[bytes], task: Task) -> Answer:
     if len(answer) != len(task.jobs):
         raise ValueError("it answered something else")
     return answer
+
+
+def processes_for(tasks: int) -> int:
+    """How many processes to start: one a core, and not more than 4, or than there are tasks."""
+    return min(_MOST, _cores(), tasks)
 
 
 def _cores() -> int:
