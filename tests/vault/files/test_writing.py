@@ -324,6 +324,38 @@ def test_a_file_that_cannot_leave_its_place_stays_there(
     assert set(everything(root)) == {"a.md", ".trash", ".trash/stuck"}
 
 
+def test_nothing_is_written_where_a_disk_is_missing(root: Path, writer: Writer) -> None:
+    writer.write("a.md", "x #old\n")
+    away = root.rename(root.parent / "away")
+    for there in (False, True):
+        if there:
+            root.mkdir()
+            (root / ".DS_Store").touch()
+        for attempt in (
+            lambda: writer.write("new/b.md", "x"),
+            lambda: writer.append("a.md", "x"),
+            lambda: writer.delete("a.md"),
+            lambda: writer.read("a.md"),
+        ):
+            with pytest.raises(WriteFailed, match=r"'vault' is .*its disk seems to be missing.*Nothing was changed"):
+                attempt()
+        assert writer.rename_tag("old", "new", ["a.md"]).count == 0
+    assert set(everything(root)) == {".DS_Store"}
+    root.rename(root.parent / "empty")
+    away.rename(root)
+    assert writer.write("a.md", "y\n", overwrite=True).touched == ("a.md",)
+
+
+def test_another_folder_with_notes_in_it_is_taken_for_the_vault(root: Path, writer: Writer) -> None:
+    root.rename(root.parent / "away")
+    root.mkdir()
+    (root / "a.md").write_text("other\n")
+    assert writer.read("a.md").text == "other\n"
+    (root / "a.md").unlink()
+    writer.write("b.md", "x")
+    assert set(everything(root)) == {"b.md"}
+
+
 def test_what_is_no_file_is_refused(root: Path, writer: Writer) -> None:
     (root / "folder.md").mkdir()
     (root / "file").write_text("x")

@@ -91,9 +91,12 @@ class Disk:
 
         Raises:
             BadPath: It is nowhere in the vault, or a whole vault.
+            WriteFailed: The vault's disk seems to be missing.
         """
         located = self.vault.locate(path, creating=creating)
         mount = self.vault.mount_of(path)
+        if missing := self.vault.missing(mount):
+            raise WriteFailed(f"{missing} Nothing was changed.")
         if located == mount.root:
             raise BadPath(f"{path!r} is a whole vault.", "Name something in it.")
         real = os.path.realpath(located if follow else located.parent)

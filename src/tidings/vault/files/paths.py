@@ -66,6 +66,7 @@ class Vault:
         self.mounts: tuple[Mount, ...] = tuple(map(Mount, names, folders))
         self._by_name = {mount.name: mount for mount in self.mounts}
         self._prefixes = [(os.path.join(mount.root, ""), mount) for mount in self.mounts]  # noqa: PTH118 - with its end
+        self._identities = {mount: _identity(mount) for mount in self.mounts}
         self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
 
     def mount_of(self, path: str) -> Mount:
@@ -136,6 +137,28 @@ class Vault:
         if self._excluded is None:
             return True
         return not self._is_excluded(path if "" in self._by_name else path.partition("/")[2])
+
+    def missing(self, mount: Mount) -> str | None:
+        """Why nothing can be read or written in a vault at present, if its disk seems to be missing.
+
+        A disk that was unplugged can leave an empty folder in its place, and what is written there is lost when it is
+        back. A folder with files in it is taken for the vault, wherever it comes from.
+        """
+        shown = shorten(mount.root.name)
+        try:
+            now = _identity(mount)
+            if now == self._identities[mount]:
+                return None
+            empty = not any(self.relative(place) for place in mount.root.iterdir())
+        except OSError:
+            return f"The vault's folder {shown} is not there: its disk seems to be missing. Connect it, and try again."
+        if empty:
+            return (
+                f"The vault's folder {shown} is another one than before, and empty: its disk seems to be missing. "
+                "Connect it, and try again; or start the server anew, if there is no other."
+            )
+        self._identities[mount] = now
+        return None
 
     def holds(self, folder: Path) -> bool:
         """Whether a folder, there or not, lies in what is served: then what is in it is watched and indexed."""
@@ -220,6 +243,11 @@ def _folder(root: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise VaultUnusable(f"The folder {shown} cannot be used: {error}. Give the folder of a vault.") from error
     return folder
+
+
+def _identity(mount: Mount) -> tuple[int, int]:
+    found = mount.root.stat()
+    return found.st_dev, found.st_ino
 
 
 def _check_apart(folders: Sequence[Path]) -> None:
