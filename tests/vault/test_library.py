@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tidings.vault import library as module
+from tidings.vault import keeper, library
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
@@ -89,9 +89,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_QUIET_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_UNSETTLED_SECONDS", 0.01)
+    monkeypatch.setattr(keeper, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(keeper, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(keeper, "_UNSETTLED_SECONDS", 0.01)
 
 
 @asynccontextmanager
@@ -158,7 +158,7 @@ async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_an
 
         with pytest.raises(IndexDamaged, match="is built anew"):
             await world.library.ask(question)
-        await world.until(lambda: not world.library._damaged and world.library.status.phase == "watching")
+        await world.until(lambda: not world.library._keeper._damaged and world.library.status.phase == "watching")
         assert await world.read("vault://note/A") == "one #tag\n"
 
 
@@ -172,7 +172,7 @@ async def test_an_index_that_cannot_be_read_for_now_is_no_reason_to_build_it_ane
 
         with pytest.raises(IndexBlocked, match="locked"):
             await world.library.ask(question)
-        assert not world.library._damaged
+        assert not world.library._keeper._damaged
 
 
 async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
@@ -183,7 +183,7 @@ async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
         (root / "Folder").mkdir()
         (root / "Folder/B.md").write_text("old\n")
         (root / "A.md").unlink()
-        real, has_read, may_go_on = module.read_all, threading.Event(), threading.Event()
+        real, has_read, may_go_on = keeper.read_all, threading.Event(), threading.Event()
 
         def slowly(*arguments: Any, **options: Any) -> Generator[Batch]:
             for batch in real(*arguments, **options):
@@ -192,10 +192,10 @@ async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
                 yield batch
 
         async with anyio.create_task_group() as tasks:
-            monkeypatch.setattr(module, "read_all", slowly)
-            tasks.start_soon(world.library._look_around)
+            monkeypatch.setattr(keeper, "read_all", slowly)
+            tasks.start_soon(world.library._keeper._look_around)
             await world.until(has_read.is_set)
-            monkeypatch.setattr(module, "read_all", real)
+            monkeypatch.setattr(keeper, "read_all", real)
             (root / "Folder/B.md").write_text("newer\n")
             (root / "A.md").write_text("again\n")
             tasks.start_soon(world.library.refresh, ["Folder", "A.md"])
@@ -213,7 +213,7 @@ async def test_files_that_change_whenever_they_are_read_are_left_for_later(
         def unsettled(*_: object, **__: object) -> Generator[Batch]:
             yield Batch([], [], ["A.md"])
 
-        monkeypatch.setattr(module, "read_all", unsettled)
+        monkeypatch.setattr(keeper, "read_all", unsettled)
         await world.library.refresh(["A.md"])
         assert "left for later: A.md" in caplog.text
 
@@ -239,8 +239,8 @@ class Calendar:
 @pytest.fixture
 def calendar(monkeypatch: pytest.MonkeyPatch) -> Calendar:
     calendar = Calendar()
-    monkeypatch.setattr(module, "_DAY_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(module, "date", calendar)
+    monkeypatch.setattr(library, "_DAY_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(library, "date", calendar)
     return calendar
 
 
@@ -260,7 +260,7 @@ async def test_a_new_day_is_told_to_those_who_watch_todays_note(root: Path, cale
 async def test_what_was_new_is_found_no_more_after_a_while(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(World(root)) as world:
         await world.library.begin_interest("vault://search/modified:1d")
-        monkeypatch.setattr(module, "fingerprint", lambda *_, **__: "less")
+        monkeypatch.setattr(library, "fingerprint", lambda *_, **__: "less")
         await world.until(lambda: world.told == ["vault://search/modified:1d"])
 
 
@@ -270,7 +270,7 @@ async def test_searches_are_compared_again_when_the_index_can_be_read_again(
     caplog.set_level(logging.INFO)
     async with running(World(root)) as world:
         await world.library.begin_interest("vault://search/two")
-        real, locked = module.fingerprint, iter([True, False])
+        real, locked = library.fingerprint, iter([True, False])
 
         def fingerprint(view: View, uri: str) -> str:
             if next(locked, False):
@@ -279,7 +279,7 @@ async def test_searches_are_compared_again_when_the_index_can_be_read_again(
                 raise error
             return real(view, uri)
 
-        monkeypatch.setattr(module, "fingerprint", fingerprint)
+        monkeypatch.setattr(library, "fingerprint", fingerprint)
         (root / "A.md").write_text("two\n")
         await world.library.refresh(["A.md"])
         await world.until(lambda: world.told == ["vault://search/two"])

@@ -3,7 +3,8 @@
 One edit of a note, from the disk to whoever listens:
 
     watch.py       sees that files may have changed
-    library.py     keeps the index equal to the disk, and answers questions through readers.py
+    keeper.py      keeps the index equal to the disk; searches.py compares searches, behind all else
+    library.py     the whole: asks (through readers.py), writes, is told
     news.py        finds which resources are different, by comparing
     server.py      VaultServer: publishes that, and offers resources, tools and prompts
 

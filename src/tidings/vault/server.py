@@ -1,5 +1,6 @@
 """`VaultServer`: the Obsidian vault server, to run or to embed."""
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,8 @@ from tidings import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import ResourcesListChanged, ResourceUpdated
+from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
+from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
 from tidings.server.tool_errors import ExactTools
 from tidings.vault import searches
@@ -40,6 +42,8 @@ from tidings.vault.prompts import prompts
 from tidings.vault.resources import completions, listing, resources
 from tidings.vault.shared import Shared
 from tidings.vault.tools import tools
+
+logger = logging.getLogger(__name__)
 
 _EVERYTHING = "vault://*"
 _ENDLESS = (searches.PREFIX, "vault://daily/")
@@ -117,10 +121,13 @@ class VaultServer(ExactTools[None], LiveServer[None]):
             yield
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
-        for uri in uris:
-            await self.notify.publish(ResourceUpdated(uri))
-        if listed:
-            await self.notify.publish(ResourcesListChanged())
+        changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
+        try:
+            for change in [*changes, ResourcesListChanged()] if listed else changes:
+                await self.notify.publish(change)
+        except TidingsError as error:
+            # The bus says itself what it did with it, and tells everyone to read again if that was nothing.
+            logger.warning("A change could not be published: %s", error)
 
     async def _begin_interest(self, uri: str) -> None:
         if await self.library.begin_interest(uri):

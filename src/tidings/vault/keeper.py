@@ -1,0 +1,297 @@
+"""What keeps the index equal to the disk.
+
+The index belongs to one thread, which reads files, compares and stores, one batch after the other, so that a long build
+never keeps a single note waiting for more than a batch.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.index import Index
+from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
+from tidings.vault.index.queries import Queries
+from tidings.vault.index.scan import Batch, Plan, VaultAway, look, plan, read_all
+from tidings.vault.news import Interest, News, Touched, all_of, touched
+from tidings.vault.resources.resources import fingerprint
+from tidings.vault.text.model import Entry
+from tidings.vault.view import Progress, Status, View
+from tidings.vault.watch import Changed, Happening, LookAround, WentAway, is_settings
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_SECONDS = 1.0
+_QUIET_SECONDS = 1.0
+_UNSETTLED_TRIES = 20
+_UNSETTLED_SECONDS = 0.1
+_WORTH_A_WORD = 500
+"""From so many files on, reading them is said."""
+
+Publish = Callable[[Sequence[str], bool], Awaitable[None]]
+"""Told of the URIs of resources that are different now, and whether files came or went."""
+
+
+class Listener(Protocol):
+    """Who has to know what the keeper does."""
+
+    def index_changed(self) -> None:
+        """Something was stored, or the settings of the app are others, or how the index stands to the disk."""
+        ...
+
+    async def settings_changed(self) -> None:
+        """The settings of the app are others."""
+        ...
+
+    async def index_closes(self) -> None:
+        """The index is about to be replaced: let go of it."""
+        ...
+
+    def index_opened(self, index: Index) -> None:
+        """There is an index to be read."""
+        ...
+
+
+class Keeper:
+    """Follows what happens on the disk.
+
+    Args:
+        vault: The folders.
+        open_index: Makes the index; called in the keeper's thread.
+        publish: Told what is different.
+        interest: What somebody listens to.
+        watcher: What says when the disk may be different.
+        listener: Told what becomes of the index.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        *,
+        open_index: Callable[[], Index],
+        publish: Publish,
+        interest: Interest,
+        watcher: Callable[[Vault], AsyncGenerator[Happening]],
+        listener: Listener,
+    ) -> None:
+        self._vault = vault
+        self._open_index = open_index
+        self._publish = publish
+        self._interest = interest
+        self._watcher = watcher
+        self._listener = listener
+        self.status = Status("indexing", Progress(0, 0))
+        self.news = News(lambda queries, uri: fingerprint(self.view(queries), uri))
+        self.complete = asyncio.Event()
+        """Set when the index has been equal to the disk once."""
+        self.index: Index
+        self._thread: ThreadPoolExecutor
+        self._stored = asyncio.Event()
+        self._following: anyio.CancelScope | None = None
+        self._stopping = False
+        self._damaged = False
+        self._refreshed: set[str] | None = None
+        """What was stored by others since the disk was last looked over, while that is being stored."""
+
+    def view(self, queries: Queries) -> View:
+        """The vault, as a question sees it that is asked now."""
+        return View(queries, self._vault, self.status)
+
+    async def open(self) -> None:
+        """Open the index."""
+        # Anew, for it may run in another event loop than the last time.
+        self.complete, self._stored = asyncio.Event(), asyncio.Event()
+        self._stopping = self._damaged = False
+        self._thread = ThreadPoolExecutor(1, "tidings-vault-keep")
+        self.index = await self.in_thread(self._open_index)
+        self.status = Status("indexing", Progress(0, 0), self._notes())
+        self._listener.index_opened(self.index)
+
+    async def aclose(self) -> None:
+        """Let go of the index, once whatever follows the disk has ended."""
+        self._stopping = True
+        await self._listener.index_closes()
+        await self.in_thread(self.index.close)
+        self._thread.shutdown(wait=False)
+
+    async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call something in the thread that the index belongs to, after what it does now."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    async def refresh(self, paths: Iterable[str]) -> None:
+        """Look at these files and folders, and store what is different."""
+        await self._look(frozenset(paths))
+
+    def begin_anew(self) -> None:
+        """The index turned out to be damaged: build it anew."""
+        self._damaged = True
+        if self._following is not None:
+            self._following.cancel()
+
+    def _notes(self, *further: str | None) -> tuple[str, ...]:
+        return tuple(note for note in (*self.index.notes, *further) if note)
+
+    async def follow(self) -> None:
+        """Bring the index to where the disk is, whenever that changes; for ever."""
+        while True:
+            with anyio.CancelScope() as self._following:
+                try:
+                    if self._damaged:
+                        await self._renew()
+                    async with aclosing(self._watcher(self._vault)) as happenings:
+                        async for happening in happenings:
+                            await self._follow(happening)
+                except IndexDamaged:
+                    self._damaged = True
+                except Exception as error:
+                    # The disk is full, a folder cannot be read, …: the server lives on, and says so.
+                    logger.exception("The vault cannot be followed at present; trying again")
+                    note = f"The vault cannot be followed at present, so this may be out of date: {error}"
+                    self.status = Status("away", notes=self._notes(note))
+            await anyio.sleep(_RETRY_SECONDS)
+
+    async def _renew(self) -> None:
+        logger.warning("The index is damaged, and is built anew")
+        self.status = Status("indexing", Progress(0, 0), self._notes())
+        self.complete.clear()
+        await self._listener.index_closes()
+        await self.in_thread(self.index.renew)
+        self._listener.index_opened(self.index)
+        self._damaged = False
+
+    async def _follow(self, happening: Happening) -> None:
+        match happening:
+            case Changed(paths):
+                await self._look(frozenset(filter(None, map(self._vault.relative, paths))))
+                if any(map(is_settings, paths)):
+                    await self._listener.settings_changed()
+            case LookAround(by, note):
+                if self.status.phase == "away":
+                    logger.info("The vault is back")
+                await self._look_around()
+                await self._become(Status("watching" if by == "events" else "polling", notes=self._notes(note)))
+                self.complete.set()
+            case WentAway(note):
+                logger.warning("%s", note)
+                await self._become(Status("away", notes=self._notes(note)))
+
+    async def _look_around(self) -> None:
+        """Bring the index to where the disk is. Waits for a vault that is not there."""
+        while True:
+            self._refreshed = set()
+            try:
+                todo = await self.in_thread(plan, self._vault, self.index)
+                if len(todo.changed) > _WORTH_A_WORD:
+                    logger.info("Indexing %s files", f"{len(todo.changed):,}")
+                unsettled = await self._read_and_store(todo)
+                break
+            except VaultAway as away:
+                await self._become(Status("away", notes=self._notes(str(away))))
+                await anyio.sleep(_RETRY_SECONDS)
+            finally:
+                self._refreshed = None
+        await self._look(frozenset(unsettled))
+
+    async def _look(self, paths: frozenset[str]) -> None:
+        """Store what is different of these files, and of what lies in these folders."""
+        for _ in range(_UNSETTLED_TRIES):
+            if not paths:
+                return
+            try:
+                todo = await self.in_thread(look, self._vault, self.index, paths)
+                if self._refreshed is not None:
+                    self._refreshed.update(todo.gone, (seen.path for seen in todo.changed))
+                paths = frozenset(await self._read_and_store(todo, fresh=True))
+            except VaultAway:
+                return  # The watcher sees that too, and everything is looked at when it is back.
+            if paths:
+                await anyio.sleep(_UNSETTLED_SECONDS)
+        logger.warning("Files that change whenever they are read are left for later: %s", ", ".join(sorted(paths)[:5]))
+
+    async def _read_and_store(self, todo: Plan, *, fresh: bool = False) -> list[str]:
+        """Do what is planned, batch by batch; the files that could not be read for now.
+
+        Args:
+            todo: What is different.
+            fresh: Whether this was found just now: an older plan gives way to it.
+        """
+        gone, unsettled, done = todo.gone, list[str](), 0
+        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
+        try:
+            while batch := await self.in_thread(_next, batches):
+                await self._store(batch.entries, [*gone, *batch.gone], fresh=fresh)
+                gone = []
+                unsettled += batch.unsettled
+                done += sum(map(len, batch))
+                self._say_progress(done, len(todo.changed))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.in_thread(batches.close)
+        if gone:
+            await self._store([], gone, fresh=fresh)
+        return unsettled
+
+    async def _store(self, entries: Sequence[Entry], gone: Sequence[str], *, fresh: bool) -> None:
+        if self._refreshed and not fresh:
+            # Others have stored something newer meanwhile.
+            entries = [entry for entry in entries if entry.path not in self._refreshed]
+            gone = [path for path in gone if path not in self._refreshed]
+        uris, listed = await self.in_thread(self._compare_and_store, entries, gone, self._interest.remembered())
+        self._stored.set()
+        self._listener.index_changed()
+        if uris or listed:
+            await self._publish(uris, listed)
+
+    def _compare_and_store(
+        self, entries: Sequence[Entry], gone: Sequence[str], subscriptions: Sequence[str]
+    ) -> tuple[list[str], bool]:
+        what = touched(self.index.queries, entries, gone)
+        store = partial(self.index.apply, entries, gone)
+        return self.news.around(self.index.queries, what, subscriptions, store), what.moved
+
+    def _say_progress(self, done: int, total: int) -> None:
+        if not self.complete.is_set():
+            self.status = Status("indexing", Progress(done, total), self._notes())
+        if total > _WORTH_A_WORD and done < total:
+            logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}")
+
+    async def _become(self, status: Status) -> None:
+        """Say how the index stands to the disk; to those, too, whose resources say it."""
+        if status == self.status:
+            return
+
+        def become() -> None:
+            self.status = status
+
+        def compare() -> list[str]:
+            queries = self.index.queries
+            what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
+            return self.news.around(queries, what, subscriptions, become)
+
+        subscriptions = self._interest.remembered()
+        await self._publish(await self.in_thread(compare), False)
+        self._listener.index_changed()
+
+    async def tidy(self) -> None:
+        """Do while it is quiet what would take its time when somebody waits; for ever."""
+        while True:
+            await self._stored.wait()
+            self._stored.clear()
+            await anyio.sleep(_QUIET_SECONDS)
+            try:
+                while not self._stored.is_set() and await self.in_thread(self.index.tidy):
+                    pass
+            except (IndexBlocked, IndexDamaged) as error:
+                logger.info("The index is not tidied up at present: %s", error)
+
+
+def _next(batches: Generator[Batch]) -> Batch | None:
+    return next(batches, None)
