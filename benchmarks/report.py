@@ -25,7 +25,7 @@ class Target:
         return value >= self.bound if self.at == "least" else value <= self.bound
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at == 'least' else '≤'} {_cell(self.bound)}{self.unit}"
+        return f"{'≥' if self.at == 'least' else '≤'} {shown(self.bound)}{self.unit}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Row:
         return {**asdict(self), "met": self.met}
 
 
-def _cell(value: Cell) -> str:
+def shown(value: Cell) -> str:
+    """A figure as the table has it."""
     match value:
         case None:
             return _NOTHING
@@ -73,8 +74,8 @@ def _cells(row: Row, others: Sequence[str]) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
     ratio = _NOTHING if row.value is None else f"{_judged(row.value)}{row.target.unit if row.target else ''}"
     target = "" if row.target is None else str(row.target)
-    beside = [_cell(row.others.get(name)) for name in others]
-    return row.what, _cell(row.sdk), _cell(row.tidings), _cell(row.floor), *beside, ratio, target, verdict, row.note
+    beside = [shown(row.others.get(name)) for name in others]
+    return row.what, shown(row.sdk), shown(row.tidings), shown(row.floor), *beside, ratio, target, verdict, row.note
 
 
 def table(rows: Sequence[Row]) -> str:

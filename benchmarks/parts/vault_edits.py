@@ -10,7 +10,7 @@ from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import Yard, high, median
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target
+from benchmarks.report import Cell, Row, Target, shown
 
 SOON = Target(50, "most", " ms")
 ONCE = Target(1, "most")
@@ -54,7 +54,14 @@ def _edit(yard: Yard, session: Session, vault: Vault, among: str) -> list[Row]:
     watched = f"{len(notes)} notes" + (f", {', '.join(OVERVIEWS)}" if among else "")
     what = "ms from an edit until its subscriber is told" + (", overviews watched too" if among else "")
     return [
-        Row("edits", what, tidings=median(took), value=median(took), target=SOON, note=f"CPU {used:.3g} ms; {watched}"),
+        Row(
+            "edits",
+            what,
+            tidings=median(took),
+            value=median(took),
+            target=SOON,
+            note=f"CPU {shown(used)} ms; {watched}",
+        ),
         Row("edits", f"{what}, p95", tidings=high(took)),
         Row(
             "edits",

@@ -18,7 +18,7 @@ from benchmarks.parts.vault_notes import Vault, generate
 from benchmarks.parts.vault_servers import PEERS, NotInstalled, Server, Tidings
 from benchmarks.parts.vault_session import Session
 from benchmarks.process import ProcessFailed
-from benchmarks.report import TIMES, Cell
+from benchmarks.report import TIMES, Cell, shown
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ def _used() -> tuple[float, float]:
 def ratios(ours: float, others: Mapping[str, Cell]) -> str:
     """How many times as much each of the others needs."""
     return ", ".join(
-        f"{name} {value / ours:.3g}{TIMES}" for name, value in others.items() if isinstance(value, float) and ours
+        f"{name} {shown(value / ours)}{TIMES}" for name, value in others.items() if isinstance(value, float) and ours
     )
 
 
