@@ -52,8 +52,8 @@ def test_blocks_become_markdown(body: str, markdown: str) -> None:
     ],
 )
 def test_code_keeps_its_lines_and_its_language(body: str, language: str) -> None:
-    code = "if x:\n    <b>y</b>  = *1*\n\n    z"
-    assert written(body.format(code)) == f"```{language}\nif x:\n    y  = *1*\n\n    z\n```"
+    code = "if x:\n    <b>y</b>  = *1*\n\n\n\n    z"
+    assert written(body.format(code)) == f"```{language}\nif x:\n    y  = *1*\n\n\n\n    z\n```"
 
 
 def test_code_with_fences_in_it_has_a_longer_one() -> None:

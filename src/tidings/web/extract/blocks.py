@@ -5,6 +5,7 @@ element: it collects text, counts the words and those in links, and notes how ea
 elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from tidings.web.extract.names import groups, words_of
@@ -112,13 +113,16 @@ class Block:
 
 
 class Blocks:
-    """All blocks and nodes of a page in document order; `root` is the body."""
+    """All blocks and nodes of a page in document order; `root` is the body, `unseen` what no reader sees of it."""
 
-    def __init__(self, root: Element, silent: frozenset[str] = SILENT) -> None:
+    def __init__(
+        self, root: Element, silent: frozenset[str] = SILENT, unseen: Collection[Element] = frozenset()
+    ) -> None:
         self.blocks: list[Block] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
         self._silent = silent
+        self._unseen = unseen
         self._named: dict[str, tuple[list[str], int]] = {}
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
@@ -152,6 +156,9 @@ class Blocks:
                 self._take(text)
 
     def _inline(self, child: Element, tag: str, node: Node, level: int) -> None:
+        # A hidden tab is content as a rule; hidden words within a sentence never are.
+        if self._unseen and child in self._unseen:
+            return
         if tag not in MARKED:
             self._down(child, node, level)
             return

@@ -112,6 +112,7 @@ def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extract
         canonical_url=known.canonical_url,
         links=tuple(dict.fromkeys(found.writer.links)),
         warnings=tuple(_warnings(page)),
+        hidden=page.hidden,
     )
     reason = _emptiness(page, found)
     if reason is None:

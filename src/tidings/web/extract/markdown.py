@@ -20,7 +20,6 @@ _CODE = frozenset(("code", "kbd", "samp"))
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
 _SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
-_GAPS = re.compile(r"\n{3,}(?!\n)")
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
@@ -44,7 +43,8 @@ class Writer:
             group = list(grouped)
             if whole is not None:
                 text = self._code(whole) if whole.tag == "pre" else self._table(group)
-                parts += ("\n\n", text)
+                if text:
+                    parts += ("\n\n", text)
                 before = None
                 continue
             for block in group:
@@ -54,7 +54,7 @@ class Writer:
                     together = item is not None and before is not None and _list(item) is _list(before)
                     parts += ("\n" if together else "\n\n", text)
                     before = item
-        return _GAPS.sub("\n\n", "".join(parts)).strip()
+        return "".join(parts).strip()
 
     def _block(self, block: Block) -> str:
         text = self.inline(block)

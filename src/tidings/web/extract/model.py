@@ -67,6 +67,8 @@ class Extracted:
     links: tuple[Link, ...] = ()
     page_count: int | None = None
     warnings: tuple[Warning_, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Text that the page holds and does not show to readers; parts of it (tabs, for example) may be in `text`."""
     entries: tuple[Entry, ...] = ()
     empty: str | None = None
     """Why there is no text: "empty", "script-only", "login"; None where there is."""

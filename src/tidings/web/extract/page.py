@@ -2,16 +2,19 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 from urllib.parse import urljoin
 
 from tidings.web.extract.blocks import SILENT, Blocks
-from tidings.web.extract.tree import Element, parse
+from tidings.web.extract.tree import Element, parse, unseen
 
 _ENOUGH = 100
 """Words from which on a page is taken to say something itself."""
+_HIDDEN_PARTS, _HIDDEN_TEXT = 200, 2_000
+"""How many hidden parts are told of, and how much of each."""
 _LONGEST = 500_000
 """Characters of JSON-LD that are read; more is data, not description."""
 
@@ -32,6 +35,8 @@ class Page:
     blocks: Blocks
     title: str
     """Of the `title` element."""
+    hidden: tuple[str, ...]
+    """Text that the page holds and does not show."""
 
     @property
     def types(self) -> list[str]:
@@ -47,6 +52,7 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
     within = root.find("body")
     within = root if within is None else within
     title = root.find(".//title")
+    concealed = frozenset(unseen(root))
     return Page(
         url=url,
         base=_base(root, url),
@@ -54,16 +60,25 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
         body=within,
         metas=_metas(root),
         data=tuple(_described(root)),
-        blocks=_blocks(within),
+        blocks=_blocks(within, concealed),
         title=" ".join("".join(title.itertext() if title is not None else ()).split()),
+        hidden=tuple(_hidden(concealed)),
     )
 
 
-def _blocks(body: Element) -> Blocks:
+def _hidden(concealed: Collection[Element]) -> Iterator[str]:
+    for element in islice(concealed, _HIDDEN_PARTS):
+        if element.tag not in SILENT:
+            text = " ".join("".join(islice(element.itertext(), _HIDDEN_PARTS)).split())[:_HIDDEN_TEXT]
+            if text:
+                yield text
+
+
+def _blocks(body: Element, concealed: Collection[Element]) -> Blocks:
     """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
-    blocks = Blocks(body)
+    blocks = Blocks(body, unseen=concealed)
     if blocks.root.words < _ENOUGH:
-        others = Blocks(body, SILENT - {"noscript"})
+        others = Blocks(body, SILENT - {"noscript"}, concealed)
         if others.root.words >= _ENOUGH:
             return others
     return blocks

@@ -11,6 +11,13 @@ from lxml import html  # pyright: ignore[reportMissingTypeStubs]
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
 
 
+_STYLE = "translate(@style, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ ', 'abcdefghijklmnopqrstuvwxyz')"
+_UNSEEN = f"""//*[@hidden or @style and (
+    contains({_STYLE}, 'display:none') or contains({_STYLE}, 'visibility:hidden')
+    or contains(concat({_STYLE}, ';'), 'font-size:0;') or contains(concat({_STYLE}, ';'), 'font-size:0px;')
+    or contains(concat({_STYLE}, ';'), 'opacity:0;'))]"""
+
+
 class Element(Protocol):
     """An element as lxml gives it."""
 
@@ -39,3 +46,8 @@ def parse(body: bytes) -> Element:
     if not text.strip():
         text = b"<html></html>"
     return cast("Element", lxml.document_fromstring(text, parser=parser, ensure_head_body=True))
+
+
+def unseen(root: Element) -> list[Element]:
+    """The elements that a style of their own, or `hidden`, keeps from the eye of a reader."""
+    return root.xpath(_UNSEEN)
