@@ -248,6 +248,26 @@ async def test_a_place_that_is_not_clear_is_refused(tmp_path: Path) -> None:
 # move
 
 
+async def test_what_a_move_would_change_can_be_asked_first(tmp_path: Path) -> None:
+    files = {"A.md": "[b](./B.md)\n", "B.md": "b\n", "C.md": "[[A]] and [x](A.md)\n", "New/B.md": "other\n"}
+    async with at(tmp_path, files) as agent:
+        version = await agent.version("A")
+        asked = await agent.call("move", path="A", to="New/Z", if_match=version, dry_run=True)
+        assert asked["path"] == "A.md"
+        assert asked["version"] == version
+        assert agent.text == (
+            "Would move A.md to New/Z.md. Links would be updated in 2 files. Nothing was changed.\nA.md\nC.md"
+        )
+        assert "is there already" in await agent.refused("move", path="A", to="New/B", dry_run=True)
+        assert "has changed" in await agent.refused("move", path="A", to="Z", if_match="0" * 16, dry_run=True)
+        assert "no version" in await agent.refused("move", path="New", to="Z", if_match="0" * 16, dry_run=True)
+        assert {path: agent.on_disk(path) for path in files} == files
+        assert not (agent.root / "New/Z.md").exists()
+        assert "Would move New to Old." in (await agent.call("move", path="New", to="Old", dry_run=True))["done"]
+        done = await agent.call("move", path="A", to="New/Z")
+        assert len(done["changed"]) == 2
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_move_updates_every_link(tmp_path: Path, era: str) -> None:
     files = {
@@ -374,6 +394,25 @@ async def test_what_is_no_tag_or_nobodys_is_refused(tmp_path: Path) -> None:
         assert "is no tag" in await agent.refused("rename_tag", tag="todo", to="two words")
         assert "Did you mean #todo?" in await agent.refused("rename_tag", tag="tdo", to="task")
         assert agent.on_disk("A.md") == "#todo\n"
+
+
+async def test_what_renaming_a_tag_would_change_can_be_asked_first(tmp_path: Path) -> None:
+    files = {
+        "A.md": "#todo #todo/now\n",
+        "B.md": "---\ntags: [todo]\n---\n",
+        "C.md": "#other\n",
+        "D.md": b"#todo \xff\n",
+    }
+    async with at(tmp_path, files) as agent:
+        asked = await agent.call("rename_tag", tag="todo", to="task", dry_run=True)
+        assert asked["done"] == "Would rename #todo to #task: 3 tags in 2 files. Nothing was changed."
+        assert asked["changed"] == ["A.md", "B.md"]
+        assert "D.md" in asked["warnings"][0]
+        assert agent.text.startswith(asked["done"] + "\nA.md\nB.md\n")
+        assert agent.on_disk("A.md") == files["A.md"]
+        assert "is no tag" in await agent.refused("rename_tag", tag="todo", to="two words", dry_run=True)
+        done = await agent.call("rename_tag", tag="todo", to="task")
+        assert (done["changed"], agent.on_disk("A.md")) == (["A.md", "B.md"], "#task #task/now\n")
 
 
 # daily_note

@@ -46,13 +46,21 @@ def link_name(path: str) -> str:
     return key(without_md(posixpath.basename(path)))
 
 
-def move(disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None) -> Moved:
+def move(
+    disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None, dry_run: bool = False
+) -> Moved:
     """Move a file or folder; see `Writer.move`."""
     with disk.everything():
         step = _check(disk, path, to)
+        path, to = step.place.real, step.to.real  # Links on the way are nothing that notes know of.
         old = files_in(disk, step.place) if step.is_folder else [path]
         moved = {each: to + each.removeprefix(path) for each in old}
         plans, skipped = _plan(disk, moved, references)
+        if dry_run:
+            with explained(path, "moved"):
+                _try(disk, step, if_match)
+            where = {new: old for old, new in moved.items()}
+            return Moved(path, to, (), tuple(where.get(plan.path, plan.path) for plan in plans), tuple(skipped))
         with explained(path, "moved"):
             there = _rename(disk, step, if_match)
         changed: list[str] = []
@@ -97,7 +105,7 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
         raise NotThere(f"There is nothing at {path!r} to move. Check how it is written.")
     if stat.S_ISLNK(found.st_mode):
         raise AlreadyThere(f"{path!r} is a symbolic link. Move what it leads to.")
-    if path == to:
+    if place.real == target.real:
         raise AlreadyThere(f"{path!r} is there already. Give another path to move it to.")
     if (*target.folder, target.name)[: len(place.folder) + 1] == (*place.folder, place.name):
         raise BadPath(f"{to!r} lies within {path!r} itself.", "Choose another folder.")
@@ -111,21 +119,47 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> Folder:
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
             stack.enter_context(folder.locked())
-        if step.is_folder:
-            refuse_version(step.place, if_match)
-        else:
-            check_file(disk, here, step.place, if_match)
+        _check_version(disk, here, step, if_match)
         if not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
-            raise AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
+            raise _taken(step)
         return there
 
 
-def _take(here: Folder, name: str, there: Folder, to: str, *, is_folder: bool) -> bool:
+def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
+    """Refuse what `_rename` would refuse, and leave everything as it is."""
+    with step.place.enter() as here:
+        _check_version(disk, here, step, if_match)
+        try:
+            there = step.to.enter()
+        except FileNotFoundError:
+            return
+        with there:
+            if there.stat(step.to.name) and not _is_same(here, step.place.name, there, step.to.name):
+                raise _taken(step)
+
+
+def _check_version(disk: Disk, here: Folder, step: _Step, if_match: str | None) -> None:
+    if step.is_folder:
+        refuse_version(step.place, if_match)
+    else:
+        check_file(disk, here, step.place, if_match)
+
+
+def _taken(step: _Step) -> AlreadyThere:
+    return AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
+
+
+def _is_same(here: Folder, name: str, there: Folder, to: str) -> bool:
+    """Whether both are names of one thing, as on disks that do not tell capital letters from others."""
     mine, other = here.stat(name), there.stat(to)
-    if other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino:
-        here.rename(name, there, to)  # On disks where both are the same name: only the letters change.
+    return other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino
+
+
+def _take(here: Folder, name: str, there: Folder, to: str, *, is_folder: bool) -> bool:
+    if _is_same(here, name, there, to):
+        here.rename(name, there, to)  # Only the letters change.
         return True
-    if other is not None:
+    if there.stat(to) is not None:
         return False
     if not is_folder:
         return put(here, name, there, to)

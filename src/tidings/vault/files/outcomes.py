@@ -1,4 +1,4 @@
-"""What came of a write. `touched` names the paths that may differ now, for the index to look at.
+"""What came of a write, or would come of it. `touched` names the paths that may differ now, for the index to look at.
 
 May import: `diffs`.
 """
@@ -61,6 +61,8 @@ class Retagged:
     """Notes in which a tag has another name now."""
 
     touched: tuple[str, ...]
+    changed: tuple[str, ...]
+    """The notes, each once."""
     count: int
     """How many tags were renamed."""
     skipped: tuple[Skipped, ...] = ()

@@ -19,10 +19,11 @@ from tidings.vault.files.write_errors import NotText, NotThere, ReadOnly
 from tidings.vault.text import notes
 
 
-def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str]) -> Retagged:
+def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run: bool = False) -> Retagged:
     """Rename a tag; see `Writer.rename_tag`."""
     old, new = tag_name(old), tag_name(new)
     touched: list[str] = []
+    changed: list[str] = []
     skipped: list[Skipped] = []
     total = 0
     for path in dict.fromkeys(paths):
@@ -39,15 +40,21 @@ def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str]) -> Retagged
 
         try:
             with disk.one(path) as place:
-                written = disk.change(place, make)
+                if dry_run:
+                    before = disk.read(path)
+                    differs = make(before) != before.text
+                else:
+                    written = disk.change(place, make)
+                    differs = bool(written.touched)
+                    touched += written.touched
         except ReadOnly:
             raise
         except (ValueError, OSError) as error:
             skipped.append(Skipped(path, str(error)))
             continue
-        touched += written.touched
+        changed += [path] if differs else []
         total += found
-    return Retagged(tuple(touched), total, tuple(skipped))
+    return Retagged(tuple(touched), tuple(changed), total, tuple(skipped))
 
 
 def renamed(text: str, old: str, new: str) -> tuple[str, int]:

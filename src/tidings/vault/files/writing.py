@@ -176,7 +176,9 @@ class Writer:
         """Add to the beginning of a note, after its properties, or of one of its sections; see `append`."""
         return self._add(path, content, prepend, "prepend", if_match=if_match, create=create, section=section)
 
-    def move(self, path: str, to: str, *, references: References, if_match: str | None = None) -> Moved:
+    def move(
+        self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
+    ) -> Moved:
         """Give a file or folder another path, and bring the links to it up to date.
 
         Args:
@@ -184,12 +186,13 @@ class Writer:
             to: Where it will be; nothing may be there. Folders on the way are created.
             references: What the index knows of the links.
             if_match: The version of the file to move.
+            dry_run: Whether only to find out what would be changed.
 
         Raises:
             AlreadyThere: Something is there.
             NotThere: There is nothing to move.
         """
-        return move(self._disk, path, to, references, if_match=if_match)
+        return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
     def delete(self, path: str, *, if_match: str | None = None, recursive: bool = False) -> Deleted:
         """Put a file or folder into the trash of its vault: the folder `.trash`, as Obsidian does.
@@ -205,18 +208,19 @@ class Writer:
         """
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
-    def rename_tag(self, old: str, new: str, notes: Iterable[str]) -> Retagged:
+    def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:
         """Give a tag another name, and so those nested in it, in the properties and the text of notes.
 
         Args:
             old: The tag, with or without `#`.
             new: Its new name.
             notes: The paths of the notes that have it.
+            dry_run: Whether only to find out what would be changed.
 
         Raises:
             EditRefused: One of the names is no tag.
         """
-        return rename_tag(self._disk, old, new, notes)
+        return rename_tag(self._disk, old, new, notes, dry_run=dry_run)
 
     def sweep(self) -> int:
         """Remove what writes that were killed have left behind more than an hour ago, and return how many."""

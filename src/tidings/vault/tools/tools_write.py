@@ -24,6 +24,8 @@ from tidings.vault.tools.write_answers import Edit
 
 IfMatch = Annotated[str, Field(description="Version you have read; refuses if the note is different now")]
 
+DryRun = Annotated[bool, Field(description="Only say what would change")]
+
 _BATCH: Final = 100
 """How many notes are changed before progress is told, and others have their turn."""
 
@@ -81,7 +83,7 @@ class WriteTools:
             return write_answers.written(done, "Added to")
 
     async def move(
-        self, *, path: str, to: str, ctx: Context, if_match: IfMatch = ""
+        self, *, path: str, to: str, ctx: Context, if_match: IfMatch = "", dry_run: DryRun = False
     ) -> Annotated[CallToolResult, Moved]:
         """Move or rename a note, another file or a folder, as in to='Archive/' or to='Archive/Plan 2025', and update
         every link to it.
@@ -96,10 +98,12 @@ class WriteTools:
             new = await self._library.ask(lambda view: naming.destination(view, place, to))
             references = IndexReferences(self._library, found)
             done = await self._library.write(
-                lambda writer: writer.move(place, new, references=references, if_match=if_match or None)
+                lambda writer: writer.move(
+                    place, new, references=references, if_match=if_match or None, dry_run=dry_run
+                )
             )
-            file = await self._library.ask(lambda view: view.queries.file(done.to))
-            return write_answers.moved(done, file.hash if file else None)
+            file = await self._library.ask(lambda view: view.queries.file(place if dry_run else done.to))
+            return write_answers.moved(done, file.hash if file else None, dry_run=dry_run)
 
     async def delete(
         self,
@@ -117,7 +121,9 @@ class WriteTools:
             )
             return write_answers.deleted(done, links)
 
-    async def rename_tag(self, *, tag: str, to: str, ctx: Context) -> Annotated[CallToolResult, Renamed]:
+    async def rename_tag(
+        self, *, tag: str, to: str, ctx: Context, dry_run: DryRun = False
+    ) -> Annotated[CallToolResult, Renamed]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
         with refusals_told():
             await self._settled(ctx)
@@ -127,9 +133,11 @@ class WriteTools:
                 await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
                 batch = notes[start : start + _BATCH]
                 outcomes.append(
-                    await self._library.write(lambda writer, batch=batch: writer.rename_tag(tag, to, batch))
+                    await self._library.write(
+                        lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run)
+                    )
                 )
-            return write_answers.retagged(tag, to, outcomes)
+            return write_answers.retagged(tag, to, outcomes, dry_run=dry_run)
 
     async def daily_note(
         self,

@@ -112,15 +112,15 @@ def deleted(done: outcomes.Deleted, links: int) -> CallToolResult:
     return answer(said, {"path": done.path, "trash": done.trash, "done": said})
 
 
-def moved(done: outcomes.Moved, version: str | None) -> CallToolResult:
-    """What to say of what was moved."""
-    said = f"Moved {done.path} to {done.to}."
+def moved(done: outcomes.Moved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
+    """What to say of what was moved, or would be."""
+    said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
     if done.changed:
-        said += f" Links were updated in {_files(done.changed)}."
-    data: dict[str, Any] = {"path": done.to, "done": said, "changed": list(done.changed[:_MOST])}
+        said += f" Links {'would be' if dry_run else 'were'} updated in {_files(done.changed)}."
+    data: dict[str, Any] = {"path": done.path if dry_run else done.to}
     if version:
         data["version"] = version
-    return _warned(said, data, done.skipped)
+    return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
 
 
 def tagged(view: View, tag: str) -> list[str]:
@@ -135,23 +135,26 @@ def tagged(view: View, tag: str) -> list[str]:
     return notes
 
 
-def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged]) -> CallToolResult:
-    """What to say of a tag that was renamed, note after note."""
-    changed = [path for each in done for path in each.touched]
+def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, dry_run: bool = False) -> CallToolResult:
+    """What to say of a tag that was renamed, note after note, or would be."""
+    changed = [path for each in done for path in each.changed]
     count = sum(each.count for each in done)
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
-    said = f"Renamed #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
-    return _warned(
-        said, {"done": said, "changed": changed[:_MOST]}, [skipped for each in done for skipped in each.skipped]
-    )
+    verb = "Would rename" if dry_run else "Renamed"
+    said = f"{verb} #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
+    return _told(said, {}, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
 
 
-def _warned(said: str, data: dict[str, Any], skipped: Sequence[outcomes.Skipped]) -> CallToolResult:
-    """What was done, and what was left as it is."""
+def _told(
+    said: str, data: dict[str, Any], changed: Sequence[str], skipped: Sequence[outcomes.Skipped], *, dry_run: bool
+) -> CallToolResult:
+    """What was done or would be, to which files, and what is left as it is."""
+    named = list(changed[:_MOST])
+    data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
     warnings = [f"Not changed: {each.path}. {each.why}" for each in skipped]
     if warnings:
         data["warnings"] = warnings
-    return answer("\n".join([said, *warnings]), data)
+    return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
 
 
 def _files(paths: Sequence[str]) -> str:
