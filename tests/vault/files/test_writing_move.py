@@ -119,11 +119,11 @@ def test_a_name_that_something_moved_would_catch_is_spelled_out(root: Path, vaul
 
 def test_a_folder_is_moved_with_all_that_is_in_it(root: Path, vault: Vault, writer: Writer) -> None:
     fill(root, old__A="[[old/deep/B]] [[./deep/B]]", old__deep__B="", C="[[old/A]] [[old/deep/B|b]]")
-    (root / "old/.hidden").touch()
+    (root / "old/.gitkeep").touch()
     (root / "old/pic.png").touch()
     moved = writer.move("old", "x/new", references=Known(vault))
     assert not (root / "old").exists()
-    assert (root / "x/new/.hidden").exists()
+    assert (root / "x/new/.gitkeep").exists()
     assert (root / "x/new/A.md").read_text() == "[[x/new/deep/B]] [[./deep/B]]"
     assert (root / "C.md").read_text() == "[[x/new/A]] [[x/new/deep/B|b]]"
     assert {"old/A.md", "x/new/A.md", "old/pic.png", "x/new/pic.png", "C.md"} <= set(moved.touched)
@@ -151,6 +151,51 @@ def test_a_disk_that_knows_no_case_is_told_to_rename(
     writer.move("plan.md", "Plan.md", references=Known(vault))
     monkeypatch.undo()
     assert sorted(path.name for path in root.iterdir()) == ["Plan.md"]
+
+
+def test_what_is_moved_by_way_of_a_linked_folder_keeps_its_links(root: Path, vault: Vault, writer: Writer) -> None:
+    fill(root, real__b="b [[c]]", real__deep__c="c", a="[[b]] [[real/b]] [[real/deep/c]]")
+    (root / "link").symlink_to("real")
+    moved = writer.move("link/b.md", "new.md", references=Known(vault))
+    assert (moved.path, moved.to, moved.changed) == ("real/b.md", "new.md", ("a.md",))
+    assert moved.touched == ("real/b.md", "new.md", "a.md")
+    assert (root / "a.md").read_text() == "[[new]] [[new]] [[real/deep/c]]"
+    moved = writer.move("new.md", "link/deep/x.md", references=Known(vault))
+    assert (moved.path, moved.to) == ("new.md", "real/deep/x.md")
+    assert (root / "a.md").read_text() == "[[x]] [[x]] [[real/deep/c]]"
+    moved = writer.move("link/deep", "flat", references=Known(vault))
+    assert set(moved.touched) == {"real/deep/c.md", "flat/c.md", "real/deep/x.md", "flat/x.md", "a.md"}
+    assert (root / "a.md").read_text() == "[[x]] [[x]] [[flat/c]]"
+    (root / "real/y").mkdir()
+    with pytest.raises(AlreadyThere, match="another path"):
+        writer.move("link/y", "real/y", references=Known(vault))
+    assert writer.delete("link/y").touched == ("real/y",)
+
+
+def test_what_cannot_be_seen_is_not_taken_along(root: Path) -> None:
+    vault = Vault([root], exclude=["Private", "*.key"])
+    writer = Writer(vault)
+    fill(root, f__x="x", f__deep__y="y", f__deep__Private__p="secret", a="[[f/x]]")
+    (root / "f/.git").mkdir()
+    (root / "f/my.key").touch()
+    before = everything(root)
+    with pytest.raises(BadPath, match=r"'f' holds 3 files or folders that are not served.*one by one"):
+        writer.delete("f", recursive=True)
+    with pytest.raises(BadPath, match="3 files or folders"):
+        writer.move("f", "g", references=Known(vault))
+    assert everything(root) == before
+    with pytest.raises(BadPath, match="something that is not served"):
+        writer.move("f/deep", "g", references=Known(vault))
+    assert writer.delete("f/x.md").trash == ".trash/f/x.md"
+
+
+def test_what_systems_and_programs_leave_in_a_folder_goes_along(root: Path, vault: Vault, writer: Writer) -> None:
+    fill(root, f__x="x")
+    for name in (".DS_Store", "._x.md", ".gitkeep", "x.md~", ".x.md.swp"):
+        (root / "f" / name).touch()
+    assert writer.move("f", "g", references=Known(vault)).touched == ("f/x.md", "g/x.md")
+    assert len(list((root / "g").iterdir())) == 6
+    assert writer.delete("g", recursive=True).touched == ("g/x.md",)
 
 
 def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: Writer) -> None:

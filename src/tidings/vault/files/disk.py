@@ -44,6 +44,11 @@ class Place:
     folder: tuple[str, ...]
     name: str
 
+    @property
+    def real(self) -> str:
+        """The path that it has without links, by which the index knows it."""
+        return self.mount.path("/".join((*self.folder, self.name)))
+
     def enter(self, *, create: bool = False) -> Folder:
         """Its folder, held open."""
         return Folder(self.mount.root, self.folder, create=create)
@@ -178,5 +183,4 @@ class Disk:
 
     def touched(self, place: Place) -> tuple[str, ...]:
         """The paths that a file has: its own, and the one that links on the way lead to."""
-        real = place.mount.path("/".join((*place.folder, place.name)))
-        return (place.path,) if real == place.path else (place.path, real)
+        return (place.path,) if place.real == place.path else (place.path, place.real)

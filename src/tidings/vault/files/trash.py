@@ -2,20 +2,27 @@
 
 What is deleted keeps its folders there; if its name is taken, it gets a number.
 
-May import: `disk`, `versions`, and what those may.
+May import: `disk`, `scratch`, `versions`, and what those may.
 """
 
+import os
 import stat
 from contextlib import ExitStack
+from pathlib import Path
 
 from tidings.vault.files.anchor import Folder
 from tidings.vault.files.disk import Disk, Place
 from tidings.vault.files.outcomes import Deleted
+from tidings.vault.files.paths import BadPath
 from tidings.vault.files.replacing import place as put
+from tidings.vault.files.scratch import is_scratch
 from tidings.vault.files.versions import check_version
 from tidings.vault.files.write_errors import AlreadyThere, NotText, NotThere, explained
 
 TRASH = ".trash"
+
+_LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
+"""Of macOS, of KDE, and to keep a folder in Git or out of a phone's gallery; see also `_is_litter`."""
 
 _MOST_NAMES = 10_000
 
@@ -37,7 +44,7 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
             _check_folder(place, if_match, recursive=recursive)
         else:
             check_file(disk, folder, place, if_match)
-        touched = files_in(disk, place) if is_folder else [path]
+        touched = files_in(disk, place) if is_folder else [place.real]
         trash, name = _put(place, folder, is_folder=is_folder)
         return Deleted(path, f"{trash}/{name}", tuple(touched))
 
@@ -59,11 +66,31 @@ def refuse_version(place: Place, if_match: str | None) -> None:
 
 
 def files_in(disk: Disk, place: Place) -> list[str]:
-    """The paths of all that is served in a folder; the folder's own if there is nothing."""
-    root = place.mount.root.joinpath(*place.folder, place.name)
-    # By its path, not by where links on the way lead.
-    found = [f"{place.path}/{file.relative_to(root).as_posix()}" for file in root.rglob("*") if not file.is_dir()]
-    return sorted(path for path in found if disk.vault.visible(path)) or [place.path]
+    """The paths of all that is served in a folder which is to go elsewhere; the folder's own if there is nothing.
+
+    Raises:
+        BadPath: Something that is not served lies in it, and would go along without anybody knowing.
+    """
+    found: list[str] = []
+    unseen = 0
+    for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):
+        served = {name: path for name in (*folders, *files) if (path := disk.vault.relative(Path(at, name)))}
+        unseen += sum(name not in served for name in folders)
+        unseen += sum(name not in served and not _is_litter(name) for name in files)
+        folders[:] = [name for name in folders if name in served]
+        found += [served[name] for name in files if name in served]
+    if unseen:
+        what = "something that is" if unseen == 1 else f"{unseen:,} files or folders that are"
+        raise BadPath(
+            f"The folder {place.path!r} holds {what} not served, because of a dot in front or an exclusion.",
+            "Take the files in it one by one, or ask the user to do it: nothing that cannot be seen is taken along.",
+        )
+    return sorted(found) or [place.real]
+
+
+def _is_litter(name: str) -> bool:
+    """Whether a file is one that systems and programs put anywhere, and nobody misses."""
+    return name in _LITTER or name.startswith("._") or is_scratch(name)
 
 
 def _check_folder(place: Place, if_match: str | None, *, recursive: bool) -> None:
