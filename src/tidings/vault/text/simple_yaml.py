@@ -5,6 +5,7 @@ wholly understood leaves the block to the parser.
 """
 
 import re
+import string
 from typing import Any
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -16,16 +17,33 @@ _SPECIAL = {
 }
 _MOST_DIGITS = 300
 _NUMERIC = frozenset("0123456789+-.")
+_NEVER = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
+"""Characters that YAML does not take as they are: line ends, the byte order mark, half characters."""
 
 
-# Characters beyond ASCII that YAML takes as they are: no line ends, no byte order mark, no half characters.
-_OTHER = "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
-_LETTER = f"A-Za-z0-9_{_OTHER}"
-_PLAIN = rf"(?:[{_LETTER}]|-(?=[0-9]))(?:[{_LETTER} .,/+()'\"=;?!&*@$%<>|~^-]|:(?=[^ ]))*+"
-_QUOTED = rf"\"[ !#-\[\]-~{_OTHER}]*+\"|'[ -&(-~{_OTHER}]*+'"
-_ITEM = rf"[{_LETTER}][{_LETTER} ./+()-]*+|{_QUOTED}"
+def _one_of(allowed: str) -> str:
+    """An expression for these of the characters of ASCII, and for all beyond it that are text.
+
+    By what it is not: of large ranges, the compiler looks at each character.
+    """
+    others = "".join(re.escape(character) for character in map(chr, range(0x20, 0x7F)) if character not in allowed)
+    return f"[^{others}{_NEVER}]"
+
+
+_LETTERS = string.ascii_letters + string.digits + "_"
+_PRINTED = "".join(map(chr, range(0x20, 0x7F)))
+_FIRST = _one_of(string.ascii_letters + "_")
+_LETTER = _one_of(_LETTERS)
+_WORD = _one_of(_LETTERS + "-")
+_IN_PLAIN = _one_of(_LETTERS + " .,/+()'\"=;?!&*@$%<>|~^-")
+_IN_ITEM = _one_of(_LETTERS + " ./+()-")
+_IN_DOUBLE = _one_of(_PRINTED.replace('"', "").replace("\\", ""))
+_IN_SINGLE = _one_of(_PRINTED.replace("'", ""))
+_PLAIN = rf"(?:{_LETTER}|-(?=[0-9]))(?:{_IN_PLAIN}|:(?=[^ ]))*+"
+_QUOTED = rf"\"{_IN_DOUBLE}*+\"|'{_IN_SINGLE}*+'"
+_ITEM = rf"{_LETTER}{_IN_ITEM}*+|{_QUOTED}"
 _LINE = re.compile(
-    rf"(?:([A-Za-z_{_OTHER}][{_LETTER}-]{{0,40}}(?: [{_LETTER}-]{{1,20}}){{0,4}}):|( *)-)"
+    rf"(?:({_FIRST}{_WORD}{{0,40}}(?: {_WORD}{{1,20}}){{0,4}}):|( *)-)"
     rf"(?: +(?:({_PLAIN})|({_QUOTED}) *|\[ *((?:(?:{_ITEM}) *(?:, *(?:{_ITEM}) *)*)?)\] *))? *"
 )
 _ITEMS = re.compile(_ITEM)
