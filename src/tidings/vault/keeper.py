@@ -253,7 +253,7 @@ class Keeper:
     def _compare_and_store(
         self, entries: Sequence[Entry], gone: Sequence[str], subscriptions: Sequence[str]
     ) -> tuple[list[str], bool]:
-        what = touched(self.index.queries, entries, gone)
+        what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
         store = partial(self.index.apply, entries, gone)
         return self.news.around(self.index.queries, what, subscriptions, store), what.moved
 

@@ -9,6 +9,7 @@ subscriber has gone: it may come back and ask what it missed. Who comes back lat
 log that is older than this memory, is told that the resource has changed: it may have.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -139,39 +140,55 @@ def all_of(queries: Queries) -> Touched:
 class _Known(NamedTuple):
     """What the index says of a file before it is stored anew."""
 
+    id: int
     hash: str | None
     mtime: int
-    tags: list[str]
-    linked: list[str]
+    size: int
 
 
-def touched(queries: Queries, entries: Sequence[Entry], gone: Sequence[str]) -> Touched:
-    """What storing `entries`, and letting go of `gone`, touches."""
+def touched(queries: Queries, entries: Sequence[Entry], gone: Sequence[str], *, deep: bool = True) -> Touched:
+    """What storing `entries`, and letting go of `gone`, touches.
+
+    Args:
+        queries: The index, before they are stored.
+        entries: Files that were read.
+        gone: Files that are not there any more.
+        deep: Whether somebody wants to know more than which files.
+    """
     before = _known(queries, [*(entry.path for entry in entries), *gone])
     changed = [entry for entry in entries if _differs(before.get(entry.path), entry)]
     went = [path for path in gone if path in before]
     paths = frozenset([*(entry.path for entry in changed), *went])
-    old = [known for path, known in before.items() if path in paths]
+    moved = bool(went) or any(entry.path not in before for entry in changed)
+    if not deep:
+        return Touched(paths, moved)
+    old = [known.id for path, known in before.items() if path in paths]
     new = [entry.note for entry in changed if entry.note is not None]
-    tags = [*(tag for known in old for tag in known.tags), *(key(tag.name) for note in new for tag in note.tags)]
-    linked = [*(name for known in old for name in known.linked), *(_name(link.target) for n in new for link in n.links)]
+    tags = [*_found(queries, "tags", "key", old), *(key(tag.name) for note in new for tag in note.tags)]
+    linked = [*_found(queries, "links", "name", old), *(_name(link.target) for note in new for link in note.links)]
     return Touched(
-        paths=paths,
-        moved=bool(went) or any(entry.path not in before for entry in changed),
+        paths,
+        moved,
         linked=frozenset(linked),
         tags=frozenset(above for tag in tags for above in _lineage(tag)),
     )
 
 
 def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _Known]:
-    ask = queries.connection.execute
-    known: dict[str, _Known] = {}
-    for path in paths:
-        for number, digest, mtime in ask("SELECT id, hash, mtime FROM files WHERE path = ?", (path,)).fetchall():
-            tags = [tag for (tag,) in ask("SELECT key FROM tags WHERE file = ?", (number,))]
-            linked = [name for (name,) in ask("SELECT name FROM links WHERE file = ?", (number,))]
-            known[path] = _Known(digest, mtime, tags, linked)
-    return known
+    rows = queries.connection.execute(
+        "SELECT path, id, hash, mtime, size FROM files WHERE path IN (SELECT value FROM json_each(?))",
+        (json.dumps(paths),),
+    )
+    return {path: _Known(*known) for path, *known in rows}
+
+
+def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> list[str]:
+    """What the index knows to be in some files."""
+    rows = queries.connection.execute(
+        f"SELECT DISTINCT {column} FROM {table} WHERE file IN (SELECT value FROM json_each(?))",  # noqa: S608 - our own
+        (json.dumps(files),),
+    )
+    return [value for (value,) in rows]
 
 
 class News:
@@ -221,7 +238,8 @@ def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
 
 
 def _differs(before: _Known | None, entry: Entry) -> bool:
-    return before is None or (before.hash, before.mtime) != (entry.hash, entry.stamp.mtime)
+    stamp = entry.stamp
+    return before is None or (before.hash, before.mtime, before.size) != (entry.hash, stamp.mtime, stamp.size)
 
 
 def _address(text: str) -> Address | None:
