@@ -356,6 +356,18 @@ async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
         assert await world.read("vault://note/A") == "one #tag\n"
 
 
+async def test_who_asks_before_it_runs_is_answered_when_it_does(root: Path) -> None:
+    world = World(root)
+    for _ in range(2):
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(world.library.settled)
+                tasks.start_soon(world.read, "vault://tags")
+                await anyio.wait_all_tasks_blocked()
+                async with running(world):
+                    assert await world.read("vault://note/A.md") == "one #tag\n"
+
+
 def test_it_runs_in_one_event_loop_after_another(root: Path) -> None:
     world = World(root)
 

@@ -107,8 +107,10 @@ class Keeper:
 
     async def open(self) -> None:
         """Open the index."""
-        # Anew, for it may run in another event loop than the last time.
-        self.complete, self._stored = asyncio.Event(), asyncio.Event()
+        # Anew, for it may run in another event loop than the last time. Whoever waits already waits for this time.
+        if self.complete.is_set():
+            self.complete = asyncio.Event()
+        self._stored = asyncio.Event()
         self._stopping = self._damaged = False
         self._thread = ThreadPoolExecutor(1, "tidings-vault-keep")
         self.index = await self.in_thread(self._open_index)
@@ -121,6 +123,8 @@ class Keeper:
         await self._listener.index_closes()
         await self.in_thread(self.index.close)
         self._thread.shutdown(wait=False)
+        if not self.complete.is_set():
+            self.complete = asyncio.Event()
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         """Call something in the thread that the index belongs to, after what it does now."""

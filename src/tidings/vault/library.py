@@ -143,7 +143,6 @@ class Library:
     async def running(self) -> AsyncGenerator[None]:
         """Keep the index equal to the disk while this is entered."""
         # Anew, for it may run in another event loop than the last time.
-        self._readable = asyncio.Event()
         self._searches = self._make_searches()
         await self._keeper.open()
         try:
@@ -163,6 +162,7 @@ class Library:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._keeper.aclose()
+            self._readable = asyncio.Event()  # In another event loop, perhaps; who waits by then waits for that.
 
     async def _sweep(self) -> None:
         try:
