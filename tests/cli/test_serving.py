@@ -1,5 +1,6 @@
 """What commands that serve have in common: where they listen, and who may come in."""
 
+import asyncio
 import logging
 import socket
 from typing import Any
@@ -28,9 +29,14 @@ pytestmark = pytest.mark.anyio
         ("localhost:0", HttpAddress("localhost", 0)),
         ("[::1]:8000", HttpAddress("::1", 8000)),
         ("0.0.0.0:80", HttpAddress("0.0.0.0", 80)),
+        ("0.0.0.0", HttpAddress("0.0.0.0", 8000)),
+        ("localhost", HttpAddress("localhost", 8000)),
+        ("[::1]", HttpAddress("::1", 8000)),
+        ("::", HttpAddress("::", 8000)),
         ("my-host.example:8000", HttpAddress("my-host.example", 8000)),
         ("/srv/Notes", None),
         ("Notes", None),
+        ("localhost:abc", None),
         ("C:\\Notes", None),
         ("./8000", None),
         ("", None),
@@ -75,6 +81,22 @@ def test_port_0_is_any_that_is_free() -> None:
     listening, address = listen(HttpAddress("127.0.0.1", 0))
     with listening:
         assert address.port == listening.getsockname()[1] > 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_what_is_accepted_holds_no_small_answer_back(host: str) -> None:
+    listening, address = listen(HttpAddress(host, 0))
+    heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async with asyncio.timeout(20), await asyncio.start_server(accepted, sock=listening):
+        _, writer = await asyncio.open_connection(host, address.port)
+        assert await heard
+        writer.close()
+        await writer.wait_closed()
 
 
 def test_a_port_that_is_in_use_is_named_with_another() -> None:

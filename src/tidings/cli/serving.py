@@ -5,6 +5,7 @@ An address beyond this machine needs a token, which every request then has to br
 
 import errno
 import hmac
+import ipaddress
 import logging
 import re
 import socket
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidings.server import LiveServer
 
 DEFAULT: Final = "127.0.0.1:8000"
+_DEFAULT_PORT: Final = 8000
 
 _ADDRESS = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)?:)?(?P<port>[0-9]{1,5})")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -57,17 +59,26 @@ class HttpAddress:
 
 
 def parse_address(text: str) -> HttpAddress | None:
-    """`HOST:PORT`, `:PORT` or `PORT`; None if it is none of them.
+    """`HOST:PORT`, `:PORT`, `PORT`, or a host that is no name of a folder; None if it is none of them.
 
     Raises:
         Refusal: It is, but there is no such port.
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        return None
+        host = text.removeprefix("[").removesuffix("]")
+        return HttpAddress(host, _DEFAULT_PORT) if host == "localhost" or _is_ip(host) else None
     if int(found["port"]) > 65535:
         raise Refusal(f"There is no port {found['port']}: they end with 65535.")
     return HttpAddress((found["host"] or "127.0.0.1").strip("[]"), int(found["port"]))
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_token(address: HttpAddress, token: str | None) -> None:
@@ -104,6 +115,9 @@ def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:
                 f"--http {address.host}:{address.port % 65535 + 1}."
             ) from None
         raise Refusal(f"Cannot listen at {place}: {error.strerror}. Choose another host or port.") from None
+    # Python leaves open what protocol it is, and asyncio would let the system hold small answers back (TCP_NODELAY is
+    # set where the protocol is known): 40 ms for each request, if the client acknowledges late.
+    listening = socket.socket(listening.family, listening.type, socket.IPPROTO_TCP, fileno=listening.detach())
     return listening, replace(address, port=listening.getsockname()[1])
 
 
@@ -178,8 +192,14 @@ def run(server: "LiveServer[Any]", http: Http | None, beside: Callable[[], Corou
 
 async def _serve_http(server: "LiveServer[Any]", http: Http) -> None:
     import uvicorn
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+
+    async def welcome(_: object) -> PlainTextResponse:
+        return PlainTextResponse("MCP is served at /mcp, for MCP clients; there is nothing to see here.\n")
 
     app = server.asgi(host=http.address.host)
+    app.router.routes.append(Route("/", welcome))
     if http.token:
         app.add_middleware(BearerToken, token=http.token)
     config = uvicorn.Config(app, log_config=None, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
