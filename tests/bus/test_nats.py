@@ -244,7 +244,9 @@ except ImportError as error:
 
 async def test_without_the_client_library_the_extra_is_named() -> None:
     async with python("-c", NO_CLIENT) as process:
-        assert await process.line() == 'NatsBus needs the NATS client: pip install "tidings[nats]"'
+        assert await process.line() == (
+            'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")'
+        )
 
 
 @pytest.mark.parametrize(

@@ -139,4 +139,6 @@ except ImportError as error:
     print(error)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == 'A RedisBus needs the package redis: pip install "tidings[redis]"'
+    assert said.strip() == (
+        'A RedisBus needs the package redis: pip install "tidings[redis]" (in a clone: pip install ".[redis]")'
+    )

@@ -88,6 +88,16 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token(notes: Path)
 def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
     assert "leave out --http" in refused(notes, "--http", "--config", "claude-desktop")
     assert "There is no folder" in refused(notes / "nope", "--config", "cursor")
+    (notes / "Work").mkdir()
+    assert "one lies within the other" in refused(notes, notes / "Work", "--config", "cursor")
+    assert "is a file" in refused(notes, "--cache", notes / "A.md", "--config", "cursor")
+    assert "lies in the vault" in refused(notes, "--cache", notes / "cache", "--config", "cursor")
+    assert "There is no bus" in refused(notes, "--bus", "kafka://host", "--config", "cursor")
+
+
+def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vault, "find_spec", lambda _: None)
+    assert "needs more packages" in refused(notes, "--config", "cursor")
 
 
 def test_the_clients_are_those_that_there_are_snippets_for() -> None:
@@ -127,6 +137,38 @@ def test_it_asks_which_vault() -> None:
     result = tidings_vault()
     assert result.exit_code == 2
     assert "Which vault? Give its folder, as in: tidings vault ~/Notes" in result.stderr
+    assert "Which vault?" in tidings_vault("").stderr
+
+
+def test_what_follows_http_is_an_address_or_a_folder(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[vault.Options] = []
+    monkeypatch.setattr(vault, "serve", ran.append)
+    for given in (["localhost", notes], ["9000", notes], [":9000", notes], [notes]):
+        assert tidings_vault("--http", *given).exit_code == 0
+    assert [(options.paths, options.http and options.http.url) for options in ran] == [
+        ((notes,), "http://localhost:8000/mcp"),
+        ((notes,), "http://127.0.0.1:9000/mcp"),
+        ((notes,), "http://127.0.0.1:9000/mcp"),
+        ((notes,), "http://127.0.0.1:8000/mcp"),
+    ]
+    assert "TIDINGS_TOKEN" in refused(notes, "--http", "0.0.0.0")
+    for word in ("foo", "localhost:abc"):
+        assert refused(notes, "--http", word) == (
+            f"Error: --http takes HOST:PORT, as in 127.0.0.1:8000; '{word}' is neither that nor a folder."
+        )
+
+
+def test_options_that_people_expect_are_explained(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "as in --http 127.0.0.1:9000." in refused(notes, "--port", "9000")
+    assert "--token is what clients have to send over HTTP" in refused(notes, "--token", "s3cret")
+    monkeypatch.setattr(vault, "serve", lambda _: None)
+    assert CliRunner().invoke(main, ["vault", str(notes)], env={"TIDINGS_TOKEN": "s3cret"}).exit_code == 0
+
+
+def test_a_folder_that_may_have_been_meant_is_named(notes: Path) -> None:
+    said = refused(notes.parent / "my nots")
+    assert said == f"Error: There is no folder '{notes.parent / 'my nots'}'. Did you mean '{notes}'?"
+    assert "Did you mean" not in refused(notes.parent / "nowhere" / "my nots")
 
 
 def test_what_cannot_be_served_is_one_line(notes: Path) -> None:
@@ -150,7 +192,17 @@ def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch:
     find = importlib.util.find_spec
     monkeypatch.setattr(vault, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name))
     said = refused(notes)
-    assert said == "Error: The vault server needs more packages (watchfiles, yaml): pip install 'tidings[vault]'"
+    how = 'pip install "tidings[vault]" (in a clone: pip install ".[vault]")'
+    assert said == f"Error: The vault server needs more packages (watchfiles, yaml): {how}"
+
+
+def test_a_missing_package_is_named_to_a_program_too() -> None:
+    program = "import sys; sys.modules['regex'] = None\nfrom tidings.vault import VaultServer"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stderr.endswith(
+        "ImportError: The vault server needs more packages (regex): "
+        'pip install "tidings[vault]" (in a clone: pip install ".[vault]")\n'
+    )
 
 
 # Serving
@@ -161,10 +213,13 @@ def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monk
     monkeypatch.setattr(vault, "run", lambda server, http, _: ran.append((server.read_only, http)))
     monkeypatch.setattr(vault, "log_to_stderr", lambda: None)
     result = CliRunner().invoke(main, ["vault", str(notes), "--read-only"])
-    assert result.stderr == ""
+    assert result.stderr == "'My Notes' has no .obsidian folder: serving it as a plain folder of notes.\n"
+    (notes / ".obsidian").mkdir()
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     result = CliRunner().invoke(main, ["vault", str(notes)])
-    assert "Serving My Notes. This speaks MCP on standard input" in result.stderr
+    assert result.stderr.startswith("Serving My Notes (Ctrl-C ends it).\nThis speaks MCP on standard input")
+    assert max(map(len, result.stderr.splitlines())) <= 80
+    assert ".obsidian" not in result.stderr
     assert "--config claude-desktop" in result.stderr
     assert (result.stdout, ran) == ("", [(True, None), (False, None)])
 
@@ -200,6 +255,10 @@ async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to(notes: P
             called = await client.call_tool("search", {"query": "hello"})
             assert called.result is not None
             assert not called.result.is_error
+        async with httpx2.AsyncClient() as http:
+            answer = await http.get(url.removesuffix("mcp"))
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+            assert answer.text == "MCP is served at /mcp, for MCP clients; there is nothing to see here.\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert process.stderr is not None

@@ -16,7 +16,9 @@ try:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 except ImportError as error:
-    raise ImportError('A RedisBus needs the package redis: pip install "tidings[redis]"') from error
+    raise ImportError(
+        'A RedisBus needs the package redis: pip install "tidings[redis]" (in a clone: pip install ".[redis]")'
+    ) from error
 
 __all__ = ["Line", "Pause", "Server", "exceptions"]
 

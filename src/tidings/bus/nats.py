@@ -27,7 +27,9 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "nats":
         raise
-    raise ModuleNotFoundError('NatsBus needs the NATS client: pip install "tidings[nats]"', name="nats") from error
+    raise ModuleNotFoundError(
+        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
+    ) from error
 
 __all__ = ["BusState", "NatsBus"]
 

@@ -1,5 +1,6 @@
 """`tidings vault`: an Obsidian vault for agents, over standard input and output or over HTTP."""
 
+import difflib
 import shutil
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tidings.cli.serving import (
     DEFAULT,
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 """As in `tidings.vault.snippets`, which is imported only when it is needed."""
 
-_NEEDS = ("watchfiles", "yaml", "platformdirs", "regex")
-
 
 @dataclass(frozen=True)
 class Options:
@@ -47,22 +47,28 @@ class Options:
     token: str | None = field(repr=False)
 
 
+def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise Refusal(f"There is no --port: it is part of the address, as in --http 127.0.0.1:{given}.")
+
+
 @click.command()
-@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())
 @click.option("--http", metavar="[HOST:PORT]", is_flag=False, flag_value=DEFAULT, help=f"Serve over HTTP ({DEFAULT}).")
 @click.option("--read-only", is_flag=True, help="Offer nothing that writes, and refuse every write.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches, as in 'Private' or '*.tmp'.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches, as in 'Private' or '*.bak'.")
 @click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host.")
 @click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there.")
 @click.option(
     "--token", metavar="SECRET", envvar="TIDINGS_TOKEN", show_envvar=True, help="What HTTP clients have to send."
 )
+@click.option("--port", hidden=True, expose_value=False, callback=_no_port)
 @click.option("--config", type=click.Choice(CLIENTS), help="Print what this client needs to use the vault, and end.")
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    paths: tuple[Path, ...],
+    paths: tuple[str, ...],
     http: str | None,
     read_only: bool,
     exclude: tuple[str, ...],
@@ -82,12 +88,16 @@ def command(
     address = None if http is None else parse_address(http)
     if http is not None and address is None:
         # `--http PATH`: the address was left out, and what follows is the vault.
-        paths, address = (Path(http), *paths), parse_address(DEFAULT)
-    if not paths:
+        if not Path(http).is_dir():
+            raise Refusal(f"--http takes HOST:PORT, as in {DEFAULT}; {http!r} is neither that nor a folder.")
+        paths, address = (http, *paths), parse_address(DEFAULT)
+    if not paths or not all(paths):
         ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
-    options = Options(paths, address, read_only, bus, exclude, cache, token or None)
+    options = Options(tuple(map(Path, paths)), address, read_only, bus, exclude, cache, token or None)
     if address is not None:
         check_token(address, options.token)
+    elif ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
+        raise Refusal("--token is what clients have to send over HTTP: add --http, or leave it out.")
     if config is not None:
         print_snippet(config, options)
     else:
@@ -106,15 +116,20 @@ def serve(options: Options) -> None:
     if options.http is not None:
         listening, address = listen(options.http)
         http = Http(address, listening, options.token)
-        click.echo(f"Serving {_names(options.paths)} at {address.url}", err=True)
-        click.echo("To add it to a client: the same command with --config claude-code, vscode or cursor.", err=True)
+        click.echo(f"Serving {_names(options.paths)} at {address.url} (Ctrl-C ends it)", err=True)
+        click.echo("For a client: the same command with --config claude-code, vscode or cursor.", err=True)
     elif sys.stdin.isatty():
         click.echo(
-            f"Serving {_names(options.paths)}. This speaks MCP on standard input: it is for a client to start, not to "
-            "type into.\nTo add it to Claude: the same command with --config claude-desktop or claude-code. "
-            "To try it over HTTP: --http. Ctrl-C ends it.",
+            f"Serving {_names(options.paths)} (Ctrl-C ends it).\n"
+            "This speaks MCP on standard input: for a client to start, not to type into.\n"
+            "For Claude: the same command with --config claude-desktop or claude-code.\n"
+            "To try it over HTTP: --http.",
             err=True,
         )
+    for path in options.paths:
+        if not (path / ".obsidian").is_dir():
+            name = path.resolve().name
+            click.echo(f"{name!r} has no .obsidian folder: serving it as a plain folder of notes.", err=True)
     run(server, http, partial(say_when_indexed, server.library))
 
 
@@ -134,31 +149,50 @@ def make_server(options: Options) -> "VaultServer":
     """The server, not yet running.
 
     Raises:
-        Refusal: A package is missing, a folder cannot be served, or there is no such bus.
+        Refusal: A package is missing, a folder cannot be served, the index cannot be kept where it is to be, or there
+            is no such bus.
     """
-    if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        raise Refusal(f"The vault server needs more packages ({', '.join(missing)}): pip install 'tidings[vault]'")
+    from tidings.vault import PACKAGES, packages_missing
+
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise Refusal(packages_missing(missing))
+    from tidings.vault.index.index_file import folder_for
     from tidings.vault.server import VaultServer
 
+    for path in options.paths:
+        if not path.exists() and (similar := _similar(path)):
+            raise Refusal(f"There is no folder {str(path)!r}. Did you mean {similar!r}?")
+    if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
+        raise Refusal(f"--cache takes a folder, and {str(options.cache)!r} is a file.")
     try:
-        return VaultServer(
+        server = VaultServer(
             *options.paths,
             read_only=options.read_only,
             exclude=options.exclude,
             cache=options.cache,
             bus=options.bus,
         )
+        folder_for(server.vault, options.cache)
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
+    return server
+
+
+def _similar(path: Path) -> str | None:
+    """A folder that is there and that may have been meant by `path`, which is not."""
+    try:
+        folders = {each.name.casefold(): each for each in path.parent.iterdir() if each.is_dir()}
+    except OSError:
+        return None
+    close = difflib.get_close_matches(path.name.casefold(), folders, n=1)
+    return str(folders[close[0]]) if close else None
 
 
 def print_snippet(client: str, options: Options) -> None:
     """Print what a client needs, alone, on standard output; what to do with it is said beside it."""
     from tidings.vault.snippets import Address, CannotUse, Command, server_name, snippet
 
-    for path in options.paths:
-        if not path.is_dir():
-            raise Refusal(f"There is no folder {str(path)!r}. Check how it is written, and that its disk is there.")
+    make_server(options)  # A snippet with which it could not start is none.
     name = server_name(options.paths[0].resolve().name)
     if options.http is not None:
         server = Address(name, options.http.url, options.token)

@@ -96,7 +96,8 @@ def _yaml(file: Path, text: str) -> object:
         from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
     except ImportError:
         raise ValueError(
-            f'To read {file}, install the YAML parser: pip install "tidings[inspector]". Or write the script as .json.'
+            f'To read {file}, install the YAML parser: pip install "tidings[inspector]" (in a clone: pip install '
+            '".[inspector]"). Or write the script as .json.'
         ) from None
     parser: Any = YAML(typ="safe", pure=True)
     try:

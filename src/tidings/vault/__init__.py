@@ -25,6 +25,7 @@ One edit of a note, from the disk to whoever listens:
 the index. May import: `client`, `server`, `bus`, `changes`, `errors`.
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,24 @@ __all__ = ["VaultServer", "VaultUnusable"]
 
 _HOMES = {"VaultServer": "tidings.vault.server", "VaultUnusable": "tidings.vault.files.paths"}
 
+PACKAGES = ("watchfiles", "yaml", "platformdirs", "regex")
+"""What the extra installs."""
+
+
+def packages_missing(names: Iterable[str]) -> str:
+    """That these packages are needed, and how to get them."""
+    how = 'pip install "tidings[vault]" (in a clone: pip install ".[vault]")'
+    return f"The vault server needs more packages ({', '.join(names)}): {how}"
+
 
 def __getattr__(name: str) -> Any:
     # Imported when they are used: the processes that only parse notes start quickly.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        module = import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        if error.name not in PACKAGES:
+            raise
+        raise ImportError(packages_missing([error.name]), name=error.name) from error
+    return getattr(module, name)
