@@ -35,6 +35,7 @@ from tidings.vault.files.texts import Texts
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
+from tidings.vault.index.index_file import folder_for
 from tidings.vault.library import Library
 from tidings.vault.news import Interest
 from tidings.vault.notify import VaultNotifier
@@ -66,7 +67,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
         options: As for `LiveServer`.
 
     Raises:
-        VaultUnusable: A folder cannot be served.
+        VaultUnusable: A folder cannot be served, or the index would lie in it.
     """
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
@@ -83,6 +84,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
     ) -> None:
         self.vault = Vault([Path(path) for path in paths], exclude=exclude)
         self.read_only = read_only
+        folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
         options = {"title": "Obsidian vault", "instructions": _INSTRUCTIONS, "version": __version__} | options
@@ -90,7 +92,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
         self.library = Library(
             self.vault,
             Writer(self.vault, read_only=read_only, texts=self.texts),
-            open_index=lambda: Index(self.vault, cache),
+            open_index=lambda: Index(self.vault, folder),
             publish=self._publish,
             # A log in memory begins with this process. Others may know of changes from before.
             interest=Interest(outlived=not isinstance(bus, MemoryBus)),
