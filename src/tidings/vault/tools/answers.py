@@ -16,6 +16,7 @@ from tidings.vault.index.graph import Seen
 from tidings.vault.resources.shapes import NotFound, iso
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
+from tidings.vault.search.spelling import meant_instead
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import Hit, LinkSeen, answer
 from tidings.vault.tools.standings import standing
@@ -61,7 +62,10 @@ def search(view: View, query: str, sort: Sort, span: Span) -> CallToolResult:
             lines.append(f"  and {_count(more, 'more line')}")
     head = f"{'' if found.exact else 'At least '}{_count(found.total, 'file')} for {query}"
     data = {"total": found.total, "results": hits}
-    return _said(view, [head, *lines], data, found.problem or "", more=span.next(found.total))
+    problem = found.problem or ""
+    if not found.total and not problem and (word := meant_instead(connection, query)):
+        problem = f"Did you mean {word!r}?"
+    return _said(view, [head, *lines], data, problem, more=span.next(found.total))
 
 
 def tags(view: View, tag: str, prefix: str, span: Span) -> CallToolResult:

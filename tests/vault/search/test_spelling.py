@@ -1,0 +1,57 @@
+"""What is offered instead of a word that is nowhere."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.vault.shelf import Shelf
+from tidings.vault.search import spelling
+from tidings.vault.search.spelling import meant_instead
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path / "vault")
+    shelf.put({"A.md": "An apple and Zürich, and 東京.\n", "B.md": "application\n"})
+    return shelf
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("aplpe", "apple"),
+        ("APPEL", "apple"),
+        ("zürch", "zurich"),
+        ("aplication", "application"),
+        ("xyzzy", None),
+        ("pple", None),
+        ("aplpe pie", None),
+        ('"aplpe"', None),
+        ("file:aplpe", None),
+        ("aplpe++", None),
+        ("東", None),
+    ],
+)
+def test_a_word_is_answered_with_the_nearest_that_is_known(shelf: Shelf, query: str, word: str | None) -> None:
+    assert meant_instead(shelf.index.queries.connection, query) == word
+
+
+def test_a_connection_that_may_only_read_can_be_asked_in_a_transaction_and_again_and_still_only_reads(
+    shelf: Shelf,
+) -> None:
+    with closing(shelf.index.reader()) as queries:
+        for _ in range(2):
+            with queries.snapshot():
+                assert meant_instead(queries.connection, "aplpe") == "apple"
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            queries.connection.execute("DELETE FROM files")
+
+
+def test_nobody_waits_for_a_guess(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spelling, "_SECONDS", -1.0)
+    monkeypatch.setattr(spelling, "_STEPS", 1)
+    assert meant_instead(shelf.index.queries.connection, "aplpe") is None
+    monkeypatch.undo()
+    assert meant_instead(shelf.index.queries.connection, "aplpe") == "apple"
