@@ -85,12 +85,14 @@ def test_a_summary_says_what_is_in_a_note(shelf: Shelf) -> None:
 
 
 def test_a_summary_of_a_long_note_says_what_it_leaves_out(empty: Shelf) -> None:
-    empty.put({"long.md": "# h\n" * 700 + "- [ ] t\n" * 3})
+    tags = "".join(f"#tag{number} " for number in range(501))
+    empty.put({"long.md": "# h\n" * 700 + "- [ ] t\n" * 3 + tags + "[[x]]" * 502, "x.md": ""})
 
     summary = content(empty, "vault://note/long?mode=summary")
 
-    assert len(summary["headings"]) == 500
-    assert summary["left_out"] == {"headings": 200}
+    assert [len(summary[part]) for part in ("headings", "tasks", "tags", "links")] == [500, 3, 500, 500]
+    assert summary["links"][-1] == {"target": "x", "path": "x.md", "line": 704}
+    assert summary["left_out"] == {"tags": 1, "headings": 200, "links": 2}
 
 
 def test_a_note_that_was_too_large_to_be_read_says_so(empty: Shelf) -> None:
