@@ -156,7 +156,6 @@ def make_server(options: Options) -> "VaultServer":
 
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise Refusal(packages_missing(missing))
-    from tidings.vault.index.index_file import folder_for
     from tidings.vault.server import VaultServer
 
     for path in options.paths:
@@ -165,17 +164,15 @@ def make_server(options: Options) -> "VaultServer":
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
         raise Refusal(f"--cache takes a folder, and {str(options.cache)!r} is a file.")
     try:
-        server = VaultServer(
+        return VaultServer(
             *options.paths,
             read_only=options.read_only,
             exclude=options.exclude,
             cache=options.cache,
             bus=options.bus,
         )
-        folder_for(server.vault, options.cache)
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
-    return server
 
 
 def _similar(path: Path) -> str | None:

@@ -60,6 +60,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
 
     Args:
         paths: The vault's folder; or several, whose names then come first in all paths.
+        name: What clients call it; the name of the vault's folder by default.
         read_only: Refuse every write.
         exclude: Globs of what is not served.
         cache: Where the index is kept; a folder of its own in the user's cache by default, never in the vault.
@@ -75,7 +76,7 @@ class VaultServer(ExactTools[None], LiveServer[None]):
     def __init__(
         self,
         *paths: Path | str,
-        name: str = "vault",
+        name: str | None = None,
         read_only: bool = False,
         exclude: Sequence[str] = (),
         cache: Path | None = None,
@@ -87,8 +88,9 @@ class VaultServer(ExactTools[None], LiveServer[None]):
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
-        options = {"title": "Obsidian vault", "instructions": _INSTRUCTIONS, "version": __version__} | options
-        super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
+        usual, title = _called(self.vault)
+        options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
+        super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
         self.library = Library(
             self.vault,
             Writer(self.vault, read_only=read_only, texts=self.texts),
@@ -145,6 +147,15 @@ class VaultServer(ExactTools[None], LiveServer[None]):
         context: CompletionContext | None,
     ) -> Completion:
         return await self.library.ask(lambda view: completions.complete(view, ref, argument, context))
+
+
+def _called(vault: Vault) -> tuple[str, str]:
+    """What clients call the server, and what they show."""
+    # A name on the disk need not be text.
+    folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in vault.mounts]
+    if len(folders) == 1:
+        return folders[0], f"{folders[0]} (Obsidian vault)"
+    return "vaults", f"{', '.join(folders)} (Obsidian vaults)"
 
 
 class _Resources:
