@@ -16,6 +16,7 @@ import pytest
 
 from tidings.vault import keeper, library
 from tidings.vault.files.paths import Vault
+from tidings.vault.files.write_errors import WriteFailed
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
@@ -128,6 +129,22 @@ async def test_a_disk_that_was_taken_out_is_waited_for(root: Path) -> None:
         assert await world.read("vault://note/A") == "one #tag\n"
         (root.parent / "elsewhere").rename(root)
         await world.until(lambda: world.library.status.phase == "watching")
+
+
+async def test_nothing_is_written_where_the_vault_was_when_the_server_starts_without_its_disk(
+    root: Path, tmp_path: Path
+) -> None:
+    async with running(World(root, tmp_path / "cache")):
+        pass
+    root.rename(root.parent / "elsewhere")
+    root.mkdir()  # As a disk leaves it that is not mounted.
+    world = World(root, tmp_path / "cache")
+    async with world.library.running():
+        await world.until(lambda: world.library.status.phase == "away")
+        with pytest.raises(WriteFailed, match=r"its disk seems to be missing.*Nothing was changed"):
+            await world.library.write(lambda writer: writer.write("B.md", "lost"))
+        assert list(root.iterdir()) == []
+        assert await world.read("vault://note/A") == "one #tag\n"
 
 
 async def test_a_failure_to_follow_is_said_and_tried_again(root: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,6 +92,8 @@ class Keeper:
         self.news = News(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()
         """Set when the index has been equal to the disk once."""
+        self.lost: str | None = None
+        """Why what lies in the vault's place is not taken for the vault, in words for the user."""
         self.index: Index
         self._thread: ThreadPoolExecutor
         self._stored = asyncio.Event()
@@ -195,9 +197,11 @@ class Keeper:
                 todo = await self.in_thread(plan, self._vault, self.index)
                 if len(todo.changed) > _WORTH_A_WORD:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
+                self.lost = None
                 unsettled = await self._read_and_store(todo)
                 break
             except VaultAway as away:
+                self.lost = str(away)
                 await self._become(Status("away", notes=self._notes(str(away))))
                 await anyio.sleep(_RETRY_SECONDS)
             finally:

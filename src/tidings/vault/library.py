@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import anyio
 
 from tidings.vault.files.paths import Vault
+from tidings.vault.files.write_errors import WriteFailed
 from tidings.vault.files.writing import Writer
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged, explain
@@ -112,7 +113,12 @@ class Library:
         """Do something to the files. When this returns, the index knows, and subscribers have been told.
 
         If the index cannot be written at present, it will know later: what was done was done.
+
+        Raises:
+            WriteFailed: What lies in the vault's place is not the vault.
         """
+        if self._keeper.lost is not None:
+            raise WriteFailed(f"{self._keeper.lost} Nothing was changed.")
         result = await anyio.to_thread.run_sync(operation, self._writer)
         try:
             await self.refresh(result.touched)
