@@ -1,6 +1,7 @@
 """`tidings vault`: an Obsidian vault for agents, over standard input and output or over HTTP."""
 
 import difflib
+import gc
 import shutil
 import sys
 import time
@@ -111,7 +112,10 @@ def serve(options: Options) -> None:
         Refusal: It cannot, for a reason that has a name.
     """
     log_to_stderr()
+    gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
     server = make_server(options)
+    gc.freeze()
+    gc.enable()
     http = None
     if options.http is not None:
         listening, address = listen(options.http)
@@ -135,9 +139,14 @@ def serve(options: Options) -> None:
 
 async def say_when_indexed(library: "Library") -> None:
     """One line when the index is complete."""
+    from tidings.vault.index.index_errors import IndexBlocked
+
     began = time.monotonic()
     await library.settled()
-    stats = await library.ask(lambda view: view.queries.stats())
+    try:
+        stats = await library.ask(lambda view: view.queries.stats())
+    except IndexBlocked:
+        return  # The server stops already.
     took = time.monotonic() - began
     click.echo(
         f"Indexed {stats.notes:,} note{'' if stats.notes == 1 else 's'} in {took:.1f} s; {library.status.phase}",
