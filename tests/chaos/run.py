@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.chaos.world import Plan, Told, World, world
 
-CATCH_UP = 90.0
-"""Seconds after the last change within which everyone must be fresh."""
+CATCH_UP = 400.0
+"""Seconds after the last change within which everyone must be fresh, on however busy a machine: a bound, not a goal."""
 
 
 async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, float]:
