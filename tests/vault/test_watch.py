@@ -161,7 +161,9 @@ async def test_another_folder_in_the_place_of_the_vault_is_looked_at_anew(root: 
         await happenings.until(root / "a.md")
 
 
-@pytest.mark.parametrize("error", [OSError("OS file watch limit reached."), RuntimeError("no inotify here")])
+@pytest.mark.parametrize(
+    "error", [OSError("OS file watch limit reached."), RuntimeError("no inotify here"), ValueError("no text")]
+)
 async def test_where_folders_cannot_be_watched_they_are_looked_at_again_and_again_and_it_is_said(
     root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:

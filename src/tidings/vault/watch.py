@@ -164,8 +164,8 @@ def _see(vault: Vault, roots: list[Path], pace: Pace, inbox: "_Inbox", stop: thr
                     inbox.put(
                         path for path in paths if path in roots or vault.relative(path) is not None or is_settings(path)
                     )
-    except (OSError, RuntimeError) as error:
-        # Of the system, the limit of watched folders most of all.
+    except (OSError, RuntimeError, ValueError) as error:
+        # The system's limit of watched folders, most of all; or a name that is not text.
         inbox.fail(error)
 
 
