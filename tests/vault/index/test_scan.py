@@ -557,3 +557,59 @@ def test_a_canvas_has_its_words_and_its_links(root: Path, vault: Vault, index: I
     assert found.pop("c.canvas")
     assert set(found.values()) == {None}
     assert index.queries.text("e.base") == "views: []"
+
+
+# Attachments
+
+
+def hashes(index: Index) -> dict[str, str | None]:
+    return dict(index.queries.connection.execute("SELECT path, hash FROM files").fetchall())
+
+
+def test_an_attachment_is_known_by_what_it_holds(root: Path, vault: Vault, index: Index) -> None:
+    picture = put(root / "p.png", b"\x89PNG1" * 300_000)
+    build(vault, index)
+    first = hashes(index)["p.png"]
+    os.utime(picture, (YEAR_AGO, YEAR_AGO))
+    build(vault, index)
+    assert hashes(index)["p.png"] == first is not None
+    put(picture, b"\x89PNG2" * 300_000)
+    os.utime(picture, (YEAR_AGO, YEAR_AGO))
+    build(vault, index)
+    assert hashes(index)["p.png"] not in (first, None)
+    found = index.queries.file("p.png")
+    assert found
+    assert (found.size, index.queries.text("p.png")) == (1_500_000, "")
+
+
+def test_of_many_or_large_attachments_only_names_are_known(
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_LARGEST_HASHED", 10)
+    monkeypatch.setattr(scan, "_HASHED_BYTES", 10)
+    put(root / "large.png", b"x" * 11)
+    put(root / "a.png", b"x" * 6)
+    build(vault, index)
+    assert [path for path, found in hashes(index).items() if found] == ["a.png"]
+    put(root / "a.png", b"y" * 6)
+    put(root / "b.png", b"y" * 6)
+    build(vault, index)
+    assert hashes(index) == {"large.png": None, "a.png": None, "b.png": None}
+    assert index.stamps()["a.png"].size == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_an_attachment_that_changes_or_goes_while_it_is_read_is_known_by_its_name(root: Path, vault: Vault) -> None:
+    for name in ("grows.png", "gone.png", "pipe.png"):
+        put(root / name, b"x")
+    seen = list(walk(vault))
+    put(root / "grows.png", b"longer")
+    (root / "gone.png").unlink()
+    (root / "pipe.png").unlink()
+    os.mkfifo(root / "pipe.png")
+    (batch,) = read_all(vault, seen)
+    assert {entry.path: entry.hash for entry in batch.entries} == {
+        "grows.png": None,
+        "gone.png": None,
+        "pipe.png": None,
+    }

@@ -1,6 +1,7 @@
 """When the content of a resource counts as different, and how far it is to be trusted."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.vault.sample import LISTS, PLAN, SAMPLE, TODAY, content
-from tests.vault.shelf import Shelf
+from tests.vault.shelf import BEGINNING, Shelf
 from tidings.vault.resources.resources import fingerprint, render
 from tidings.vault.view import Progress, Status
 
@@ -145,6 +146,20 @@ def test_other_files_change_by_themselves(shelf: Shelf) -> None:
     assert changed(shelf, {"Projects/Board.canvas": '{"nodes": [1]}'}) == snapshot(
         {"attachment/Board.canvas", "recent"}
     )
+
+
+def test_an_attachment_changes_with_what_it_holds_and_not_with_its_times(shelf: Shelf) -> None:
+    place = shelf.vault.locate("pic.png")
+    before = fingerprint(shelf.view(), "vault://attachment/pic.png")
+
+    os.utime(place, (BEGINNING, BEGINNING))
+    shelf.look()
+    assert fingerprint(shelf.view(), "vault://attachment/pic.png") == before
+
+    place.write_bytes(b"\x89pnG")
+    os.utime(place, (BEGINNING, BEGINNING))
+    shelf.look()
+    assert fingerprint(shelf.view(), "vault://attachment/pic.png") != before
 
 
 def test_the_same_again_changes_nothing(shelf: Shelf) -> None:

@@ -244,5 +244,6 @@ def _is_same(entry: Entry, known: _Known) -> bool:
     if entry.kind != known.kind:
         return False
     if entry.kind == "attachment":
-        return entry.problem == known.problem
+        # Many are not hashed. What is known of them besides is their stamp, which is stored in any case.
+        return (entry.hash, entry.problem) == (known.hash, known.problem)
     return entry.hash is not None and entry.hash == known.hash

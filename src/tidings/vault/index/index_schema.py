@@ -55,7 +55,7 @@ _FILES: Final = """CREATE TABLE files (
     mtime INTEGER NOT NULL,  -- in nanoseconds, as all that follows of the stamp
     ctime INTEGER NOT NULL,  -- -1: to be read again, because it may have changed just after it was read
     inode INTEGER NOT NULL,
-    hash TEXT,               -- NULL if it was not read
+    hash TEXT,               -- NULL if it was not read, as many attachments are not
     title TEXT NOT NULL,
     words INTEGER NOT NULL,
     properties TEXT NOT NULL,  -- a JSON object

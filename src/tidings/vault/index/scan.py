@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan_file import Job, Limits, Missed, name_only, read_file
+from tidings.vault.index.scan_file import Job, Limits, Missed, name_only, read_attachment, read_file
 from tidings.vault.index.scan_look import Plan, look
 from tidings.vault.index.scan_walk import Identity, Seen, VaultAway, Walk, identities
 from tidings.vault.index.workers import Answer, Workers, processes_for
@@ -30,6 +30,9 @@ _MANY_BYTES: Final = 5_000_000
 """From so much on, processes of their own read it."""
 _LARGE_FILE: Final = 1_000_000
 """One of so many bytes is always read by such a process: its text would keep all threads of this one waiting."""
+_LARGEST_HASHED: Final = 10_000_000
+_HASHED_BYTES: Final = 20_000_000
+"""Larger attachments, or more at once, are not hashed: a vault may hold thousands of pictures."""
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """What such a process reads at once."""
@@ -143,8 +146,8 @@ def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], b
 
 
 def _answers(vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Callable[[], bool]) -> Generator[Answer]:
-    """Files as they are read. Those of which only the name counts come first."""
-    yield [name_only(seen.path, seen.kind, seen.stamp) for seen in files if seen.kind == "attachment"]
+    """Files as they are read. Attachments come first."""
+    yield _attachments(vault, [seen for seen in files if seen.kind == "attachment"])
     texts = [seen for seen in files if seen.kind != "attachment"]
     # What is over the limit is not read at all.
     sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= limits.size}
@@ -156,6 +159,16 @@ def _answers(vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Calla
         chunks = list(_chunks(vault, (seen for seen in texts if seen.path in large)))
         with Workers(limits, count=processes_for(len(chunks))) as workers:
             yield from workers.read(chunks, stopped)
+
+
+def _attachments(vault: Vault, files: Sequence[Seen]) -> Answer:
+    """Attachments, by their names. A few are hashed too: which of them changed is told by that."""
+    sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
+    most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
+    return [
+        read_attachment(_job(vault, seen)) if seen.stamp.size <= most else name_only(seen.path, seen.kind, seen.stamp)
+        for seen in files
+    ]
 
 
 def _chunks(vault: Vault, files: Iterable[Seen]) -> Iterator[list[Job]]:

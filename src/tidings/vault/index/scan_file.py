@@ -14,6 +14,7 @@ import logging
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 _TRIES: Final = 3
 _RACY_NS: Final = 2_000_000_000
 _BINARY_BYTES: Final = 8192
+_HASH_BYTES: Final = 8
+_SLICE: Final = 2**20
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
@@ -86,6 +89,21 @@ def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -
     return Entry(path, kind, _settled(stamp, time.time_ns()), None, "", None, problem)
 
 
+def read_attachment(job: Job) -> Entry:
+    """The entry of an attachment: its name, and the hash of what it holds, if that stays as it is meanwhile."""
+    entry = name_only(job.path, job.kind, job.stamp)
+    with suppress(OSError):
+        file = _open(job)
+        try:
+            before = os.fstat(file)
+            if stat.S_ISREG(before.st_mode) and stamp_of(before) == job.stamp:
+                version = _digest(file, before.st_size)
+                return entry._replace(hash=version) if stamp_of(os.fstat(file)) == job.stamp else entry
+        finally:
+            os.close(file)
+    return entry
+
+
 def read_file(job: Job, limits: Limits) -> Entry | Missed:
     """What a file holds, as far as the index wants to know."""
     try:
@@ -140,6 +158,15 @@ def _content(file: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def _digest(file: int, size: int) -> str:
+    """The hash of a file, of which no more than a slice is in memory."""
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    while size >= 0 and (part := os.read(file, _SLICE)):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest()
+
+
 def _settled(stamp: Stamp, now: int) -> Stamp:
     """The stamp to remember. What changed just before it was read may change again within the same tick."""
     racy = min(abs(now - stamp.mtime), abs(now - stamp.ctime)) < _RACY_NS
@@ -147,7 +174,7 @@ def _settled(stamp: Stamp, now: int) -> Stamp:
 
 
 def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry:
-    version = hashlib.blake2b(data, digest_size=8).hexdigest()
+    version = hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
     text, problem = decode(data)
     note = None
     try:

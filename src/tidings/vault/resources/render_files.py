@@ -101,7 +101,9 @@ def details(view: View, file: FileRow) -> Json:
     more: Json = {"modified": iso(file.mtime), "size": file.size}
     if file.kind == "note":
         more |= {"words": file.words, "tags": view.queries.tags_of(file.path), "properties": file.properties}
-    return more | _if_any(version=file.hash, problem=file.problem)
+    # Whether an attachment was hashed depends on how many came at once.
+    version = None if file.kind == "attachment" else file.hash
+    return more | _if_any(version=version, problem=file.problem)
 
 
 def _daily(view: View, day: date) -> FileRow:
