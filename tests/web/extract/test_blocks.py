@@ -102,3 +102,13 @@ def test_very_deep_text_is_one_run() -> None:
 def test_links_are_relative_to_the_base_of_the_page() -> None:
     assert read_page(b"<head><base><base href='/deep/'></head><p>x", URL).base == "https://harbour.example/deep/"
     assert read_page(b"<head><base href='http://[bad'></head><p>x", URL).base == URL
+
+
+def test_the_types_a_page_names_are_known() -> None:
+    data = '[{"@type": ["Article", 7], "author": {"@type": "Person"}}, {"@type": {}}, 3]'
+    page = read_page(f"<script type='application/ld+json'>{data}</script><p>x".encode(), URL)
+    assert page.types == ["Article", "Person"]
+
+
+def test_other_parts_of_media_are_no_text() -> None:
+    assert [block.text for block in blocks("<p>a<wbr><input value=x>b</p>").blocks] == ["ab"]

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import pickle
 
 import pytest
 
@@ -149,6 +150,11 @@ def test_a_type_that_nothing_reads_is_refused() -> None:
         extract(b"", "video/mp4", URL)
 
 
+def test_what_cannot_be_read_is_said_across_processes() -> None:
+    error = pickle.loads(pickle.dumps(Unsupported("video/mp4")))
+    assert error.content_type == "video/mp4"
+
+
 def test_the_collector_is_left_as_it_was() -> None:
     read(b"<p>x")
     assert gc.isenabled()
@@ -162,7 +168,7 @@ def test_the_collector_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     "hiding",
-    ["hidden", "style='display: none'", "style='Visibility:Hidden'", "style='font-size:0'", "style='x:y; opacity: 0;'"],
+    ["hidden", "style='display: none'", "style='Visibility:hidden'", "style='font-size:0'", "style='x:y; opacity: 0;'"],
 )
 def test_hidden_words_in_a_sentence_are_told_of_and_not_kept(hiding: str) -> None:
     found = read(

@@ -85,3 +85,11 @@ def test_links_are_collected_once_each_with_their_text() -> None:
     writer = Writer(page.base, ExtractOptions())
     writer.write(page.blocks.blocks)
     assert set(writer.links) == {Link("one", "https://harbour.example/deep/x")}
+
+
+def test_marks_that_cross_are_closed_in_order() -> None:
+    assert written("<p><a href=x>one<p>two <b>three</a> four</b></p>").count("](https://harbour.example/a/x)") == 2
+
+
+def test_what_has_no_text_of_its_own_leaves_no_gap() -> None:
+    assert written("<p>a</p><h2><a href='#a'>¶</a></h2><p>b</p>") == "a\n\nb"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract.trees import leaning, loaded, model, shares, total
+from tidings.web.extract.trees import loaded, model, shares, total
 
 TREE = (0, 1.5, -1.0, (1, 0.5, 2.0, 3.0))
 
@@ -10,12 +10,6 @@ TREE = (0, 1.5, -1.0, (1, 0.5, 2.0, 3.0))
 @pytest.mark.parametrize(("row", "sum_"), [([1.5, 9], -1.0), ([2, 0.5], 2.0), ([2, 0.6], 3.0)])
 def test_a_tree_leads_to_a_leaf(row: list[float], sum_: float) -> None:
     assert total([TREE, 0.25], row) == sum_ + 0.25
-
-
-def test_later_trees_are_asked_only_in_doubt() -> None:
-    sure, unsure = [0.2] * 20, [0.1] * 20
-    assert leaning([*sure, -10.0], []) == pytest.approx(4.0)
-    assert leaning([*unsure, -10.0], []) == pytest.approx(-8.0)
 
 
 def test_shares_add_up() -> None:

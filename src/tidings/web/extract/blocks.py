@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from tidings.web.extract.names import groups, words_of
-from tidings.web.extract.tree import Element
+from tidings.web.extract.tree import Element, concealing
 
 _INLINE_WRITTEN = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
@@ -250,5 +250,4 @@ def _stated(key: str, value: str) -> int:
         return UNSEEN
     if key == "aria-hidden":
         return MUTE if value == "true" else 0
-    style = value.replace(" ", "").lower()
-    return UNSEEN if "display:none" in style or "visibility:hidden" in style else 0
+    return UNSEEN if concealing(value) else 0

@@ -13,7 +13,7 @@ from tidings.web.extract.tree import Element, parse, unseen
 
 _ENOUGH = 100
 """Words from which on a page is taken to say something itself."""
-_HIDDEN_PARTS, _HIDDEN_TEXT = 200, 2_000
+_HIDDEN_PARTS, _HIDDEN_TEXT = 50, 2_000
 """How many hidden parts are told of, and how much of each."""
 _LONGEST = 500_000
 """Characters of JSON-LD that are read; more is data, not description."""

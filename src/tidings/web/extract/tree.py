@@ -11,11 +11,10 @@ from lxml import html  # pyright: ignore[reportMissingTypeStubs]
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
 
 
-_STYLE = "translate(@style, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ ', 'abcdefghijklmnopqrstuvwxyz')"
-_UNSEEN = f"""//*[@hidden or @style and (
-    contains({_STYLE}, 'display:none') or contains({_STYLE}, 'visibility:hidden')
-    or contains(concat({_STYLE}, ';'), 'font-size:0;') or contains(concat({_STYLE}, ';'), 'font-size:0px;')
-    or contains(concat({_STYLE}, ';'), 'opacity:0;'))]"""
+_SUSPECT = "/descendant::*[@style[contains(., 'one') or contains(., 'idden') or contains(., '0')] or @hidden]"
+_CONCEALING = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:px|em|%)?\s*(?:;|!|$)", re.IGNORECASE
+)
 
 
 class Element(Protocol):
@@ -50,4 +49,9 @@ def parse(body: bytes) -> Element:
 
 def unseen(root: Element) -> list[Element]:
     """The elements that a style of their own, or `hidden`, keeps from the eye of a reader."""
-    return root.xpath(_UNSEEN)
+    return [one for one in root.xpath(_SUSPECT) if one.get("hidden") is not None or concealing(one.get("style") or "")]
+
+
+def concealing(style: str) -> bool:
+    """Whether a style hides what it is put on."""
+    return _CONCEALING.search(style) is not None

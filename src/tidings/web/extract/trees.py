@@ -19,10 +19,6 @@ from tidings.web.extract.kinds import KINDS
 Tree = Any
 """A leaf or `(feature, threshold, low, high)`, nested: too deep for a type checker, and too hot for objects."""
 
-_SURE = 3.5
-"""A sum so far from zero after the first trees is not turned around by the rest."""
-_FIRST = 20
-
 
 @dataclass(frozen=True)
 class Model:
@@ -69,12 +65,6 @@ def total(trees: Sequence[Tree], row: Sequence[float]) -> float:
             node = node[2] if row[node[0]] <= node[1] else node[3]
         found += node
     return found
-
-
-def leaning(trees: Sequence[Tree], row: Sequence[float]) -> float:
-    """The sum as in `total`; the later trees are asked only if the first ones leave a doubt."""
-    found = total(trees[:_FIRST], row)
-    return found + total(trees[_FIRST:], row) if -_SURE < found < _SURE else found
 
 
 def shares(groups: Sequence[Sequence[Tree]], row: Sequence[float]) -> list[float]:
