@@ -3,10 +3,12 @@
 import shutil
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
-settings.register_profile("tidings", deadline=None, print_blob=True)
+settings.register_profile(
+    "tidings", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 settings.load_profile("tidings")
 
 PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
