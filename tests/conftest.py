@@ -7,7 +7,10 @@ from hypothesis import HealthCheck, settings
 
 # How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
 settings.register_profile(
-    "tidings", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "tidings",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("tidings")
 
