@@ -225,7 +225,7 @@ _STATING = frozenset(("role", "style", "hidden", "aria-hidden"))
 def _describe(node: Node, element: Element, known: dict[str, tuple[list[str], int]]) -> None:
     """Read the attributes that say what a container is. Pages repeat their names, so what they mean is `known` soon."""
     named = ""
-    for key, value in element.attrib.items():
+    for key, value in element.items():
         if key in _NAMING:
             named += value + " "
         elif key in _STATING:

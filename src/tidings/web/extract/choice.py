@@ -12,7 +12,7 @@ from tidings.web.extract.blocks import Block
 from tidings.web.extract.features import Reader
 from tidings.web.extract.kinds import KINDS, page_features
 from tidings.web.extract.page import Page
-from tidings.web.extract.trees import model, shares, total
+from tidings.web.extract.trees import model, shares
 
 USUAL = 0.5
 """The worth of words nobody knows."""
@@ -30,7 +30,7 @@ def likelihoods(page: Page, kinds: Sequence[float]) -> list[float]:
     """For each block of the page: how likely is it content?"""
     learned = model()
     rows = Reader(page.blocks, learned.names, learned.texts, USUAL).read()
-    odds = [total(learned.blocks, [*row, *kinds]) for row in rows]
+    odds = [learned.blocks([*row, *kinds]) for row in rows]
     return [1 / (1 + math.exp(-one)) for one in smoothed(odds)]
 
 

@@ -22,7 +22,7 @@ _WORTH = 25
 
 def discourse(page: Page) -> bytes | None:
     """The posts of a Discourse topic as HTML, from the data beside the page; None where there are none."""
-    for holder in page.body.iterfind(".//*[@data-preloaded]"):
+    for holder in page.body.xpath("descendant::*[@data-preloaded]"):
         posts = list(_posts(holder))
         if posts:
             return f"<html><body>{''.join(posts)}</body></html>".encode()

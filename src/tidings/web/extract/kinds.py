@@ -95,7 +95,8 @@ def _said(page: Page) -> list[float]:
     graph = metas.get("og:type", "").lower()
     types = Counter(page.types)
     items = Counter(
-        str(element.get("itemtype")).rstrip("/").rpartition("/")[2] for element in page.root.iterfind(".//*[@itemtype]")
+        str(element.get("itemtype")).rstrip("/").rpartition("/")[2]
+        for element in page.root.xpath("/descendant::*[@itemtype]")
     )
     maker = " ".join(
         (

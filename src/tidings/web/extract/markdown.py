@@ -39,7 +39,8 @@ class Writer:
         """All blocks, in their order."""
         parts: list[str] = []
         before: Node | None = None
-        for whole, grouped in groupby(blocks, key=_whole):
+        wholes: dict[Node, Node | None] = {}
+        for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
             if whole is not None:
                 text = self._code(whole) if whole.tag == "pre" else self._table(group)
@@ -174,18 +175,20 @@ class Writer:
         return "\n".join(lines)
 
 
-def _whole(block: Block) -> Node | None:
-    """The container that is written in one piece: the code or the table of data that `block` is in."""
-    node: Node | None = block.node
-    found: Node | None = None
-    while node is not None:
-        if node.tag == "pre":
-            return node
-        if node.tag == "table":
-            if found is not None:  # a table of tables is layout
-                return None
-            found = node
-        node = node.parent
+def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
+    """The container that is written in one piece: the code or the table of data that `node` is in."""
+    if node in known:
+        return known[node]
+    above = _whole(node.parent, known) if node.parent is not None else None
+    if above is not None and above.tag == "pre":
+        found = above
+    elif node.tag == "pre":
+        found = node
+    elif node.tag == "table":
+        found = node if above is None else None  # a table of tables is layout
+    else:
+        found = above
+    known[node] = found
     return found
 
 

@@ -105,7 +105,7 @@ def _author(page: Page, about: list[dict[str, Any]]) -> str | None:
         value = _clean(page.metas.get(key))
         if value and not urlsplit(value).scheme:
             return value
-    for element in page.body.iterfind(".//*[@rel='author']"):
+    for element in page.body.xpath("descendant::*[@rel='author']"):
         if name := _clean("".join(element.itertext())):
             return name
     return None

@@ -8,7 +8,7 @@ matches nothing.
 import re
 from collections.abc import Iterable
 
-from tidings.web.extract.tree import Element
+from tidings.web.extract.tree import Element, drop
 
 _STEP = re.compile(r"\s*(>)?\s*((?:[\w-]+|\*)?)((?:[#.][\w-]+|\[[\w-]+(?:=(?:\"[^\"']*\"|'[^\"']*'|[\w-]+))?\])*)")
 _PART = re.compile(r"([#.])([\w-]+)|\[([\w-]+)(?:=[\"']?([^\"'\]]*)[\"']?)?\]")
@@ -28,8 +28,7 @@ def remove(root: Element, selectors: Iterable[str]) -> None:
     for selector in selectors:
         for one in selector.split(","):
             for element in root.xpath(_path(one)):
-                if element.getparent() is not None:
-                    element.drop_tree()
+                drop(element)
 
 
 def _path(selector: str) -> str:
