@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -177,6 +178,16 @@ def test_the_shortest_way_between_notes_goes_over_links_in_both_directions(index
     assert between(queries, "a.md", "alone.md") is None
 
 
+def test_no_more_is_looked_at_for_the_way_between_notes_than_lies_near_them(index: Index) -> None:
+    files = {f"{number}.md": f"[[{number + 1}]]" for number in range(200)}
+    queries = fill(index, files | {"end.md": "[[199]] [[1]]"})
+    asked: list[str] = []
+    queries.connection.set_trace_callback(asked.append)
+    assert between(queries, "0.md", "end.md") == ["0.md", "1.md", "end.md"]
+    queries.connection.set_trace_callback(None)
+    assert not any("100.md" in question for question in asked)
+
+
 def test_links_lead_only_to_files_of_their_own_vault(tmp_path: Path) -> None:
     for path, text in {
         "One/a.md": "[[b]] [[Sub/c]] [[d]]",
@@ -257,9 +268,19 @@ class Plain:
         return [path for path in self.paths if key(path.rpartition("/")[2]) in (name, f"{name}.md")]
 
 
+def distance(steps: set[tuple[str, str]], start: str, end: str) -> int | None:
+    """How many steps it takes, by trying all of them."""
+    reached = {start}
+    for count in range(len(PATHS)):
+        if end in reached:
+            return count
+        reached |= {to for path, to in steps if path in reached}
+    return None
+
+
 @settings(max_examples=200)
 @given(FILES)
-def test_backlinks_and_broken_links_are_what_resolving_every_link_gives(files: dict[str, list[str]]) -> None:
+def test_backlinks_broken_links_and_ways_are_what_resolving_every_link_gives(files: dict[str, list[str]]) -> None:
     notes = {path: targets if path.endswith(".md") else [] for path, targets in files.items()}
     expected = [
         (source, target, links.resolve(target, source, Plain(list(notes))))
@@ -278,4 +299,10 @@ def test_backlinks_and_broken_links_are_what_resolving_every_link_gives(files: d
             assert found == [link for link in expected if link[0] == path]
         found = [(link.source, link.target, link.leads_to) for link in broken(queries)]
         assert found == [link for link in expected if link[2] is None]
+        steps = {(source, to) for source, _, to in expected if to}
+        steps |= {(to, source) for source, to in steps}
+        for start, end in product(notes, repeat=2):
+            way = between(queries, start, end)
+            assert (len(way) - 1 if way else None) == distance(steps, start, end)
+            assert way is None or steps.issuperset(pairwise(way))
         index.close()

@@ -1,20 +1,21 @@
 """Where links lead, found when it is asked: files that come and go change it, without a word about it being stored.
 
 A link leads only to files of its own vault. What is asked of one note costs little; what is asked of all of them
-(`broken`, `orphans`, `between`) walks over all links once.
+(`broken`, `orphans`) walks over all links once.
 
-May import: `index_rows`, `links`, `queries`.
+May import: `index_rows`, `link_names`, `queries`, `ways`.
 """
 
 import json
-from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
-from tidings.vault.files.paths import key
 from tidings.vault.index.index_rows import name_key
+from tidings.vault.index.link_names import LinkNames, mount_name
 from tidings.vault.index.queries import Queries
-from tidings.vault.text import links
+from tidings.vault.index.ways import between
+
+__all__ = ["Links", "Seen", "backlinks", "between", "broken", "orphans", "outgoing", "resolve"]
 
 _BEFORE: Final = 300
 _AFTER: Final = 700
@@ -122,61 +123,9 @@ class Links(Sequence[Seen]):
             yield _seen(row, text)
 
 
-class LinkNames:
-    """The files of one vault by name, as `links.resolve` asks for them; and where links in that vault lead.
-
-    Args:
-        queries: The index.
-        mount: The name of the vault.
-        all_at_once: Whether so much will be asked that one question for everything is quicker.
-    """
-
-    def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
-        self._queries = queries
-        self._prefix = f"{mount}/" if mount else ""
-        self._names: dict[str, list[str]] = {}
-        self._complete = all_at_once
-        self._anywhere: dict[str, str | None] = {}
-        if all_at_once:
-            for name, path in queries.connection.execute("SELECT name, path FROM files ORDER BY path"):
-                if path.startswith(self._prefix):
-                    self._names.setdefault(name, []).append(path[len(self._prefix) :])
-
-    def candidates(self, name: str, /) -> list[str]:
-        """The paths of the files with this name, within the vault."""
-        if name not in self._names and not self._complete:
-            paths = self._queries.candidates(name)
-            self._names[name] = [path[len(self._prefix) :] for path in paths if path.startswith(self._prefix)]
-        return self._names.get(name, [])
-
-    def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
-        """The path of the file that a link leads to. Both paths are whole ones, with the vault's name."""
-        # What a canvas shows is named from the vault's own folder, always.
-        target = f"/{target}" if kind == "canvas" else target
-        if target in self._anywhere:
-            return self._anywhere[target]
-        inner = source[len(self._prefix) :]
-        found = links.resolve(target, inner, self)
-        path = None if found is None else self._prefix + found
-        if self._is_same_anywhere(target):
-            self._anywhere[target] = path
-        return path
-
-    def _is_same_anywhere(self, target: str) -> bool:
-        """Whether a link leads to the same file from wherever it is: there is only one that may be meant, or none."""
-        name = key(target.rpartition("/")[2])
-        names = {name, name.removesuffix(".md")}
-        return target[:1] not in ("", ".") and sum(len(self.candidates(name)) for name in names) < 2
-
-
 def resolve(queries: Queries, target: str, source: str) -> str | None:
     """The path of the file that a link to `target` in the file `source` leads to, or None if there is none."""
     return LinkNames(queries, mount_name(queries, source)).resolve(target, source)
-
-
-def mount_name(queries: Queries, path: str) -> str:
-    """The name of the vault that a path lies in."""
-    return "" if queries.mounts == ("",) else path.partition("/")[0]
 
 
 def outgoing(queries: Queries, path: str) -> Links:
@@ -210,28 +159,6 @@ def orphans(queries: Queries) -> list[str]:
     linked = {path for edge in _edges(queries) for path in edge}
     notes = queries.connection.execute("SELECT path FROM files WHERE kind = 'note' ORDER BY path")
     return [path for (path,) in notes if path not in linked]
-
-
-def between(queries: Queries, start: str, end: str) -> list[str] | None:
-    """The shortest way over links from one file to another, both included, whichever way the links point."""
-    neighbours: dict[str, set[str]] = defaultdict(set)
-    for source, target in _edges(queries):
-        neighbours[source].add(target)
-        neighbours[target].add(source)
-    came_from: dict[str, str | None] = {start: None}
-    waiting = deque([start])
-    while waiting and end not in came_from:
-        path = waiting.popleft()
-        # In order, so that of several shortest ways it is always the same.
-        for neighbour in sorted(neighbours[path] - came_from.keys()):
-            came_from[neighbour] = path
-            waiting.append(neighbour)
-    if end not in came_from:
-        return None
-    way = [end]
-    while (before := came_from[way[-1]]) is not None:
-        way.append(before)
-    return way[::-1]
 
 
 def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | None]]:
