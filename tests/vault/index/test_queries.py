@@ -179,7 +179,11 @@ def test_several_vaults_are_folders_at_the_top_even_when_they_are_empty(tmp_path
     index.close()
 
 
-def test_notes_have_a_tag_if_they_have_one_nested_in_it(index: Index) -> None:
+@pytest.mark.parametrize("common", [1, 1000])
+def test_notes_have_a_tag_if_they_have_one_nested_in_it(
+    index: Index, common: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.vault.index.queries._COMMON", common)
     queries = fill(index, {"b.md": "#Work/urgent", "a.md": "#work", "c.md": "#worker", "d.md": "#work-life"})
     assert [file.path for file in queries.with_tag("#Work")] == ["a.md", "b.md"]
     assert [file.path for file in queries.with_tag("work", 1, 1)] == ["b.md"]
@@ -232,6 +236,7 @@ def test_the_numbers_are_exact(index: Index) -> None:
         words=sum(len(files[path].split()) for path in ("a.md", "Deep/er/b.md")),
         size=sum(map(len, files.values())),
     )
+    assert index.queries.stats(sums=False) == index.queries.stats()._replace(words=0, size=0)
 
 
 def test_a_name_has_candidates_whatever_their_folder(index: Index) -> None:

@@ -30,7 +30,11 @@ from tidings.vault.index.query_rows import (
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = ?1 OR (folder >= ?1 || '/' AND folder < ?1 || '0'))"
-_HAS_TAG: Final = "id IN (SELECT file FROM tags WHERE key = ?1 OR (key >= ?1 || '/' AND key < ?1 || '0'))"
+_IS_TAG: Final = "(key = ?1 OR (key >= ?1 || '/' AND key < ?1 || '0'))"
+_HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - of our own, as what follows
+_HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
+_COMMON: Final = 1000
+"""A tag that so many notes have is looked for in one note after the other: the first of them are soon found."""
 
 
 class Queries:
@@ -162,8 +166,10 @@ class Queries:
 
     def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[Listed]:
         """The notes that have a tag, or one nested in it."""
+        count = self.tag(tag)
+        having = _HAS_COMMON_TAG if count and count.total >= _COMMON else _HAS_TAG
         rows = self.connection.execute(
-            f"SELECT path, kind, title FROM files WHERE {_HAS_TAG} ORDER BY path LIMIT ?2 OFFSET ?3",  # noqa: S608
+            f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT ?2 OFFSET ?3",  # noqa: S608
             (_tag_key(tag), limit, offset),
         )
         return [Listed(*row) for row in rows]
@@ -215,23 +221,35 @@ class Queries:
         )
         return [PropertyUse(*row) for row in rows]
 
-    def stats(self) -> Stats:
-        """How much there is of what."""
+    def stats(self, *, sums: bool = True) -> Stats:
+        """How much there is of what.
+
+        Args:
+            sums: Whether the words and bytes of all files are wanted too, for which all files have to be looked at.
+        """
         ask = self.connection.execute
-        rows = ask("SELECT kind, count(*), sum(words), sum(size) FROM files GROUP BY kind").fetchall()
-        kinds = {kind: count for kind, count, _, _ in rows}
+        kinds: Counter[str] = Counter()
+        folders = {mount for mount in self.mounts if mount}
+        for folder, kind, count in ask("SELECT folder, kind, count(*) FROM files GROUP BY folder, kind"):
+            kinds[kind] += count
+            folders.update(_upward(folder, ""))
+        tasks: int = ask("SELECT count(*) FROM tasks").fetchone()[0]
+        still_open: int = ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0]
+        words, size = (
+            ask("SELECT ifnull(sum(words), 0), ifnull(sum(size), 0) FROM files").fetchone() if sums else (0, 0)
+        )
         return Stats(
-            notes=kinds.get("note", 0),
-            canvases=kinds.get("canvas", 0),
-            bases=kinds.get("base", 0),
-            attachments=kinds.get("attachment", 0),
-            folders=len(self._folders("")),
+            notes=kinds["note"],
+            canvases=kinds["canvas"],
+            bases=kinds["base"],
+            attachments=kinds["attachment"],
+            folders=len(folders),
             tags=ask("SELECT count(*) FROM tag_counts WHERE notes > 0").fetchone()[0],
             links=ask("SELECT count(*) FROM links").fetchone()[0],
-            tasks_open=ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0],
-            tasks_done=ask("SELECT count(*) FROM tasks WHERE status <> ' '").fetchone()[0],
-            words=sum(words for _, _, words, _ in rows),
-            size=sum(size for *_, size in rows),
+            tasks_open=still_open,
+            tasks_done=tasks - still_open,
+            words=words,
+            size=size,
         )
 
     def _found(self, columns: str, table: str, path: str, order: str = "n", *, grouped: str = "") -> sqlite3.Cursor:

@@ -141,5 +141,6 @@ class Stats(NamedTuple):
     tasks_done: int
     """All whose box holds something."""
     words: int
+    """0 if it was not asked for, as the size."""
     size: int
     """Of all files, in bytes."""

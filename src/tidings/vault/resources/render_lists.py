@@ -46,7 +46,7 @@ def recent(view: View, address: Address) -> Json:
 
 def stats(view: View, address: Address) -> Json:
     """How much there is of what. Words change with nearly every edit, and are shown only to who asks for them."""
-    found = view.queries.stats()
+    found = view.queries.stats(sums=address.full)
     names = [mount.name for mount in view.vault.mounts if mount.name]
     content: Json = {"vaults": names} if names else {}
     content |= {
