@@ -230,6 +230,14 @@ async def test_what_has_no_end_cannot_be_subscribed_to_as_a_whole(root: Path, pr
                 pass
 
 
+async def test_a_note_that_is_not_indexed_yet_is_waited_for(root: Path) -> None:
+    async with Client(serving(root)) as client:
+        (content,) = (await client.read_resource("vault://note/Ideas")).contents
+        assert content.text == NOTES["Ideas.md"]
+        with pytest.raises(MCPError, match="Nowhere"):
+            await client.read_resource("vault://note/Nowhere")
+
+
 async def test_a_write_of_a_tool_is_told_of_once_and_before_the_tool_returns(root: Path) -> None:
     server = serving(root)
     async with told(server, "vault://note/Ideas.md") as listener, Client(server) as client:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
@@ -41,11 +42,13 @@ from tidings.vault.news import Interest
 from tidings.vault.notify import VaultNotifier
 from tidings.vault.prompts import prompts
 from tidings.vault.resources import completions, listing, resources
+from tidings.vault.resources.shapes import Rendered
 from tidings.vault.shared import Shared
 from tidings.vault.tools import tools
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE_SECONDS = 10.0
 _EVERYTHING = "vault://*"
 _ENDLESS = (searches.PREFIX, "vault://daily/")
 
@@ -176,12 +179,23 @@ class _Resources:
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
         try:
-            rendered = await self._library.ask(
-                lambda view: resources.render(view, uri), search=uri.startswith(searches.PREFIX)
-            )
+            rendered = await self._render(uri)
         except LookupError as error:
             raise ResourceNotFoundError(str(error)) from error
         except (ValueError, OSError, IndexBlocked, IndexDamaged) as error:
             raise ResourceError(str(error)) from error
         content = rendered.data if rendered.text is None else rendered.text
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
+
+    async def _render(self, uri: str) -> Rendered:
+        library = self._library
+        search = uri.startswith(searches.PREFIX)
+        try:
+            return await library.ask(lambda view: resources.render(view, uri), search=search)
+        except LookupError:
+            if library.status.phase != "indexing":
+                raise
+        # It may be there, and not be read yet.
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            await library.settled()
+        return await library.ask(lambda view: resources.render(view, uri), search=search)
