@@ -14,6 +14,7 @@ TEXT = "<p>Grüße, “Welt”</p>"
     [
         (TEXT.encode(), None),
         (TEXT.encode(), "utf-8"),
+        (TEXT.encode(), "iso-8859-1"),
         (TEXT.encode("cp1252"), None),
         (TEXT.encode("cp1252"), "iso-8859-1"),
         (TEXT.encode("cp1252"), "no-such-thing"),
@@ -35,6 +36,12 @@ def test_what_the_page_says_of_itself_is_believed() -> None:
     assert as_utf8(page.encode("koi8-r"), None).decode() == page
     page = "<?xml version='1.0' encoding='shift_jis'?><p>日本</p>"
     assert as_utf8(page.encode("shift_jis"), None).decode() == page
+
+
+def test_seven_bits_can_say_more_than_ascii() -> None:
+    page = "<p>日本</p>"
+    assert as_utf8(page.encode("iso-2022-jp"), "iso-2022-jp").decode() == page
+    assert as_utf8(b"<p>plain</p>", None) == b"<p>plain</p>"
 
 
 def test_the_response_is_believed_before_the_page() -> None:

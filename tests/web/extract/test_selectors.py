@@ -42,3 +42,9 @@ def test_what_matches_is_gone(selector: str, rest: str) -> None:
 def test_what_is_not_understood_is_said(selector: str) -> None:
     with pytest.raises(BadSelector, match="not understood"):
         left(selector)
+
+
+def test_the_text_behind_what_is_gone_stays() -> None:
+    root = parse(b"<body><p>a<i>b</i>c<b>d</b>e<i>f</i>g</p>")
+    remove(root, ["i"])
+    assert "".join(root.itertext()) == "acdeg"

@@ -1,6 +1,6 @@
 """The bytes of a page as UTF-8, which is the only encoding its parser is given.
 
-In order: a byte order mark, what the response said, what the page says of itself, UTF-8 if the bytes are that, and
+In order: a byte order mark, UTF-8 if the bytes are that, what the response said, what the page says of itself, and
 Windows-1252, which can decode anything and is what unlabelled pages are as a rule.
 """
 
@@ -28,14 +28,15 @@ def as_utf8(body: bytes, charset: str | None) -> bytes:
     for mark, encoding in _MARKS:
         if body.startswith(mark):
             return _encoded(body[len(mark) :].decode(encoding, "replace"))
+    # What is not UTF-8 hardly ever looks like it, and pages are mislabelled often. Seven-bit encodings look like ASCII.
+    if not body.isascii() and _is_utf8(body):
+        return _clean(body)
     said = _SAID.search(body, 0, 4096)
     for name in (charset, said[1].decode("ascii") if said else None):
         encoding = _known(name)
         if encoding is not None:
-            return (
-                _clean(body) if encoding == "utf-8" and _is_utf8(body) else _encoded(body.decode(encoding, "replace"))
-            )
-    return _clean(body) if _is_utf8(body) else _encoded(body.decode("cp1252", "replace"))
+            return _encoded(body.decode(encoding, "replace"))
+    return _clean(body) if body.isascii() else _encoded(body.decode("cp1252", "replace"))
 
 
 def _known(name: str | None) -> str | None:
