@@ -285,6 +285,13 @@ def test_the_roots_are_kept(index: Index) -> None:
     assert index.roots() == {"": (1, 2)}
 
 
+@pytest.mark.parametrize("nonsense", ["", "[1]", '{"a": 1}', '{"a": [1, 2, 3]}', b"\xff"])
+def test_roots_that_are_none_are_damage(index: Index, nonsense: str | bytes) -> None:
+    index.queries.connection.execute("INSERT INTO meta VALUES ('roots', ?)", (nonsense,))
+    with pytest.raises(IndexDamaged):
+        index.roots()
+
+
 def test_an_index_that_is_renewed_is_empty_and_can_be_used(index: Index) -> None:
     index.apply([entry("a.md", NOTE)])
     index.keep_roots({"": (1, 2)})

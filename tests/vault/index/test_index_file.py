@@ -17,8 +17,9 @@ from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault, VaultUnusable
 from tidings.vault.index import index_file, index_schema
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked
-from tidings.vault.index.scan import build
+from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
+from tidings.vault.index.index_file import PAGE
+from tidings.vault.index.scan import build, look
 
 
 @pytest.fixture
@@ -221,6 +222,30 @@ def test_a_file_that_is_of_no_use_is_made_anew(opened: Open, damage: Callable[[P
     again.apply([entry("new.md", "#text")])
     assert contents(again)["files"]
     assert len(again.stamps()) in (1, 21)
+
+
+def test_whichever_page_is_damaged_it_is_said_to_be_that(vault: Vault, opened: Open) -> None:
+    root = vault.mounts[0].root
+    for number in range(60):
+        (root / f"{number}.md").write_text(f"# {number}\n#tag{number} [[{number + 1}]]\n" * 10)
+    index = opened()
+    build(vault, index)
+    index.close()
+    assert index.place
+    whole = index.place.read_bytes()
+    damaged = 0
+    for page in range(1, len(whole) // PAGE):
+        index.place.write_bytes(whole[: page * PAGE] + b"\xa5" * PAGE + whole[(page + 1) * PAGE :])
+        again = opened()
+        try:
+            look(vault, again, ["1.md", ""])
+            build(vault, again)
+        except IndexDamaged:
+            damaged += 1
+            again.renew()
+            build(vault, again)
+        again.close()
+    assert damaged
 
 
 def test_a_file_that_another_program_has_locked_is_left_alone(

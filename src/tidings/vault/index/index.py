@@ -144,7 +144,10 @@ class Index:
             IndexDamaged: It has to be built anew.
         """
         rows = self._ask("SELECT value FROM meta WHERE key = ?", "roots")
-        return {name: (device, inode) for (value,) in rows for name, (device, inode) in json.loads(value).items()}
+        try:
+            return {name: (device, inode) for (value,) in rows for name, (device, inode) in json.loads(value).items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise explain(sqlite3.DatabaseError(error), self.place) from error
 
     def keep_roots(self, roots: Mapping[str, tuple[int, int]]) -> None:
         """Note which folders were read.
