@@ -119,9 +119,12 @@ class Keeper:
         self.status = Status("indexing", Progress(0, 0), self._notes())
         self._listener.index_opened(self.index)
 
+    def stop(self) -> None:
+        """Read no more than is being read."""
+        self._stopping = True
+
     async def aclose(self) -> None:
         """Let go of the index, once whatever follows the disk has ended."""
-        self._stopping = True
         await self._listener.index_closes()
         await self.in_thread(self.index.close)
         self._thread.shutdown(wait=False)

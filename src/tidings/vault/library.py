@@ -164,6 +164,7 @@ class Library:
                 try:
                     yield
                 finally:
+                    self._keeper.stop()
                     tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):

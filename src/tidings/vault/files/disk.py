@@ -32,7 +32,7 @@ class Limits:
     """How large, in bytes, a file may be."""
 
     largest_write: int = 10_000_000
-    largest_read: int = 100_000_000
+    largest_read: int = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ May import: `model`, `notes`, `parts`.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -28,8 +27,8 @@ class Change(NamedTuple):
 
 def own_newline(text: str) -> str:
     r"""The line ending that a text has most; `\n` if it has none."""
-    found = Counter(NEWLINE.findall(text)).most_common(1)
-    return found[0][0] if found else "\n"
+    windows = text.count("\r\n")
+    return "\r\n" if 2 * windows > text.count("\n") else "\n"
 
 
 def with_newlines(text: str, newline: str) -> str:
