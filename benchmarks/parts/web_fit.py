@@ -35,10 +35,10 @@ PRIOR = 3.0
 PAGES = 3
 """On how many pages a word must have been seen."""
 BLOCKS = {
-    "objective": "cross_entropy", "num_leaves": 15, "learning_rate": 0.12, "min_data_in_leaf": 100, "lambda_l2": 10,
+    "objective": "cross_entropy", "num_leaves": 15, "learning_rate": 0.06, "min_data_in_leaf": 100, "lambda_l2": 10,
     "feature_fraction": 0.3, "bagging_fraction": 0.7, "bagging_freq": 1, "num_threads": 1, "seed": 1, "verbose": -1,
 }  # fmt: skip
-TREES = 60
+TREES = 120
 OF_KINDS = {
     "objective": "multiclass", "num_class": len(KINDS), "num_leaves": 7, "learning_rate": 0.1, "min_data_in_leaf": 8,
     "feature_fraction": 0.3, "bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": 1, "seed": 1, "verbose": -1,
