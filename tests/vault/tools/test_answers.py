@@ -11,10 +11,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from tests.vault.shelf import Shelf
 from tidings.vault.files.paths import BadPath
 from tidings.vault.resources.shapes import NotFound
+from tidings.vault.resources.standings import standing
 from tidings.vault.tools import answers, naming, reading, write_answers
 from tidings.vault.tools.answers import Span
 from tidings.vault.tools.refusals import refusals_told
-from tidings.vault.tools.standings import standing
 from tidings.vault.view import Progress, Status
 
 INDEXING = Status("indexing", Progress(3, 10))

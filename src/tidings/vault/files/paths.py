@@ -5,19 +5,19 @@ folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Pr
 `Vault.locate` gives lies outside the vault, whatever the text and whatever symbolic links there are at that moment;
 who writes must also see to it that no link is put in between afterwards (see `anchor.py`).
 
-May import: `path_rules`. No more, so that the processes which only parse start quickly.
+May import: `path_rules`, `text.names`. No more, so that the processes which only parse start quickly.
 """
 
 import errno
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from tidings.vault.files.path_rules import BadPath, check_clear, check_possible, check_wise, is_possible, shorten
+from tidings.vault.text.names import key
 
 __all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
 
@@ -184,13 +184,6 @@ class Vault:
                 f"A symbolic link at {shorten(path)} leads out of the vault or to what is not served.",
                 "Use the place it leads to by its own path, if it is in the vault.",
             )
-
-
-def key(text: str) -> str:
-    """A name for comparing: upper and lower case are the same, and so are the ways to write an accent."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def uri(kind: str, path: str) -> str:

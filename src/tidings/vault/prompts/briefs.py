@@ -10,7 +10,7 @@ from tidings.vault.files.paths import uri
 from tidings.vault.index.query_rows import FileRow
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.mime import MARKDOWN
-from tidings.vault.tools.standings import standing
+from tidings.vault.resources.standings import standing
 from tidings.vault.view import View
 
 NOTE_ROOM: Final = 8000

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.resources.addresses import Address
-from tidings.vault.tools.standings import standing
+from tidings.vault.resources.standings import standing
 from tidings.vault.view import Status
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from tidings.vault.files.paths import key
 from tidings.vault.text.markdown import DESTINATION
 from tidings.vault.text.model import Link
+from tidings.vault.text.names import key
 
 Style = Literal["shortest", "relative", "absolute"]
 """As in the app's setting: the name alone where it is unique, a path from the note's folder, one from the root."""

@@ -14,12 +14,12 @@ from tidings.vault.files.paths import BadPath, key
 from tidings.vault.index import graph
 from tidings.vault.index.graph import Seen
 from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.resources.standings import standing
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
 from tidings.vault.search.spelling import meant_instead
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import Hit, LinkSeen, answer
-from tidings.vault.tools.standings import standing
 from tidings.vault.view import View
 
 T = TypeVar("T")

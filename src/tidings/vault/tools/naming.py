@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tidings.vault.files.path_rules import shorten
 from tidings.vault.files.paths import BadPath, key, path_of
 from tidings.vault.resources.shapes import NotFound
-from tidings.vault.tools.standings import standing
+from tidings.vault.resources.standings import standing
 from tidings.vault.view import View
 
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")

@@ -22,10 +22,10 @@ from tidings.vault.index import graph
 from tidings.vault.index.query_rows import FileRow
 from tidings.vault.resources.dailies import daily_places, local_today
 from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.resources.standings import standing
 from tidings.vault.tools.excerpts import CHARACTERS_PER_TOKEN, excerpt
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import Info, Piece, answer
-from tidings.vault.tools.standings import standing
 from tidings.vault.view import View
 
 _MOST: Final = 200
