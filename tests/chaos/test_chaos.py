@@ -21,8 +21,13 @@ async def test_after_the_chaos_every_copy_of_every_client_equals_the_truth(engin
 
 
 @pytest.mark.anyio
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_the_stock_sdk_is_left_stale_by_the_same_run(tmp_path: Path) -> None:
     """So the run is hard enough: whoever survives it does so by what it does, not by luck."""
-    stale, _, _ = await run(Plan(seed=1, seconds=3, clients=12, processes=4, stock=True), tmp_path)
-    assert stale
+    for seed in range(1, 6):  # With luck, nobody is listening when the faults come; but not again and again.
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        stale, _, _ = await run(Plan(seed=seed, seconds=3, clients=12, processes=4, stock=True), folder)
+        if stale:
+            return
+    pytest.fail("The stock SDK survived five runs")

@@ -91,7 +91,7 @@ async def fail(_: dict[str, Any], __: Asked) -> int:
 @pytest.mark.parametrize(
     ("server", "kind", "says"),
     [
-        (OldServer(endpoint=None), ConnectTimedOut, "did not answer within 1 s"),
+        (OldServer(endpoint=None), ConnectTimedOut, "did not answer within"),
         (OldServer(endpoint="http://elsewhere.invalid/x"), MalformedMessage, "sent to another host, elsewhere.invalid"),
         (OldServer(endpoint="http://[bad"), ConnectFailed, "Invalid IPv6 URL"),
         (OldServer("initialize", speak_of_1999), UnsupportedVersion, "1999-01-01. Tidings speaks"),
@@ -102,7 +102,7 @@ async def test_an_old_server_that_cannot_be_connected_to_is_told_by_its_fault(
     server: OldServer, kind: type[TidingsError], says: str
 ) -> None:
     async with site(server) as here:
-        error = await refusal(here.url, config=settings(backoff=ONCE, connect=0.5))
+        error = await refusal(here.url, config=settings(backoff=ONCE, connect=3))
     assert type(error) is kind
     assert says in error.message
 

@@ -1,0 +1,17 @@
+"""What the tests of commands share: a command that runs in this process leaves the log as it was."""
+
+import logging
+from collections.abc import Generator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Generator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("tidings")
+    handlers, levels = set(root.handlers), (root.level, ours.level)
+    yield
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler and each not in handlers]:
+        root.removeHandler(handler)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
