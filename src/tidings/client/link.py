@@ -162,8 +162,8 @@ class Link:
         except TimeoutError:
             await self.close(seconds=0)
             raise ConnectTimedOut(
-                f"{self.name} did not answer within {seconds:.3g} s. Give it longer with Timeouts(connect=...), if it is "
-                f"an MCP server.{self._last_words()}",
+                f"{self.name} did not answer within {seconds:.3g} s. Give it longer with Timeouts(connect=...), if it "
+                f"is an MCP server.{self._last_words()}",
                 server=self.name,
                 elapsed=seconds,
             ) from None
