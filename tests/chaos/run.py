@@ -31,19 +31,19 @@ async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, flo
 
 
 async def _rage(chaos: World) -> None:
-    until = time.monotonic() + chaos.plan.seconds
+    """The seed says how many changes and faults, which and in which order; how they fall together, the machine."""
 
     async def changes() -> None:
-        count = 0
-        while time.monotonic() < until:
-            count += 1
-            await chaos.change(chaos.random.choice(chaos.names), str(count))
-            await asyncio.sleep(chaos.random.uniform(0, 0.05))
+        dice = chaos.dice("changes")
+        for count in range(round(chaos.plan.seconds * 12)):
+            await chaos.change(dice.choice(chaos.names), str(count))
+            await asyncio.sleep(dice.uniform(0, 0.1))
 
     async def misdeeds() -> None:
-        while time.monotonic() < until:
-            await asyncio.sleep(chaos.random.uniform(0, 0.6))
-            await chaos.misdeed()
+        for number in range(round(chaos.plan.seconds)):
+            dice = chaos.dice(f"fault {number}")
+            await asyncio.sleep(dice.uniform(0, 0.6))
+            await chaos.misdeed(dice)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(changes())

@@ -55,15 +55,19 @@ class World:
     def __init__(self, plan: Plan, folder: Path, broker: Broker, zygote: "subprocess.Popen[str]") -> None:
         self.plan = plan
         self.folder = folder
-        self.random = random.Random(plan.seed)
+        self._routes = self.dice("routes")
         self.told = Told()
         self._broker = broker
         self._zygote = zygote
-        self._balancer = Balancer(random.Random(plan.seed))
+        self._balancer = Balancer(self.dice("balancer"))
         self._replicas: dict[int, int | None] = {}
         """The port of each replica, and its pid while it runs."""
         self._listeners: list[tuple[dict[str, Any], int]] = []
         self.names = [f"n{number}" for number in range(plan.notes)]
+
+    def dice(self, part: str) -> random.Random:
+        """The chances of one part of the run: no other part, and no delay, shifts what it draws."""
+        return random.Random(f"{self.plan.seed} {part}")
 
     # Setting it up.
 
@@ -119,7 +123,7 @@ class World:
     async def change(self, name: str, text: str) -> None:
         """Change the truth, and have it published: whoever does that asks until somebody says it is done."""
         self._write(name, text)
-        while not await self._publish(self.random.choice(list(self._replicas)), f"note://{name}"):  # noqa: ASYNC110
+        while not await self._publish(self._routes.choice(list(self._replicas)), f"note://{name}"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         self.told.published += 1
 
@@ -138,56 +142,56 @@ class World:
 
     # What is done to it.
 
-    async def misdeed(self) -> None:
+    async def misdeed(self, dice: random.Random) -> None:
         """Something that should not happen, and does."""
         deeds = [self.kill_replica, self.pause_replica, self.cut, self.stall, self.kill_listeners, self.kill_broker]
-        await self.random.choice(deeds)()
+        await dice.choice(deeds)(dice)
 
-    async def kill_replica(self) -> None:
-        port = self.random.choice(list(self._replicas))
+    async def kill_replica(self, dice: random.Random) -> None:
+        port = dice.choice(list(self._replicas))
         if (pid := self._replicas[port]) is None:
             return
         self.told(f"replica {port} killed")
         self._order({"kill": pid})
         self._replicas[port] = None
         self._balancer.replicas = [each for each, pid in self._replicas.items() if pid is not None]
-        await asyncio.sleep(self.random.uniform(0, 0.3))
+        await asyncio.sleep(dice.uniform(0, 0.3))
         self._start_replica(port)
 
-    async def pause_replica(self) -> None:
-        port = self.random.choice(list(self._replicas))
+    async def pause_replica(self, dice: random.Random) -> None:
+        port = dice.choice(list(self._replicas))
         if (pid := self._replicas[port]) is None:
             return
         self.told(f"replica {port} stopped for a while")
         process = psutil.Process(pid)
         process.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(self.random.uniform(0, 1.5))
+        await asyncio.sleep(dice.uniform(0, 1.5))
         process.send_signal(signal.SIGCONT)
 
-    async def cut(self) -> None:
-        share = self.random.random()
+    async def cut(self, dice: random.Random) -> None:
+        share = dice.random()
         self.told(f"{share:.0%} of the connections cut")
         self._balancer.cut(share)
 
-    async def stall(self) -> None:
-        seconds = self.random.uniform(0, 1.5)
+    async def stall(self, dice: random.Random) -> None:
+        seconds = dice.uniform(0, 1.5)
         self.told(f"the balancer stalls for {seconds:.1f} s")
         await self._balancer.stall(seconds)
 
-    async def kill_listeners(self) -> None:
-        place = self.random.randrange(len(self._listeners))
+    async def kill_listeners(self, dice: random.Random) -> None:
+        place = dice.randrange(len(self._listeners))
         order, pid = self._listeners[place]
         self.told(f"clients {order['clients'][0]['name']} and following killed")
         self._order({"kill": pid})
-        await asyncio.sleep(self.random.uniform(0, 0.2))
+        await asyncio.sleep(dice.uniform(0, 0.2))
         kind = "stock-listeners" if self.plan.stock else "listeners"
         self._listeners[place] = (order, self._order({"start": kind, **order}))
 
-    async def kill_broker(self) -> None:
+    async def kill_broker(self, dice: random.Random) -> None:
         if self._broker.can_be_killed and not self.plan.stock:
             self.told("the broker killed")
             await self._broker.kill()
-            await asyncio.sleep(self.random.uniform(0, 1))
+            await asyncio.sleep(dice.uniform(0, 1))
             await self._broker.start()
 
     # What came of it.
