@@ -1,0 +1,1 @@
+"""The one way to the network: every connection is vetted, every body is bounded."""

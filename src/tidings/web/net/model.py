@@ -1,0 +1,133 @@
+"""The types of fetching: what is asked for, what came, and what can go wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of anything is allowed. A request may ask for less, never for more."""
+
+    max_bytes: int = 10 * MIB
+    """Of a body, as it comes and again when it is unpacked."""
+    timeout: float = 30.0
+    """Seconds for everything together: names, connections, redirects, retries, the last byte."""
+    max_redirects: int = 5
+    per_host_minute: int = 60
+    """Requests to one host in a minute."""
+    per_host_at_once: int = 4
+    at_once: int = 32
+    retries: int = 2
+    user_agent: str = "Tidings"
+    """What sites see; the first word is the name that robots.txt knows it by."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A page to be fetched. None: as the limits have it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent to the host of `url` alone, not to where it redirects to."""
+    etag: str | None = None
+    last_modified: str | None = None
+    """With one of them the answer may be `not_modified`."""
+    accept: str | None = None
+    respect_robots: bool = True
+    timeout: float | None = None
+    max_bytes: int | None = None
+    max_redirects: int | None = None
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came, whatever its status."""
+
+    url: str
+    """Where it came from in the end."""
+    requested: str
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+    content_type: str
+    """As the header has it, parameters included; empty without one."""
+    retrieved_at: datetime
+    etag: str | None = None
+    last_modified: str | None = None
+    not_modified: bool = False
+    redirects: tuple[str, ...] = ()
+    """The URLs that were left behind, in their order."""
+    truncated: bool = False
+    notes: tuple[str, ...] = ()
+    """What a reader should know: that it was retried, that a rate limit held it up."""
+
+
+class FetchError(Exception):
+    """A page could not be fetched. The text says why, and what to do."""
+
+    kind: ClassVar[str] = "failed"
+    """A word for programs."""
+
+    def __init__(self, message: str, *, url: str) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class BadUrl(FetchError):
+    """It is no URL that can be fetched."""
+
+    kind = "bad-url"
+
+
+class Blocked(FetchError):
+    """The address, the domain or the port is not allowed."""
+
+    kind = "blocked"
+
+
+class RobotsRefused(FetchError):
+    """The site's robots.txt says no, or cannot be had and therefore means no."""
+
+    kind = "robots"
+
+
+class Unreachable(FetchError):
+    """No such host, nobody listens, or the connection broke."""
+
+    kind = "unreachable"
+
+
+class TooSlow(FetchError):
+    """It was not there in time."""
+
+    kind = "timeout"
+
+
+class TooLarge(FetchError):
+    """The body, unpacked or not, or its headers are over the limit."""
+
+    kind = "too-large"
+
+
+class TooManyRedirects(FetchError):
+    """It leads on and on, or in a circle."""
+
+    kind = "redirects"
+
+
+class RateLimited(FetchError):
+    """The limit of requests to the host, ours or its own, leaves no time for this one."""
+
+    kind = "rate-limited"
+
+
+class BadAnswer(FetchError):
+    """What came is not HTTP, or is packed in a way that cannot be unpacked."""
+
+    kind = "bad-answer"

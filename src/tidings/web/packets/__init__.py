@@ -1,0 +1,1 @@
+"""What a fetched page becomes: packets, their parts, and what can be made of them."""
