@@ -19,9 +19,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tidings
-from tidings.cli import vault
+from tidings.cli import clients, snippets, vault
 from tidings.cli.main import main
-from tidings.vault import snippets
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +100,7 @@ def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkey
 
 
 def test_the_clients_are_those_that_there_are_snippets_for() -> None:
-    assert vault.CLIENTS == snippets.CLIENTS
+    assert clients.CLIENTS == snippets.CLIENTS
 
 
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from tidings.server import LiveServer
@@ -37,6 +38,30 @@ class Refusal(click.ClickException):
     """The command cannot do what it was asked to. One line says why, and what to do."""
 
     exit_code = 2
+
+
+def http_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that may serve over HTTP: `--http` and `--token`."""
+    for option in (
+        click.option("--port", hidden=True, expose_value=False, callback=_no_port),
+        click.option(
+            "--token",
+            metavar="SECRET",
+            envvar="TIDINGS_TOKEN",
+            show_envvar=True,
+            help="What HTTP clients have to send.",
+        ),
+        click.option(
+            "--http", metavar="[HOST:PORT]", is_flag=False, flag_value=DEFAULT, help=f"Serve over HTTP ({DEFAULT})."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise Refusal(f"There is no --port: it is part of the address, as in --http 127.0.0.1:{given}.")
 
 
 @dataclass(frozen=True)
@@ -94,6 +119,18 @@ def check_token(address: HttpAddress, token: str | None) -> None:
             f"{address.host} can be reached from other machines: set TIDINGS_TOKEN (or --token) to a secret that "
             f"clients have to send, or serve this machine alone with --http 127.0.0.1:{address.port}."
         )
+
+
+def check_token_use(ctx: click.Context, address: HttpAddress | None, token: str | None) -> None:
+    """Refuse a token that is asked for where nobody can send it, and what `check_token` refuses.
+
+    Raises:
+        Refusal: It is one of them.
+    """
+    if address is not None:
+        check_token(address, token)
+    elif ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
+        raise Refusal("--token is what clients have to send over HTTP: add --http, or leave it out.")
 
 
 def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:

@@ -2,7 +2,6 @@
 
 import difflib
 import gc
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -13,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
+from tidings.cli import clients
+from tidings.cli.clients import config_option
 from tidings.cli.serving import (
     DEFAULT,
     Http,
     HttpAddress,
     Refusal,
-    check_token,
+    check_token_use,
+    http_options,
     listen,
     log_to_stderr,
     parse_address,
@@ -30,9 +31,6 @@ from tidings.cli.serving import (
 if TYPE_CHECKING:
     from tidings.vault.library import Library
     from tidings.vault.server import VaultServer
-
-CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
-"""As in `tidings.vault.snippets`, which is imported only when it is needed."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +46,14 @@ class Options:
     token: str | None = field(repr=False)
 
 
-def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
-    if given is not None:
-        raise Refusal(f"There is no --port: it is part of the address, as in --http 127.0.0.1:{given}.")
-
-
 @click.command()
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())
-@click.option("--http", metavar="[HOST:PORT]", is_flag=False, flag_value=DEFAULT, help=f"Serve over HTTP ({DEFAULT}).")
+@http_options
 @click.option("--read-only", is_flag=True, help="Offer nothing that writes, and refuse every write.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches, as in 'Private' or '*.bak'.")
 @click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host.")
 @click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there.")
-@click.option(
-    "--token", metavar="SECRET", envvar="TIDINGS_TOKEN", show_envvar=True, help="What HTTP clients have to send."
-)
-@click.option("--port", hidden=True, expose_value=False, callback=_no_port)
-@click.option("--config", type=click.Choice(CLIENTS), help="Print what this client needs to use the vault, and end.")
+@config_option("the vault")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -95,10 +84,7 @@ def command(
     if not paths or not all(paths):
         ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
     options = Options(tuple(map(Path, paths)), address, read_only, bus, exclude, cache, token or None)
-    if address is not None:
-        check_token(address, options.token)
-    elif ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
-        raise Refusal("--token is what clients have to send over HTTP: add --http, or leave it out.")
+    check_token_use(ctx, address, options.token)
     if config is not None:
         print_snippet(config, options)
     else:
@@ -195,33 +181,17 @@ def _similar(path: Path) -> str | None:
 
 
 def print_snippet(client: str, options: Options) -> None:
-    """Print what a client needs, alone, on standard output; what to do with it is said beside it."""
-    from tidings.vault.snippets import Address, CannotUse, Command, server_name, snippet
+    """Print what a client needs to use the vault."""
+    from tidings.cli.snippets import server_name
 
     make_server(options)  # A snippet with which it could not start is none.
     name = server_name(options.paths[0].resolve().name)
-    if options.http is not None:
-        server = Address(name, options.http.url, options.token)
-    else:
-        server = Command(name, [*program(), "vault", *arguments(options)])
-    try:
-        made = snippet(client, server, platform=sys.platform)
-    except CannotUse as error:
-        raise Refusal(str(error)) from None
-    click.echo(made.text)
-    click.echo(made.use, err=True)
-    if options.http is not None and options.token:
-        click.echo("It holds the token: keep it to yourself.", err=True)
+    clients.print_snippet(client, name, [*program(), "vault", *arguments(options)], options.http, options.token)
 
 
 def program() -> list[str]:
-    """How another program starts this one, from wherever it runs."""
-    here = Path(sys.executable)
-    if "archive-v0" in here.parts:
-        # In the cache of uv, from which it may vanish.
-        return [shutil.which("uvx") or "uvx", "--from", "tidings[vault]", "tidings"]
-    found = shutil.which("tidings", path=str(here.parent)) or shutil.which("tidings")
-    return [str(Path(found).absolute())] if found else [sys.executable, "-m", "tidings"]
+    """How another program starts this one."""
+    return clients.program("vault")
 
 
 def arguments(options: Options) -> list[str]:

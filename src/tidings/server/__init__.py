@@ -19,8 +19,10 @@
     patterns.py    URIs, prefixes and templates
     checks.py      what is wrong with options, said where they are given
     background.py  work that is begun and not waited for
+    shared.py      something that runs while anybody needs it
     rpc.py         named errors as JSON-RPC errors
     tool_errors.py what a call of a tool that is not right is told, for servers that want it
+    schemas.py     schemas without what goes without saying
     stdio.py       serving over standard input and output
     stop.py        hearing that the process shall stop
     telemetry.py   spans and metrics

@@ -18,8 +18,6 @@ One edit of a note, from the disk to whoever listens:
 
     view.py        what a question may look at, and how far that is to be trusted
     notify.py      triggers for programs that embed the server
-    shared.py      something that runs while anybody needs it
-    snippets.py    what the settings of AI clients need
 
 `text` knows nothing of the others; `files` knows `text`; `index` both; `search`, `resources`, `tools` and `prompts` ask
 the index. May import: `client`, `server`, `bus`, `changes`, `errors`.

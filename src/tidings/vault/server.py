@@ -29,6 +29,7 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
+from tidings.server.shared import Shared
 from tidings.server.tool_errors import ExactTools
 from tidings.vault import searches
 from tidings.vault.files.paths import Vault
@@ -43,7 +44,6 @@ from tidings.vault.notify import VaultNotifier
 from tidings.vault.prompts import prompts
 from tidings.vault.resources import completions, listing, resources
 from tidings.vault.resources.shapes import Rendered
-from tidings.vault.shared import Shared
 from tidings.vault.tools import tools
 
 logger = logging.getLogger(__name__)

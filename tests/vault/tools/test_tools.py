@@ -9,9 +9,9 @@ from mcp import Client
 
 import tidings
 from tests.vault.agent import ERAS, at
+from tidings.server.schemas import compact
 from tidings.vault.files.write_errors import ReadOnly
 from tidings.vault.server import VaultServer
-from tidings.vault.tools.tools import compact
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ that may not write does not offer those that do.
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcp_types import ToolAnnotations
 
-from tidings.server.adapters import McpServerAdapter
+from tidings.server.schemas import compact_tool
 from tidings.vault.tools.tools_read import ReadTools
 from tidings.vault.tools.tools_write import WriteTools
 
@@ -76,37 +76,4 @@ def register(server: "VaultServer") -> None:
 def _add(server: "VaultServer", offer: Offer, hints: ToolAnnotations) -> None:
     told = " ".join((inspect.getdoc(offer.function) or "").split())
     server.add_tool(offer.function, title=offer.title, description=told, annotations=hints)
-    tool = McpServerAdapter(server).items("tool")[offer.function.__name__]
-    tool.parameters = compact(tool.parameters)
-    tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema, described=False)
-
-
-def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]:
-    """A JSON schema without what a reader can see for themselves: every agent pays for each character of it.
-
-    Definitions stand where they are used, for clients that do not follow references.
-    """
-    drop = {"title", "$defs"} if described else {"title", "$defs", "description"}
-    definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
-
-    def shorter(part: dict[str, Any]) -> dict[str, Any]:
-        if "$ref" in part:
-            part = definitions[part["$ref"].removeprefix("#/$defs/")]
-        return {
-            key: inside(key, value) for key, value in part.items() if key not in drop and not _says_nothing(key, value)
-        }
-
-    def inside(key: str, value: Any) -> Any:
-        if key == "properties":
-            return {name: shorter(part) for name, part in value.items()}
-        return (
-            shorter(cast("dict[str, Any]", value))
-            if key in ("items", "additionalProperties") and value not in (True, False)
-            else value
-        )
-
-    return shorter(schema)
-
-
-def _says_nothing(key: str, value: Any) -> bool:
-    return key == "default" and value in ("", None, False)
+    compact_tool(server, offer.function.__name__)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from tidings.vault.shared import Shared
+from tidings.server.shared import Shared
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.snippets import CLIENTS, Address, CannotUse, Command, server_name, snippet
+from tidings.cli.snippets import CLIENTS, Address, CannotUse, Command, server_name, snippet
 
 STDIO = Command("notes", ["/opt/bin/tidings", "vault", "/srv/My notes", "--read-only"])
 HTTP = Address("notes", "http://127.0.0.1:8000/mcp", "s3cret")
