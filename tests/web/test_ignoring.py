@@ -1,0 +1,165 @@
+"""What does not count as a change of a watched page."""
+
+import hashlib
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.web import ignoring
+from tidings.web.extract.model import Entry as FeedEntry
+from tidings.web.ignoring import READY, BadRule, Ignore, judge
+from tidings.web.packets.model import LLMPacket
+from tidings.web.store.model import Entry
+
+NOTHING = Ignore(ready=())
+
+
+def version(content: str, *entries: FeedEntry) -> Entry:
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    packet = {"content": content, "hashes": {"content_hash": digest, "raw_hash": digest}}
+    return Entry(cast("LLMPacket", packet), "0" * 16, entries=entries)
+
+
+def same(before: str, after: str, ignore: Ignore) -> bool:
+    return judge(version(before), version(after), ignore).same
+
+
+def feed(*entries: tuple[str, str], note: str = "") -> Entry:
+    made = [FeedEntry(id=id_, title=title, url=f"https://example.org/{id_}") for id_, title in entries]
+    return version(note + repr(entries), *made)
+
+
+def test_the_same_text_is_the_same_and_another_is_not() -> None:
+    assert same("One.", "One.", NOTHING)
+    assert not same("One.", "Two.", NOTHING)
+
+
+def test_white_space_alone_is_no_change() -> None:
+    assert same("One.\n\nTwo.", "One. Two.\n", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("ready", "before", "after"),
+    [
+        ("dates", "On 2026-01-01 it rains", "On 2026-01-02T10:00:00Z it rains"),
+        ("dates", "Seen 3 March 2026, 10:15 am.", "Seen 4 Mar. 2026, 9:59 pm."),
+        ("dates", "Seen March 3rd, 2026.", "Seen December 24, 2027."),
+        ("dates", "Am 3. März 2026 um 10:15", "Am 24. Dezember 2026 um 9:59"),
+        ("dates", "Le 3 février 2026", "Le 14 août 2026"),
+        ("dates", "El 3 de enero de 2026", "El 14 de agosto de 2027"),
+        ("dates", "01/02/2026 and 1.2.26", "13/02/2026 and 3.2.26"),
+        ("counters", "A post. 1,234 views, 5 comments", "A post. 1,299 views, 16 comments"),
+        ("counters", "Views: 10 Likes (3)", "Views: 1.2k Likes (4)"),
+        ("counters", "1.5M followers", "1.6M followers"),
+        ("relative-times", "Posted 5 minutes ago by A", "Posted 3 hours ago by A"),
+        ("relative-times", "about an hour ago", "over 2 years ago"),
+        ("relative-times", "vor 5 Minuten", "vor einer Stunde"),
+        ("relative-times", "il y a 3 heures", "il y a un jour"),
+        ("relative-times", "just now", "2m ago"),
+        ("relative-times", "Updated today", "Updated yesterday"),
+        ("tokens", "See 123e4567-e89b-12d3-a456-426614174000.", "See 00000000-e89b-12d3-a456-426614174111."),
+        ("tokens", "[a](https://example.org/?sid=1&b=2)", "[a](https://example.org/?sid=77&b=2)"),
+        ("tokens", "build 0123456789abcdef0123", "build fedcba9876543210ffff"),
+        ("tokens", "key dGhpcyBpcyBub3QgYSBzZWNyZXQ1 end", "key aW4gYW55IHdheSBhdCBhbGwgMTIz end"),
+    ],
+)
+def test_a_ready_pattern_ignores_what_it_is_called_after(ready: str, before: str, after: str) -> None:
+    assert not same(before, after, NOTHING)
+    assert same(before, after, Ignore(ready=(ready,)))
+
+
+@pytest.mark.parametrize("ready", READY)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The price is 10 euros.", "The price is 12 euros."),
+        ("Version 1.2.3 is out.", "Version 1.2.4 is out."),
+        ("Rain may come in the north.", "Sun may come in the north."),
+        ("It lasted 5 days.", "It lasted 6 days."),
+        ("Chapter 12 marks the end", "Chapter 13 marks the end"),
+    ],
+)
+def test_a_ready_pattern_ignores_nothing_else(ready: str, before: str, after: str) -> None:
+    assert not same(before, after, Ignore(ready=(ready,)))
+
+
+def test_relative_times_are_ignored_unless_the_caller_says_otherwise() -> None:
+    assert same("5 minutes ago", "6 minutes ago", Ignore())
+    assert not same("5 minutes ago", "6 minutes ago", NOTHING)
+
+
+def test_a_pattern_of_the_caller_is_ignored_line_by_line() -> None:
+    ignore = Ignore(patterns=(r"^Visitor no\. \d+$",), ready=())
+
+    assert same("Visitor no. 5\nText", "Visitor no. 6\nText", ignore)
+    assert not same("Visitor no. 5\nText", "Visitor no. 6\nOther", ignore)
+
+
+def test_a_feed_that_only_puts_its_entries_in_another_order_or_drops_old_ones_has_not_changed() -> None:
+    before = feed(("a", "A"), ("b", "B"), ("c", "C"))
+
+    assert judge(before, feed(("b", "B"), ("a", "A")), NOTHING).same
+    assert judge(before, feed(("a", "A"), ("b", "B"), ("c", "C"), note="built today"), NOTHING).same
+
+
+def test_a_feed_with_a_new_or_a_different_entry_has_changed() -> None:
+    before = feed(("a", "A"), ("b", "B"))
+
+    assert not judge(before, feed(("c", "C"), ("a", "A"), ("b", "B")), NOTHING).same
+    assert not judge(before, feed(("a", "A, corrected"), ("b", "B")), NOTHING).same
+
+
+def test_the_rules_apply_to_the_entries_of_a_feed() -> None:
+    before, after = feed(("a", "A, 5 minutes ago")), feed(("a", "A, 6 minutes ago"))
+
+    assert judge(before, after, Ignore()).same
+
+
+def test_a_page_that_became_a_feed_is_compared_by_its_text() -> None:
+    assert not judge(version("text"), feed(("a", "A")), NOTHING).same
+
+
+def test_a_pattern_that_takes_too_long_is_left_out_on_both_sides_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ignoring, "SECONDS", 0.05)
+    slow = r"(?:x+x+)+y"
+    ignore = Ignore(patterns=(slow, r"\d+"), ready=())
+
+    # Only the second text lets it take long; the first has been cleaned by then.
+    judged = judge(version("1 xxy"), version("2 " + "x" * 5000 + " y"), ignore)
+
+    assert (judged.same, judged.too_slow) == (False, (slow,))
+    assert judge(version("1 " + "x" * 5000 + " y"), version("2 " + "x" * 5000 + " y"), ignore).same
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"patterns": ("(",)}, "no regular expression"),
+        ({"patterns": ("(?R)",)}, "no regular expression"),
+        ({"patterns": ("(" * 200 + ")" * 200,)}, "pattern"),
+        ({"patterns": ("a" * 501,)}, "shorter"),
+        ({"patterns": ("a{1000000000}",)}, "repeats too often"),
+        ({"patterns": ("((a{1,50}){1,50}){1,50}",)}, "repeats too often"),
+        ({"patterns": ("x*",)}, "empty text"),
+        ({"ready": ("moons",)}, "dates, counters, relative-times, tokens"),
+        ({"selectors": ("p:has(a)",)}, "not understood"),
+        ({"selectors": ("p",) * 51}, "50 ignore rules"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_refused_with_its_cause(rules: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadRule, match=says):
+        Ignore(**rules)
+
+
+def test_the_rules_are_the_same_after_they_were_kept() -> None:
+    ignore = Ignore(selectors=(".ad, nav > a",), patterns=(r"\d+",), ready=("dates",))
+
+    assert Ignore.from_json(ignore.to_json()) == ignore
+    assert Ignore.from_json(None) == Ignore()
+
+
+@given(st.text(max_size=300), st.sampled_from(sorted(READY)))
+def test_a_text_says_the_same_as_itself_and_never_breaks_a_ready_pattern(text: str, ready: str) -> None:
+    assert judge(version("x" + text), version("x " + text), Ignore(ready=(ready,))).too_slow == ()

@@ -1,0 +1,128 @@
+"""When a watched page is looked at again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.web.intervals import (
+    DAY,
+    LONGEST_RETRY_AFTER,
+    Intervals,
+    after_failure,
+    after_look,
+    fresh_for,
+    retry_after,
+    with_chance,
+)
+
+LIMITS = Intervals(first=100, least=10, most=1000)
+NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
+
+
+def test_the_first_look_begins_with_the_first_interval() -> None:
+    pace = after_look(None, changed=False, fresh=None, limits=LIMITS)
+
+    assert (pace.interval, pace.wait) == (100, 100)
+
+
+def test_a_change_halves_the_interval_and_none_makes_it_longer() -> None:
+    assert after_look(100, changed=True, fresh=None, limits=LIMITS).wait == 50
+    assert after_look(100, changed=False, fresh=None, limits=LIMITS).wait == 150
+
+
+def test_the_interval_stays_within_its_limits() -> None:
+    assert after_look(11, changed=True, fresh=None, limits=LIMITS).wait == 10
+    assert after_look(990, changed=False, fresh=None, limits=LIMITS).wait == 1000
+
+
+def test_a_page_that_is_fresh_for_longer_is_left_alone_for_longer_without_changing_its_history() -> None:
+    pace = after_look(100, changed=True, fresh=600, limits=LIMITS)
+
+    assert (pace.interval, pace.wait) == (50, 600)
+    assert after_look(100, changed=True, fresh=10 * DAY, limits=LIMITS).wait == 1000
+    assert after_look(100, changed=True, fresh=1, limits=LIMITS).wait == 50
+
+
+def test_an_interval_that_somebody_asked_for_is_kept_to_within_the_limits() -> None:
+    assert after_look(100, changed=True, fresh=600, limits=LIMITS, fixed=70).wait == 70
+    assert after_look(100, changed=True, fresh=600, limits=LIMITS, fixed=1).wait == 10
+
+
+def test_each_failure_in_a_row_doubles_the_wait_and_leaves_the_interval_alone() -> None:
+    waits = [after_failure(20, failures=n, retry_after=None, limits=LIMITS).wait for n in (1, 2, 3, 10, 10_000)]
+
+    assert waits == [40, 80, 160, 1000, 1000]
+    assert after_failure(20, failures=5, retry_after=None, limits=LIMITS).interval == 20
+    assert after_failure(None, failures=1, retry_after=None, limits=LIMITS).wait == 200
+
+
+def test_a_site_that_says_when_to_come_again_is_obeyed_even_beyond_the_longest_interval() -> None:
+    assert after_failure(20, failures=1, retry_after=5000, limits=LIMITS).wait == 5000
+    assert after_failure(20, failures=1, retry_after=1, limits=LIMITS).wait == 40
+    assert after_failure(20, failures=1, retry_after=1e12, limits=LIMITS).wait == LONGEST_RETRY_AFTER
+
+
+@given(st.floats(min_value=0, max_value=1, exclude_max=True), st.floats(min_value=1, max_value=1e6))
+def test_chance_only_ever_adds(chance: float, wait: float) -> None:
+    assert wait <= with_chance(wait, LIMITS, lambda: chance) <= wait * 1.1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"cache-control": "max-age=600"}, 600),
+        ({"cache-control": 'public, MAX-AGE="600"'}, 600),
+        ({"cache-control": "max-age=0, s-maxage=900"}, 900),
+        ({"cache-control": "max-age=600", "age": "200"}, 400),
+        ({"cache-control": "max-age=600", "age": "900"}, None),
+        ({"cache-control": "max-age=0, must-revalidate"}, None),
+        ({"cache-control": "no-cache, max-age=600"}, None),
+        ({"cache-control": "no-store"}, None),
+        ({"cache-control": "max-age=a lot"}, None),
+        ({"cache-control": "max-age=" + "9" * 400}, None),
+        ({"cache-control": "max-age=-5"}, None),
+        ({"cache-control": "max-age=٣"}, None),
+        ({"expires": "Thu, 01 Jan 2026 00:10:00 GMT"}, 600),
+        ({"expires": "Thu, 01 Jan 2026 00:10:00 GMT", "date": "Thu, 01 Jan 2026 00:08:00 GMT"}, 120),
+        ({"expires": "Thu, 01 Jan 2026 00:10:00 -0000"}, 600),
+        ({"expires": "Thu, 01 Jan 1970 00:00:00 GMT"}, None),
+        ({"expires": "0"}, None),
+        ({"expires": "Thu, 01 Jan 9999999999999 00:10:00 GMT"}, None),
+        ({"expires": "x" * 1000}, None),
+        ({"cache-control": "max-age=60", "expires": "Thu, 01 Jan 2026 00:10:00 GMT"}, 60),
+    ],
+)
+def test_what_a_site_says_of_its_freshness(headers: dict[str, str], seconds: float | None) -> None:
+    assert fresh_for(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120),
+        (" 120 ", 120),
+        ("0", None),
+        ("Thu, 01 Jan 2026 00:02:00 GMT", 120),
+        ("Thu, 01 Jan 2025 00:02:00 GMT", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_when_a_site_says_to_come_again(value: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": value}, NOW) == seconds
+    assert retry_after({}, NOW) is None
+
+
+@given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=120))
+def test_no_header_breaks_it(cache_control: str, expires: str, age: str) -> None:
+    headers = {"cache-control": cache_control, "expires": expires, "age": age, "date": age, "retry-after": expires}
+
+    for seconds in (fresh_for(headers, NOW), retry_after(headers, NOW)):
+        assert seconds is None or seconds > 0
+
+
+@pytest.mark.parametrize("limits", [{"least": 0}, {"least": 5, "most": 4}, {"jitter": 2}, {"jitter": -0.1}])
+def test_limits_that_contradict_each_other_are_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Intervals(**limits)
