@@ -11,6 +11,7 @@ from tests.server.hearing import LEGACY, MODERN, Ear, Way, connected, hearing
 from tests.server.sample import TODAY, build
 from tests.server.serving import eventually, live, notes
 from tidings import LiveServer, ResourceUpdated
+from tidings.errors import ResourceNotFound
 from tidings.server import Limits
 
 pytestmark = [
@@ -103,6 +104,22 @@ async def test_a_subscriber_is_told_that_it_is_one_when_the_watch_has_started(wa
             watcher.gate.set()
             await subscribed.wait()
         await ear.hears(ResourceUpdated(OSLO))
+
+
+async def test_a_hook_can_say_that_there_is_no_such_resource(way: Way) -> None:
+    mcp = build()
+
+    @mcp.on_first_subscriber("city://{name}")
+    async def watch(name: str, uri: str) -> None:
+        raise ResourceNotFound(f"There is no city {name}", data={"uri": uri})
+
+    async with hearing(way, mcp) as ear:
+        with pytest.raises(MCPError) as refused:
+            await ear.subscribe(OSLO)
+        error = refused.value.error
+        assert (error.code, error.message) == (-32002 if way.mode == LEGACY else -32602, "There is no city oslo")
+        assert error.data["uri"] == OSLO
+        assert OSLO not in mcp.notify.counts()
 
 
 async def test_a_hook_that_fails_refuses_and_leaves_nothing(way: Way) -> None:

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 
 from tidings.bus import Bus
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.errors import LimitReached, SourceUnavailable, TransportError
+from tidings.errors import LimitReached, ResourceNotFound, SourceUnavailable, TransportError
 from tidings.server.frames import FEATURES, Frame
 from tidings.server.hooks import Hooks
 from tidings.server.hub import Hub
@@ -221,10 +221,13 @@ class Core:
 
         Raises:
             SourceUnavailable: A hook failed. It was logged; the client learns only that it may try again.
+            ResourceNotFound: A hook says that there is no such resource.
             LimitReached: The server stops, and does not wait for hooks.
         """
         try:
             settled = await self.hooks.settled(subscriptions, unless=self._stop)
+        except (ResourceNotFound, SourceUnavailable):
+            raise
         except Exception as error:
             raise SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
         if not settled:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from tidings.errors import ResourceNotFound, SourceUnavailable
 from tidings.server.checks import check_hook, takes_uri
 from tidings.server.patterns import Pattern
 
@@ -103,6 +104,8 @@ class Hooks:
         for hook, variables in self._matching(self._first, subscription):
             try:
                 await _call(hook, variables)
+            except (ResourceNotFound, SourceUnavailable) as error:
+                self._failures[subscription] = error
             except Exception as error:
                 logger.exception("on_first_subscriber failed for %s; the subscription is refused", subscription)
                 self._failures[subscription] = error

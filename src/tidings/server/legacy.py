@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from tidings.errors import LimitReached, SourceUnavailable, TidingsError
+from tidings.errors import LimitReached, ResourceNotFound, SourceUnavailable, TidingsError
 from tidings.server.background import Background
 from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name
@@ -251,7 +251,7 @@ class LegacyEra:
             await self._core.watched(tuple(session.subscriptions))
         except LimitReached:
             return  # The server stops.
-        except SourceUnavailable as error:
+        except (SourceUnavailable, ResourceNotFound) as error:
             logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
         if session.stream is stream:
             session.deliver_everything(self._core.position)
