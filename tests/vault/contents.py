@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_schema import ROWS
 from tidings.vault.text.model import Entry, Note, Stamp, Tag
@@ -29,4 +30,4 @@ def tagged(path: str, tags: Iterable[tuple[str, int]], *, digest: str = "1") -> 
     """A note with nothing but tags: each with its line."""
     found = tuple(Tag(name, line, 0, 0) for name, line in tags)
     note = Note(path, {}, 0, found, (), (), (), (), (), 0, None)
-    return Entry(path, "note", Stamp(0, 0, 0, 0), digest, "", note, None)
+    return make_entry(path, "note", Stamp(0, 0, 0, 0), version=digest, note=note)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidings.vault.files.paths import Vault
+from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
 from tidings.vault.search.search import search
 from tidings.vault.text.model import Entry, Kind, Stamp
@@ -18,7 +19,9 @@ def entry(path: str, text: str, *, mtime: int = 0) -> Entry:
     name, _, extension = path.rpartition("/")[2].rpartition(".")
     kind = KINDS.get(extension, "attachment")
     note = parse(text, name) if kind == "note" else None
-    return Entry(path, kind, Stamp(len(text.encode()), mtime, mtime, 0), str(hash(text)), text, note, None)
+    return make_entry(
+        path, kind, Stamp(len(text.encode()), mtime, mtime, 0), version=str(hash(text)), text=text, note=note
+    )
 
 
 def indexed(root: Path, notes: Mapping[str, str]) -> Index:

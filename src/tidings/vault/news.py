@@ -163,9 +163,8 @@ def touched(queries: Queries, entries: Sequence[Entry], gone: Sequence[str], *, 
     if not deep:
         return Touched(paths, moved)
     old = [known.id for path, known in before.items() if path in paths]
-    new = [entry.note for entry in changed if entry.note is not None]
-    tags = [*_found(queries, "tags", "key", old), *(key(tag.name) for note in new for tag in note.tags)]
-    linked = [*_found(queries, "links", "name", old), *(_name(link.target) for note in new for link in note.links)]
+    tags = [*_found(queries, "tags", "key", old), *_first_of(changed, "tags")]
+    linked = [*_found(queries, "links", "name", old), *_first_of(changed, "links")]
     return Touched(
         paths,
         moved,
@@ -189,6 +188,11 @@ def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> l
         (json.dumps(files),),
     )
     return [value for (value,) in rows]
+
+
+def _first_of(entries: Iterable[Entry], table: str) -> list[str]:
+    """What the first column of a table will say of these files."""
+    return [row[0] for entry in entries for row in entry.rows.get(table, ())]
 
 
 class News:

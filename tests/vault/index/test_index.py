@@ -12,10 +12,12 @@ import pytest
 from tests.vault.contents import contents, tagged
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
+from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged, explain
 from tidings.vault.index.index_rows import INSERTS
-from tidings.vault.text.model import Entry, Stamp
+from tidings.vault.text.model import Stamp
+from tidings.vault.text.notes import parse
 
 NOTE = """---
 tags: [one, two]
@@ -114,23 +116,23 @@ def test_a_file_that_was_merely_touched_keeps_its_rows(index: Index) -> None:
 
 def test_a_file_that_becomes_something_else_is_replaced(index: Index) -> None:
     index.apply([entry("a.md", "text")])
-    index.apply([entry("a.md", "text")._replace(kind="attachment", hash=None, text="", note=None)])
+    index.apply([entry("a.md", "text")._replace(kind="attachment", hash=None, text="", rows={})])
     row = index.queries.file("a.md")
     assert row
     assert (row.kind, row.hash, index.queries.text("a.md")) == ("attachment", None, "")
-    index.apply([Entry("a.md", "note", Stamp(0, 0, 0, 0), None, "", None, "too large")])
+    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), problem="too large")])
     row = index.queries.file("a.md")
     assert row
     assert (row.title, row.problem) == ("a", "too large")
 
 
 def test_a_problem_with_the_properties_is_told_beside_one_with_the_bytes(index: Index) -> None:
-    broken = entry("a.md", "---\na: [\n---\n")
-    index.apply([broken._replace(problem="No UTF-8.")])
+    note = parse("---\na: [\n---\n", "a")
+    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), note=note, problem="No UTF-8.")])
     row = index.queries.file("a.md")
     assert row
-    assert broken.note
-    assert row.problem == f"No UTF-8. {broken.note.problem}"
+    assert note.problem
+    assert row.problem == f"No UTF-8. {note.problem}"
 
 
 def test_properties_of_all_kinds_can_be_kept(index: Index) -> None:
@@ -145,9 +147,8 @@ def test_properties_of_all_kinds_can_be_kept(index: Index) -> None:
     properties["self"] = properties
     properties["list"] = [1]
     properties["list"].append(properties["list"])
-    note = entry("a.md", "text").note
-    assert note
-    index.apply([entry("a.md", "text")._replace(note=note._replace(properties=properties))])
+    note = parse("text", "a")._replace(properties=properties)
+    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), version="1", text="text", note=note)])
     row = index.queries.file("a.md")
     assert row
     assert row.properties["nested"] == {"a": [1, {"b": None}]}

@@ -13,6 +13,7 @@ import pytest
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
+from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
 from tidings.vault.index.scan import Limits, VaultAway, build, plan, read, read_all, walk
 from tidings.vault.index.scan_file import Missed
@@ -388,7 +389,8 @@ def test_a_note_is_read_with_all_that_is_in_it(root: Path, vault: Vault) -> None
     put(root / "Folder/My note.md", text)
     found = entry(vault, "Folder/My note.md")
     assert found.text == text
-    assert found.note == notes.parse(text, "My note")
+    note = notes.parse(text, "My note")
+    assert found == make_entry(found.path, "note", found.stamp, version=found.hash, text=text, note=note)
     assert (found.kind, found.problem, len(found.hash or "")) == ("note", None, 16)
 
 
@@ -536,7 +538,7 @@ def test_a_text_that_the_parser_fails_on_is_kept_with_a_word(
     with monkeypatch.context() as patch:
         patch.setattr(notes, "parse", failing)
         found = entry(vault, "a.md")
-    assert (found.text, found.note) == ("text", None)
+    assert (found.text, found.rows) == ("text", {})
     assert "a mistake" in (found.problem or "")
     assert caplog.record_tuples[0][1] == logging.ERROR
 

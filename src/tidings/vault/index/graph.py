@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
-from tidings.vault.index.index_rows import name_key
+from tidings.vault.index.entries import name_key
 from tidings.vault.index.link_names import LinkNames, mount_name
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.ways import between

@@ -198,14 +198,14 @@ class Index:
         return {path: _Known(*known) for path, *known in rows}
 
     def _ids(self, known: Mapping[str, _Known], paths: Iterable[str]) -> dict[str, int]:
-        """The id of each file: what is known keeps its own."""
+        """The id of each file, by their ids: what is known keeps its own."""
         last: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM files").fetchone()[0]
         ids: dict[str, int] = {}
         for path in paths:
             if path not in known:
                 last += 1
             ids[path] = known[path].id if path in known else last
-        return ids
+        return dict(sorted(ids.items(), key=_by_id))
 
     def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
         self._connection.executemany(
@@ -215,7 +215,8 @@ class Index:
 
     def _forget(self, ids: Iterable[int], *, keep: set[int]) -> None:
         """Delete what was found in files; and what is known of them at all, except for those to `keep`."""
-        every = [(id_,) for id_ in ids]
+        # In their order: at each step back, the full text is written as one more piece.
+        every = [(id_,) for id_ in sorted(ids)]
         for table in ROWS:
             self._connection.executemany(f"DELETE FROM {table} WHERE file = ?", every)  # noqa: S608
         self._connection.executemany("DELETE FROM fts WHERE rowid = ?", every)
@@ -240,6 +241,10 @@ class Index:
                 raise
         except sqlite3.Error as error:
             raise explain(error, self.place) from error
+
+
+def _by_id(known: tuple[str, int]) -> int:
+    return known[1]
 
 
 def _is_same(entry: Entry, known: _Known) -> bool:

@@ -3,7 +3,7 @@
 A tag counts for those that it is nested in: a note with `#a/b` is in the total of `a`. A tag is shown as it was written
 first, which is where the path is lowest, then the line.
 
-May import: `index_rows`.
+May import: `entries`.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tidings.vault.index.index_rows import Row
+from tidings.vault.index.entries import Row
 
 
 class _First(NamedTuple):

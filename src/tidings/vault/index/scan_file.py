@@ -3,7 +3,7 @@
 `read_file` never raises: what cannot be read, or is no text, is an entry that says so, and what is not there (or will
 not keep still) is `Missed`. Nothing but a regular file is opened, so nothing blocks.
 
-May import: `canvas`, `model`, `notes`. No more, so that the processes which only parse start quickly.
+May import: `canvas`, `entries`, `model`, `notes`. No more, so that the processes which only parse start quickly.
 """
 
 import codecs
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from tidings.vault.index.entries import make_entry
 from tidings.vault.text import notes
 from tidings.vault.text.canvas import canvas_links, canvas_text
 from tidings.vault.text.model import Entry, Kind, Note, Stamp
@@ -86,7 +87,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -> Entry:
     """The entry of a file that is not read."""
-    return Entry(path, kind, _settled(stamp, time.time_ns()), None, "", None, problem)
+    return make_entry(path, kind, _settled(stamp, time.time_ns()), problem=problem)
 
 
 def read_attachment(job: Job) -> Entry:
@@ -186,7 +187,7 @@ def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry:
     except Exception as error:
         logger.exception("the text of %r was not understood", job.path)
         problem = f"Its text was not understood ({type(error).__name__}: {error})."
-    return Entry(job.path, job.kind, stamp, version, text, note, problem)
+    return make_entry(job.path, job.kind, stamp, version=version, text=text, note=note, problem=problem)
 
 
 def _canvas(text: str, path: str) -> Note:

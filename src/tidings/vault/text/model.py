@@ -4,6 +4,7 @@ Offsets count characters of the note's text, lines count from 1. May import: not
 which only parse start quickly.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["note", "canvas", "base", "attachment"]
@@ -95,7 +96,7 @@ class Note(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One file of the vault, as the index keeps it."""
+    """One file of the vault, as the index keeps it: ready to be stored, by whichever process read it."""
 
     path: str
     kind: Kind
@@ -104,6 +105,11 @@ class Entry(NamedTuple):
     """Of the bytes; the version that `if_match` compares. None for what was not read."""
     text: str
     """What can be searched."""
-    note: Note | None
+    title: str
+    words: int
+    properties: str
+    """A JSON object."""
     problem: str | None
-    """Why it was not read, or not read as it is."""
+    """Why it was not read, or not read as it is; and what is wrong with its properties."""
+    rows: Mapping[str, Sequence[tuple[Any, ...]]]
+    """What was found in it, by the tables of the index."""
