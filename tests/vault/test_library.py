@@ -375,14 +375,21 @@ async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
 
 async def test_who_asks_before_it_runs_is_answered_when_it_does(root: Path) -> None:
     world = World(root)
+
+    async def ask(answered: anyio.Event) -> None:
+        await world.library.settled()
+        await world.read("vault://tags")
+        answered.set()
+
     for _ in range(2):
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(world.library.settled)
-                tasks.start_soon(world.read, "vault://tags")
+                answered = anyio.Event()
+                tasks.start_soon(ask, answered)
                 await anyio.wait_all_tasks_blocked()
                 async with running(world):
                     assert await world.read("vault://note/A.md") == "one #tag\n"
+                    await answered.wait()
 
 
 def test_it_runs_in_one_event_loop_after_another(root: Path) -> None:
