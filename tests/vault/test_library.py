@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date
 from functools import partial
@@ -376,20 +376,21 @@ async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
 async def test_who_asks_before_it_runs_is_answered_when_it_does(root: Path) -> None:
     world = World(root)
 
-    async def ask(answered: anyio.Event) -> None:
-        await world.library.settled()
-        await world.read("vault://tags")
+    async def ask(question: Callable[[], Awaitable[object]], answered: anyio.Event) -> None:
+        await question()
         answered.set()
 
     for _ in range(2):
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
-                answered = anyio.Event()
-                tasks.start_soon(ask, answered)
+                settled, read = anyio.Event(), anyio.Event()
+                tasks.start_soon(ask, world.library.settled, settled)
+                tasks.start_soon(ask, partial(world.read, "vault://tags"), read)
                 await anyio.wait_all_tasks_blocked()
                 async with running(world):
                     assert await world.read("vault://note/A.md") == "one #tag\n"
-                    await answered.wait()
+                    await settled.wait()
+                    await read.wait()
 
 
 def test_it_runs_in_one_event_loop_after_another(root: Path) -> None:
