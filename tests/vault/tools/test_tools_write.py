@@ -415,7 +415,33 @@ async def test_what_renaming_a_tag_would_change_can_be_asked_first(tmp_path: Pat
         assert (done["changed"], agent.on_disk("A.md")) == (["A.md", "B.md"], "#task #task/now\n")
 
 
+async def test_a_tag_is_renamed_in_the_notes_that_were_looked_at_or_not_at_all(tmp_path: Path) -> None:
+    async with at(tmp_path, {"A.md": "#todo\n", "B.md": "#todo\n"}) as agent:
+        first = (await agent.call("rename_tag", tag="todo", to="task", dry_run=True))["version"]
+        await agent.call("append", path="B.md", content="more")
+        said = await agent.refused("rename_tag", tag="#todo", to="task", if_match=first)
+        assert "'#todo' has changed" in said
+        assert agent.on_disk("A.md") == "#todo\n"
+        version = (await agent.call("rename_tag", tag="todo", to="task", dry_run=True))["version"]
+        assert f"if_match='{version}'" in said
+        done = await agent.call("rename_tag", tag="todo", to="task", if_match=version)
+        assert (done["changed"], "version" in done) == (["A.md", "B.md"], False)
+
+
 # daily_note
+
+
+async def test_a_daily_note_is_added_to_as_it_was_read_or_not_at_all(tmp_path: Path) -> None:
+    async with at(tmp_path, {"2026-01-31.md": "one\n"}) as agent:
+        (note,) = (await agent.call("daily_note", date="2026-01-31"))["notes"]
+        (note,) = (await agent.call("daily_note", date="2026-01-31", append="two", if_match=note["version"]))["notes"]
+        assert note["text"] == "one\ntwo\n"
+        agent.put({"2026-01-31.md": "another\n"})
+        said = await agent.refused("daily_note", date="2026-01-31", append="three", if_match=note["version"])
+        assert "has changed" in said
+        assert agent.on_disk("2026-01-31.md") == "another\n"
+        said = await agent.refused("daily_note", date="2026-02-01", append="x", if_match=note["version"])
+        assert "is not there" in said
 
 
 async def test_a_daily_note_is_created_from_the_apps_template(tmp_path: Path) -> None:

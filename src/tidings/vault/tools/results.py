@@ -84,6 +84,7 @@ class Renamed(TypedDict):
 
     done: str
     changed: list[str]
+    version: NotRequired[str]
     warnings: NotRequired[list[str]]
 
 

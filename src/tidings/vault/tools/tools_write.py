@@ -13,6 +13,7 @@ from pydantic import Field
 
 from tidings.vault.files.outcomes import Retagged
 from tidings.vault.files.texts import Texts
+from tidings.vault.files.write_errors import Conflict
 from tidings.vault.index import graph
 from tidings.vault.library import Library
 from tidings.vault.tools import naming, reading, write_answers
@@ -122,12 +123,20 @@ class WriteTools:
             return write_answers.deleted(done, links)
 
     async def rename_tag(
-        self, *, tag: str, to: str, ctx: Context, dry_run: DryRun = False
+        self,
+        *,
+        tag: str,
+        to: str,
+        ctx: Context,
+        if_match: Annotated[
+            str, Field(description="Version that dry_run gave; refuses if notes differ now")
+        ] = "",
+        dry_run: DryRun = False,
     ) -> Annotated[CallToolResult, Renamed]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
         with refusals_told():
             await self._settled(ctx)
-            notes = await self._library.ask(lambda view: write_answers.tagged(view, tag))
+            notes, version = await self._library.ask(lambda view: write_answers.tagged(view, tag, if_match or None))
             outcomes: list[Retagged] = []
             for start in range(0, len(notes), _BATCH):
                 await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
@@ -137,7 +146,7 @@ class WriteTools:
                         lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run)
                     )
                 )
-            return write_answers.retagged(tag, to, outcomes, dry_run=dry_run)
+            return write_answers.retagged(tag, to, outcomes, would_be=version if dry_run else None)
 
     async def daily_note(
         self,
@@ -145,6 +154,7 @@ class WriteTools:
         date: Day = "today",
         append: Annotated[str, Field(description="Text to add at the end; creates the note")] = "",
         create: Annotated[bool, Field(description="Create it from the app's template if missing")] = False,
+        if_match: IfMatch = "",
         max_tokens: MaxTokens = 8000,
     ) -> Annotated[CallToolResult, Pieces]:
         """Read a daily note, create it, or add to it, where the app's own settings have it."""
@@ -153,18 +163,20 @@ class WriteTools:
             path = await self._library.ask(lambda view: reading.daily_path(view, day))
             note = ""
             if path is None and (create or append):
-                note = await self._begin_day(day, append)
+                note = await self._begin_day(day, append, if_match)
             elif path is not None and append:
-                await self._library.write(lambda writer: writer.append(path, append, create=False))
+                await self._library.write(lambda writer: writer.append(path, append, if_match=if_match or None))
             cure = "Create it with create=true."
             return await self._library.ask(
                 lambda view: reading.daily(view, self._texts, day, max_tokens, cure=cure, note=note)
             )
 
-    async def _begin_day(self, day: dt.date, append: str) -> str:
+    async def _begin_day(self, day: dt.date, append: str, if_match: str) -> str:
         """Create a daily note as the app would, and give what should be known of it."""
         now = dt.datetime.now().astimezone()
         path, text, note = await self._library.ask(lambda view: write_answers.daily_start(view, day, now, append))
+        if if_match:
+            raise Conflict(path, if_match, None)
         await self._library.write(lambda writer: writer.write(path, text, create="only"))
         return note
 

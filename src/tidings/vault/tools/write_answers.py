@@ -3,6 +3,7 @@
 An edit is asked for as an agent writes it, flat, and becomes one of `edits.py`.
 """
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -15,6 +16,7 @@ from tidings.vault.files import edits, outcomes
 from tidings.vault.files.disk import Disk
 from tidings.vault.files.obsidian import Settings, fill_template
 from tidings.vault.files.parts import EditRefused
+from tidings.vault.files.write_errors import Conflict
 from tidings.vault.resources.dailies import daily_places
 from tidings.vault.tools.answers import no_such_tag
 from tidings.vault.tools.results import answer
@@ -123,26 +125,34 @@ def moved(done: outcomes.Moved, version: str | None, *, dry_run: bool = False) -
     return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
 
 
-def tagged(view: View, tag: str) -> list[str]:
-    """The notes to rename a tag in.
+def tagged(view: View, tag: str, if_match: str | None) -> tuple[list[str], str]:
+    """The notes to rename a tag in, and the version of all of them together.
 
     Raises:
         NotFound: None has it.
+        Conflict: They are not that version.
     """
     notes = [each.path for each in view.queries.with_tag(tag)]
     if not notes:
         raise no_such_tag(view, tag)
-    return notes
+    versions = [(path, file.hash) for path in notes if (file := view.queries.file(path))]
+    version = hashlib.blake2b(repr(versions).encode(), digest_size=8).hexdigest()
+    if if_match is not None and if_match != version:
+        why = "Notes with this tag came, went or were edited: dry_run=true lists them as they are."
+        raise Conflict(f"#{tag.strip().lstrip('#')}", if_match, version, why)
+    return notes, version
 
 
-def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, dry_run: bool = False) -> CallToolResult:
-    """What to say of a tag that was renamed, note after note, or would be."""
+def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: str | None = None) -> CallToolResult:
+    """What to say of a tag that was renamed, note after note; or would be, in the notes of that version."""
+    dry_run = would_be is not None
     changed = [path for each in done for path in each.changed]
     count = sum(each.count for each in done)
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     verb = "Would rename" if dry_run else "Renamed"
     said = f"{verb} #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
-    return _told(said, {}, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
+    data = {"version": would_be} if dry_run else dict[str, Any]()
+    return _told(said, data, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
 
 
 def _told(
