@@ -36,6 +36,24 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Caps:
+    """How much of anything is written. What is over a cap is left out, and a warning says how much that is."""
+
+    characters: int = 2_000_000
+    pages: int = 2_000
+    """Of a PDF."""
+    rows: int = 1_000
+    """Of a table."""
+    columns: int = 100
+    entries: int = 500
+    """Of a feed."""
+    summary: int = 2_000
+    """Characters of what an entry of a feed says."""
+    unpacked: int = 32 * 1024 * 1024
+    """Bytes of a body that is packed once more than the connection knew."""
+
+
+@dataclass(frozen=True)
 class ExtractOptions:
     """What the caller may ask for."""
 
@@ -46,6 +64,7 @@ class ExtractOptions:
     prefer_readability: bool = False
     """Treat the page as an article, whatever it looks like."""
     bounds: Bounds = field(default_factory=Bounds)
+    caps: Caps = field(default_factory=Caps)
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,7 @@ class Extracted:
     """Text that the page holds and does not show to readers; parts of it (tabs, for example) may be in `text`."""
     entries: tuple[Entry, ...] = ()
     empty: str | None = None
-    """Why there is no text: "empty", "script-only", "login"; None where there is."""
+    """Why there is no text: "empty", "script-only", "login", "scanned"; None where there is."""
 
 
 class Unsupported(Exception):
@@ -83,3 +102,18 @@ class Unsupported(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.content_type,))
+
+
+class ExtractionFailed(Exception):
+    """The body is of a type that is read here, and could not be read. The text says why, and what to do.
+
+    `kind` is a word for programs: "encrypted", "broken", "bomb" are about the body and stay so; "timeout", "memory" and
+    "crash" are about reading it; "busy" and "stopped" are about this server, and may be over in a moment.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.kind, str(self)))

@@ -21,6 +21,7 @@ class BadSelector(ValueError):
         super().__init__(
             f"the selector {selector!r} is not understood: use tags, #id, .class, [attribute], spaces and >"
         )
+        self.selector = selector
 
 
 def remove(root: Element, selectors: Iterable[str]) -> None:

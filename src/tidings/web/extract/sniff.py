@@ -1,0 +1,159 @@
+"""What a body is, where its label is wrong or missing: told by how it begins.
+
+    truly(body, said, url) -> a content type, the one said unless the body speaks against it
+
+A label is overruled only by what cannot be anything else: a PDF's or a picture's first bytes, a page's or a feed's
+first tag. Text that looks like text stays text; what is labelled as nothing in particular (`application/octet-stream`,
+or no label) is looked at more freely. The name of the file in the URL says which sort of text it is, never more.
+"""
+
+import json
+import re
+from posixpath import splitext
+from urllib.parse import urlsplit
+
+GENERIC = frozenset(
+    ("", "application/octet-stream", "binary/octet-stream", "application/unknown", "application/x-download",
+     "application/force-download", "application/download", "unknown/unknown", "*/*", "application/x-unknown")
+)  # fmt: skip
+"""Labels that say nothing."""
+PACKED = frozenset(("application/gzip", "application/x-gzip", "application/gunzip"))
+MARKUP = frozenset(("text/html", "application/xhtml+xml", "text/xml", "application/xml"))
+
+_BINARY = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"), (b"PK\x03\x04", "application/zip"), (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"), (b"\xfd7zXZ\0", "application/x-xz"),
+    (b"BZh91AY&SY", "application/x-bzip2"), (b"OggS\0", "application/ogg"), (b"\0asm", "application/wasm"),
+    (b"\x7fELF", "application/x-elf"), (b"SQLite format 3\0", "application/vnd.sqlite3"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"), (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"),
+    (b"ID3", "audio/mpeg"), (b"%!PS-Adobe-", "application/postscript"), (b"\x28\xb5\x2f\xfd", "application/zstd"),
+)  # fmt: skip
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s++|<!--.{0,2000}?-->|<\?.{0,2000}?\?>)*+", re.DOTALL)
+_PAGE = re.compile(rb"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
+_PIECE = re.compile(
+    rb"<(?:head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|b|br|font|iframe|article|section|main|nav)[\s>/]",
+    re.IGNORECASE,
+)
+_DOCTYPE = re.compile(rb"<!DOCTYPE[^>\[]{0,500}(?:\[.{0,20000}?\]\s*)?>", re.IGNORECASE | re.DOTALL)
+_FEED = re.compile(rb"<(?:[\w-]{1,20}:)?(?:rss|feed|RDF)[\s>]")
+_JSON_FEED = re.compile(rb'"version"\s*:\s*"https?:\\?/\\?/jsonfeed\.org')
+_RDF_ITEMS = b"purl.org/rss/1.0"
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\x08")) + b"\x7f"
+_LOOKED_AT = 4_096
+_NAMES = {
+    ".md": "text/markdown", ".markdown": "text/markdown", ".csv": "text/csv", ".tsv": "text/tab-separated-values",
+    ".json": "application/json", ".geojson": "application/json", ".jsonl": "application/x-ndjson",
+    ".ndjson": "application/x-ndjson", ".jsonld": "application/ld+json", ".xml": "application/xml",
+    ".rss": "application/rss+xml", ".atom": "application/atom+xml",
+}  # fmt: skip
+_HEADING = re.compile(rb"#{1,3} [^\s#]")
+_MARKED = re.compile(rb"^(?:#{2,4} \S|[-*] \[|> )|\]\(https?://", re.MULTILINE)
+
+
+def truly(body: bytes, said: str, url: str) -> str:
+    """The content type to read `body` as; `said` is the label, in small letters and without parameters."""
+    start = body[:_LOOKED_AT]
+    binary = _binary(start)
+    if binary is not None:
+        return binary
+    if b"%PDF-" in start[: 1024 if said == "application/pdf" or said in GENERIC else 8].lstrip():
+        return "application/pdf"
+    at = start[_end_of_preamble(start) :]
+    if _PAGE.match(at):
+        # The first tag of XHTML labelled as XML: a page all the same.
+        return said if said == "application/xhtml+xml" else "text/html"
+    feed = _feed(start, at)
+    if feed is not None and (said in MARKUP or said in GENERIC or said.endswith(("/plain", "xml"))):
+        return feed
+    return _text(body, start, at, said, url)
+
+
+def _binary(start: bytes) -> str | None:
+    for magic, kind in _BINARY:
+        if start.startswith(magic):
+            return kind
+    if start.startswith(b"RIFF"):
+        return _RIFF.get(start[8:12])
+    return "video/mp4" if start[4:8] == b"ftyp" else None
+
+
+def _end_of_preamble(start: bytes) -> int:
+    """Behind the white space, comments and declarations that may stand before the first tag."""
+    found = _SKIPPED.match(start)
+    return found.end() if found else 0
+
+
+def _feed(start: bytes, at: bytes) -> str | None:
+    """The type of the feed that a body begins as."""
+    doctype = _DOCTYPE.match(at)
+    if doctype:
+        at = at[doctype.end() :]
+        at = at[_end_of_preamble(at) :]
+    found = _FEED.match(at)
+    if found is None:
+        return None
+    name = found[0][1:-1].rpartition(b":")[2]
+    if name == b"RDF":
+        return "application/rdf+xml" if _RDF_ITEMS in start else None
+    return "application/rss+xml" if name == b"rss" else "application/atom+xml"
+
+
+def _text(body: bytes, start: bytes, at: bytes, said: str, url: str) -> str:
+    """The type of something that does not begin as a page, a feed or anything binary."""
+    nameless = said in GENERIC
+    if (nameless or (said.startswith("text/") and said not in MARKUP)) and looks_binary(start):
+        return "application/octet-stream"
+    if (nameless or said.endswith("json")) and at[:1] == b"{" and _JSON_FEED.search(start):
+        return "application/feed+json"
+    if nameless:
+        return _named(url) or _guessed(body, start, at)
+    if said == "text/plain":
+        return _named(url) or ("text/markdown" if _is_marked(at, body) else said)
+    if said == "text/html" and at[:1] in (b"{", b"[") and _is_json(body):
+        return "application/json"
+    return said
+
+
+def looks_binary(start: bytes) -> bool:
+    """Whether there are bytes in it that no text has. UTF-16 and UTF-32 have zero bytes, at every second place."""
+    if not start or start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return False
+    zeros = start.count(0)
+    if zeros and not any(start[place::2].count(0) == zeros for place in (0, 1)):
+        return True
+    return len(start) - len(start.translate(None, _CONTROLS)) - zeros > len(start) // 50
+
+
+def _named(url: str) -> str | None:
+    try:
+        return _NAMES.get(splitext(urlsplit(url).path)[1].lower())
+    except ValueError:
+        return None
+
+
+def _guessed(body: bytes, start: bytes, at: bytes) -> str:
+    """What a body without a label is."""
+    if _PIECE.match(at):
+        return "text/html"
+    if at[:1] in (b"{", b"[") and _is_json(body):
+        return "application/json"
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"):
+        return "application/xml"
+    return "text/markdown" if _is_marked(at, body) else "text/plain"
+
+
+def _is_marked(at: bytes, body: bytes) -> bool:
+    """Whether text begins with a heading as markdown has them, and goes on like that."""
+    return _HEADING.match(at) is not None and _MARKED.search(body, 0, 20_000) is not None
+
+
+def _is_json(body: bytes) -> bool:
+    if body.rstrip()[-1:] not in (b"}", b"]"):
+        return False
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
