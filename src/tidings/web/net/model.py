@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Self
 
 MIB = 1024 * 1024
 
@@ -74,15 +74,27 @@ class FetchError(Exception):
     kind: ClassVar[str] = "failed"
     """A word for programs."""
 
-    def __init__(self, message: str, *, url: str) -> None:
+    def __init__(self, message: str, *, url: str, again: bool = False) -> None:
         super().__init__(message)
         self.url = url
+        self.again = again
+        """Whether the same request may go well a moment later."""
+
+    def about(self, url: str) -> Self:
+        """The same of another URL, to which it applies as well."""
+        return type(self)(str(self).replace(self.url, url), url=url, again=self.again)
 
 
 class BadUrl(FetchError):
     """It is no URL that can be fetched."""
 
     kind = "bad-url"
+
+
+class BadRequest(FetchError):
+    """A header of the request cannot be sent."""
+
+    kind = "bad-request"
 
 
 class Blocked(FetchError):

@@ -1,0 +1,178 @@
+"""One request and its answer, over connections that the guard made.
+
+    async with client.get(url, headers) as answer:
+        answer.status, answer.headers
+        async for chunk in answer.chunks(): ...
+
+HTTP/2 where the server speaks it. No proxy, no cookie, nothing from the environment has a say. Whatever goes wrong
+on the wire is a `FetchError`. An answer that is left before its end costs its connection: no server can go on sending
+what nobody reads.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import cast
+
+import anyio
+import h2.events
+import h2.exceptions
+import httpcore2
+
+from tidings.web.net.guard import CONNECT_TIMEOUT, Guard, NoSuchHost, Refused
+from tidings.web.net.model import BadAnswer, Blocked, FetchError, TooLarge, Unreachable
+from tidings.web.net.urls import Url, shown
+
+_KEPT_IDLE = 20
+_IDLE_SECONDS = 15.0
+
+
+class Answer:
+    """What a server answered; its body is still on the way."""
+
+    def __init__(self, url: Url, response: httpcore2.Response) -> None:
+        self._url = url
+        self._response = response
+        self.status = response.status
+        self.headers = _headers(response.headers)
+        self.complete = False
+        """Whether all of the body has been read."""
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """The body, as it comes, packed as it is.
+
+        Raises:
+            FetchError: It broke off, or is not HTTP.
+        """
+        stream = cast("AsyncIterator[bytes]", self._response.stream)
+        with _translated(self._url):
+            async with aclosing(cast("AsyncGenerator[bytes]", aiter(stream))) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        self.complete = True
+
+
+class Client:
+    """The pool of connections."""
+
+    def __init__(self, guard: Guard, *, at_once: int, tls: ssl.SSLContext | None = None) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls or httpcore2.default_ssl_context(),
+            max_connections=at_once + _KEPT_IDLE,
+            max_keepalive_connections=_KEPT_IDLE,
+            keepalive_expiry=_IDLE_SECONDS,
+            http2=True,
+            network_backend=guard,
+        )
+
+    @asynccontextmanager
+    async def get(self, url: Url, headers: Sequence[tuple[str, str]]) -> AsyncGenerator[Answer]:
+        """Ask for `url`.
+
+        Raises:
+            FetchError: There is no answer.
+        """
+        where = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
+        sent = [("Host", url.authority), *headers]
+        raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in sent]
+        answer: Answer | None = None
+        response: httpcore2.Response | None = None
+        try:
+            with _translated(url):
+                response = await self._pool.handle_async_request(httpcore2.Request("GET", where, headers=raw))
+            answer = Answer(url, response)
+            yield answer
+        finally:
+            with anyio.CancelScope(shield=True):
+                if response is not None:
+                    await response.aclose()
+                if answer is None or not answer.complete:
+                    await self._drop(where.origin)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        with anyio.CancelScope(shield=True):
+            await self._pool.aclose()
+
+    async def _drop(self, origin: httpcore2.Origin) -> None:
+        # HTTP/1.1 closes its connection by itself when an answer is left early. With HTTP/2 the server would go on
+        # sending, and fill the window that all its streams share. Whoever else is on that connection asks again.
+        for connection in self._pool.connections:
+            if connection.can_multiplex() and connection.can_handle_request(origin):
+                await connection.aclose()
+
+
+def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in raw:
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    headers.pop("set-cookie", None)  # Nothing here keeps cookies, and nobody who stores headers should.
+    return headers
+
+
+@contextmanager
+def _translated(url: Url) -> Generator[None]:
+    try:
+        yield
+    except FetchError:
+        raise
+    except Exception as error:
+        raise _fetch_error(error, url) from error
+
+
+def _fetch_error(error: Exception, url: Url) -> FetchError:  # noqa: PLR0911 - one line for each cause
+    text = str(url)
+    match error:
+        case Refused():
+            return Blocked(f"{url} is not fetched: {error}", url=text)
+        case NoSuchHost(again=again):
+            return Unreachable(f"{url} cannot be reached: {error}; check its spelling", url=text, again=again)
+        case httpcore2.ConnectTimeout():
+            silence = f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s"
+            return Unreachable(f"{url} cannot be reached: {silence}; try again later", url=text, again=True)
+        case httpcore2.ConnectError():
+            return _no_connection(error, url)
+        case httpcore2.NetworkError():
+            return Unreachable(f"{url} broke off: {_said(error)}; try again", url=text, again=True)
+        case httpcore2.RemoteProtocolError():
+            return _no_http(error, url)
+        case h2.exceptions.DenialOfServiceError():
+            return _too_many_headers(url)
+        case _:
+            # Whatever a hostile server brings forth inside of the libraries is its fault, not the caller's.
+            return BadAnswer(f"{url} answered with something that is not HTTP ({_said(error)})", url=text)
+
+
+def _no_connection(error: Exception, url: Url) -> FetchError:
+    cause = _cause(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        why = f"its certificate is not to be trusted ({cause.verify_message}); try http, or another address of the site"
+        return Unreachable(f"{url} cannot be reached: {why}", url=str(url))
+    if isinstance(cause, ssl.SSLError):
+        why = f"no secure connection could be made ({cause.reason or cause}); does it speak TLS on port {url.port}?"
+        return Unreachable(f"{url} cannot be reached: {why}", url=str(url))
+    return Unreachable(f"{url} cannot be reached: {_said(error)}; try again later", url=str(url), again=True)
+
+
+def _no_http(error: Exception, url: Url) -> FetchError:
+    if getattr(_cause(error), "error_status_hint", None) == 431:
+        return _too_many_headers(url)
+    ended = isinstance(_cause(error), (h2.events.StreamReset, h2.events.ConnectionTerminated))
+    if ended or "isconnected" in str(error) or "peer closed" in str(error):
+        return Unreachable(f"{url} broke off: {_said(error)}; try again", url=str(url), again=True)
+    return BadAnswer(f"{url} answered with something that is not HTTP ({_said(error)})", url=str(url))
+
+
+def _too_many_headers(url: Url) -> FetchError:
+    return TooLarge(f"{url} sends more headers than any page needs; it cannot be fetched", url=str(url))
+
+
+def _cause(error: Exception) -> object:
+    # httpcore passes on what it translates as the argument; as the cause it is lost on the way.
+    return error.args[0] if error.args else None
+
+
+def _said(error: Exception) -> str:
+    return shown(str(error) or type(error).__name__)
