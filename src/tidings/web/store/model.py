@@ -11,7 +11,8 @@
     await listing(after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]
     await source_ids(prefix = "", limit = 100) -> list[str]     newest first, for completions
     await page_ids(prefix = "", limit = 100) -> list[str]       last seen first, for completions
-    await checked(page_id, *, etag, last_modified, at: float | None = None) -> None
+    await checked(page_id, *, etag, last_modified, at: float | None = None) -> bool
+                                                          its newest version lives on; False: that is gone
     await prune() -> tuple[str, ...]                      the source_ids that expired
     await next_expiry() -> float | None                   when there is something to prune
     await news(since: int | None = None) -> News          what other processes on the file did
@@ -86,9 +87,9 @@ class Put:
     changed: bool
     """Whether the page had another content when it was last looked at; False if it never was."""
     previous: str | None = None
-    """The source_id of the newest version before, if it is still there and another one."""
+    """The source_id of the newest version that has another content, if there is one: the other side of the diff."""
     gone: tuple[str, ...] = ()
-    """The source_ids that had to go to make room."""
+    """The source_ids that had expired, or had to go to make room."""
     left_out: tuple[PartKind, ...] = ()
     """Parts that were not stored, because the entry would be larger than the store."""
 
@@ -147,7 +148,7 @@ class Page:
     versions: tuple[Version, ...]
     """Newest first; none when all have expired."""
     content_hash: str
-    """Of the content it had last, whether that version is still there or not."""
+    """Of the content it had last, whether that version is still there or not; '' if that is not known any more."""
     checked_at: float
     """When it was last known to have that content."""
     etag: str | None

@@ -1,0 +1,156 @@
+"""The shape of the store, and how a database of it is created and recognised.
+
+`entries` are versions of pages, in few bytes; their texts, bytes and pictures are in `parts`. `no` numbers whatever
+happens, in the order in which it did, from one counter for all tables: clocks may step back, it does not.
+
+A page is watched as long as it has a row in `watchers`: one with the owner '' for the explicit watch, and one for each
+process that has subscribers. `owners` says until when such a process is taken to be alive.
+
+Whatever lasts for a time has that time beside its end (`ttl`, `wait`, `lease`, `alive`), so that an end which lies
+further ahead than that is known to stem from before the clock stepped back.
+
+May import: `errors`.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from tidings.web.store import errors
+
+APPLICATION_ID: Final = 0x54494457
+"""Marks a database as a store of web pages of Tidings ("TIDW")."""
+
+SCHEMA_VERSION: Final = 1
+"""To be raised with every change of the tables. A store of an older version is set aside: it can all be fetched."""
+
+TABLES: Final = {
+    "counters": """(
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        no INTEGER NOT NULL,
+        listed INTEGER NOT NULL,  -- when versions last came or went
+        listed_by TEXT NOT NULL
+    )""",
+    "pages": """(
+        page_id TEXT PRIMARY KEY,
+        canonical_url TEXT NOT NULL,
+        url TEXT,                    -- NULL: it cannot be fetched
+        content_hash TEXT NOT NULL,  -- of its newest content; '' if that is not known
+        checked_at REAL NOT NULL,
+        etag TEXT,
+        last_modified TEXT,
+        options TEXT NOT NULL,
+        seen INTEGER NOT NULL,       -- when it was last put or watched
+        changed INTEGER NOT NULL,    -- when its content became another
+        changed_by TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    "aliases": "(url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID",
+    "entries": """(
+        no INTEGER PRIMARY KEY,
+        source_id TEXT NOT NULL UNIQUE,
+        page_id TEXT NOT NULL,
+        canonical_url TEXT NOT NULL,
+        title TEXT,
+        site_name TEXT,
+        retrieved INTEGER NOT NULL,  -- in microseconds since 1970
+        retrieved_at TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        content_hash TEXT NOT NULL,
+        raw_hash TEXT NOT NULL,
+        raw_type TEXT,
+        options TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        expires_at REAL NOT NULL,
+        ttl REAL NOT NULL
+    )""",
+    "parts": """(
+        id INTEGER PRIMARY KEY,
+        source_id TEXT NOT NULL,
+        kind TEXT NOT NULL,  -- head (the packet without its content), content, raw, screenshot, feed
+        data BLOB NOT NULL,
+        UNIQUE (source_id, kind)
+    )""",
+    "watches": """(
+        page_id TEXT PRIMARY KEY,
+        next_at REAL NOT NULL,
+        wait REAL NOT NULL,
+        failures INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        leased_by TEXT,
+        lease_until REAL NOT NULL,
+        lease REAL NOT NULL
+    ) WITHOUT ROWID""",
+    "watchers": """(
+        page_id TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        options TEXT NOT NULL,
+        no INTEGER NOT NULL,
+        PRIMARY KEY (page_id, owner)
+    ) WITHOUT ROWID""",
+    "owners": "(owner TEXT PRIMARY KEY, alive_until REAL NOT NULL, alive REAL NOT NULL) WITHOUT ROWID",
+}
+
+_VIEWS: Final = (
+    # Two versions of a watched page are pinned: the newest, and the newest of those that say something else, which is
+    # the other side of the page's diff.
+    """CREATE VIEW kept AS SELECT *, page_id IN (SELECT page_id FROM watchers) AND no IN (
+        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id
+        UNION ALL
+        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND content_hash <> (
+            SELECT content_hash FROM entries n WHERE n.page_id = e.page_id ORDER BY no DESC LIMIT 1)
+    ) AS pinned FROM entries e""",
+    """CREATE VIEW watched AS SELECT w.page_id, p.url, p.canonical_url,
+        EXISTS (SELECT 1 FROM watchers a WHERE a.page_id = w.page_id AND a.owner = '') AS explicit,
+        (SELECT count(*) FROM watchers a WHERE a.page_id = w.page_id AND a.owner <> '') AS subscribers,
+        (SELECT options FROM watchers a WHERE a.page_id = w.page_id ORDER BY a.owner <> '', a.no DESC LIMIT 1)
+            AS options,
+        w.next_at, w.failures, w.state FROM watches w JOIN pages p USING (page_id)""",
+)
+
+_INDICES: Final = (
+    "CREATE INDEX aliases_by_page ON aliases (page_id, no)",
+    "CREATE INDEX entries_by_page ON entries (page_id, no, content_hash)",
+    "CREATE INDEX entries_by_age ON entries (retrieved, no)",
+    "CREATE INDEX pages_by_change ON pages (changed)",
+    "CREATE INDEX pages_by_seen ON pages (seen)",
+    "CREATE INDEX watches_by_time ON watches (next_at)",
+)
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables, in an empty database."""
+    # What goes is given back to the disk, a little at a time (see `Database`).
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("BEGIN EXCLUSIVE")
+    for name, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE {name} {columns}")
+    for statement in (*_VIEWS, *_INDICES):
+        connection.execute(statement)
+    connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the database is a store of this version; False if it is empty.
+
+    Raises:
+        StoreError: It is something else, or of a newer version.
+        sqlite3.Error: It is damaged, or (`Unreadable`) of an older version.
+    """
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION_ID:
+        if application or version or tables:
+            raise errors.other_application(path)
+        return False
+    if version > SCHEMA_VERSION:
+        raise errors.newer_schema(path, version, SCHEMA_VERSION)
+    if version < SCHEMA_VERSION:
+        raise errors.Unreadable(f"it is of an older version ({version}, this is {SCHEMA_VERSION})")
+    for table in (*TABLES, "kept", "watched"):
+        # A damaged one is noticed now rather than later.
+        connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - names of our own
+    return True

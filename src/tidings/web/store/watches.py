@@ -1,0 +1,169 @@
+"""Watches in the database: who watches which page, when it is to be looked at, and who does that.
+
+A process claims a page for some seconds (a lease); others leave it alone until it gives it back, or the time is over,
+or the process is gone. A process is gone when its last sign of life is longer ago than it said.
+
+May import: `clock`, `model`, `moment`, `rows`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tidings.web.store import rows
+from tidings.web.store.clock import settle
+from tidings.web.store.model import Watch
+from tidings.web.store.moment import Moment
+
+EXPLICIT: Final = ""
+"""The owner of a watch that outlives every process."""
+
+_FORGET: Final = (
+    "DELETE FROM watchers WHERE owner <> '' AND owner NOT IN (SELECT owner FROM owners)",
+    "DELETE FROM watches WHERE page_id NOT IN (SELECT page_id FROM watchers)",
+    "UPDATE watches SET leased_by = NULL WHERE leased_by NOT IN (SELECT owner FROM owners)",
+)
+
+_PAGE: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, seen
+    FROM pages WHERE page_id = ? AND url IS NOT NULL"""
+_PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url, content_hash, checked_at, etag,
+    last_modified, options, seen, changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
+
+
+def beat(at: Moment) -> None:
+    """Give a sign of life, and forget processes that give none."""
+    settle(at)
+    known = at.one("SELECT 1 FROM owners WHERE owner = ?", at.owner.name)
+    alive = at.owner.alive
+    at.do("INSERT OR REPLACE INTO owners VALUES (?, ?, ?)", at.owner.name, at.now + alive, alive)
+    if not known:
+        for page_id, (page, options) in at.owner.mine.items():
+            at.do(_PAGE_AGAIN, *page)
+            _watch(at, page_id, at.owner.name, options, at.now)
+    forget(at)
+
+
+def forget(at: Moment) -> None:
+    """Remove processes that are gone, with what they watched and claimed."""
+    at.do("DELETE FROM owners WHERE alive_until <= ?", at.now)
+    for statement in _FORGET:
+        at.do(statement)
+
+
+def leave(at: Moment) -> None:
+    """Remove this process."""
+    at.do("DELETE FROM owners WHERE owner = ?", at.owner.name)
+    forget(at)
+
+
+def begin(
+    at: Moment, page_id: str, options: Mapping[str, Any] | None, next_at: float | None, *, explicit: bool
+) -> Watch | None:
+    """Watch a page, from `next_at` on (or earlier, if it was watched already)."""
+    page = at.do(_PAGE, rows.clean(page_id)).fetchone()
+    if page is None:
+        return None
+    beat(at)
+    owner = EXPLICIT if explicit else at.owner.name
+    if options is None:
+        text: str = at.one("SELECT options FROM watchers WHERE page_id = ? AND owner = ?", page_id, owner) or "{}"
+    else:
+        text = rows.options_text(options)
+    _watch(at, page_id, owner, text, at.now if next_at is None else next_at)
+    if next_at is not None:
+        at.do(
+            "UPDATE watches SET next_at = ?1, wait = ?2 WHERE page_id = ?3 AND next_at > ?1",
+            next_at,
+            max(next_at - at.now, 0.0),
+            page_id,
+        )
+    at.do("UPDATE pages SET seen = ? WHERE page_id = ?", at.number(), page_id)
+    if not explicit:
+        at.then.append(lambda: at.owner.mine.update({page_id: (page, text)}))
+    return find(at, page_id)
+
+
+def _watch(at: Moment, page_id: str, owner: str, options: str, next_at: float) -> None:
+    at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?)", page_id, owner, options, at.number())
+    wait = max(next_at - at.now, 0.0)
+    at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
+
+
+def end(at: Moment, page_id: str, *, explicit: bool) -> bool:
+    """Watch a page no longer; whether anybody else does."""
+    owner = EXPLICIT if explicit else at.owner.name
+    at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", rows.clean(page_id), owner)
+    forget(at)
+    if not explicit:
+        at.then.append(lambda: at.owner.mine.pop(page_id, None))
+    return find(at, page_id) is not None
+
+
+def find(at: Moment, page_id: str) -> Watch | None:
+    """The watch of a page."""
+    row = at.do("SELECT * FROM watched WHERE page_id = ?", rows.clean(page_id)).fetchone()
+    return _read(row) if row else None
+
+
+def every(at: Moment, *, explicit: bool) -> list[Watch]:
+    """All watches, those that are due first at the head."""
+    found = at.do("SELECT * FROM watched WHERE explicit OR NOT ? ORDER BY next_at, page_id", explicit)
+    return [_read(row) for row in found]
+
+
+def due(at: Moment, limit: int, lease: float) -> list[Watch]:
+    """Claim up to `limit` pages that are to be looked at, for `lease` seconds."""
+    beat(at)
+    found = at.do(
+        """SELECT * FROM watched WHERE page_id IN (
+            SELECT page_id FROM watches WHERE next_at <= ?1 AND (leased_by IS NULL OR lease_until <= ?1)
+            ORDER BY next_at, page_id LIMIT ?2) ORDER BY next_at, page_id""",
+        at.now,
+        limit,
+    ).fetchall()
+    at.do_each(
+        "UPDATE watches SET leased_by = ?, lease_until = ?, lease = ? WHERE page_id = ?",
+        [(at.owner.name, at.now + lease, lease, row[0]) for row in found],
+    )
+    return [_read(row) for row in found]
+
+
+def next_due(at: Moment) -> float | None:
+    """When there is something to claim: a page's time comes, and nobody has it, or not for longer than that."""
+    return at.one(
+        "SELECT min(CASE WHEN leased_by IS NULL THEN next_at ELSE max(next_at, lease_until) END) FROM watches"
+    )
+
+
+def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
+    """Say when a claimed page is to be looked at next, and give it back; False if it is not ours any more."""
+    changed = at.do(
+        """UPDATE watches SET next_at = ?, wait = ?, failures = ?, state = ifnull(?, state), leased_by = NULL
+           WHERE page_id = ? AND leased_by = ?""",
+        next_at,
+        max(next_at - at.now, 0.0),
+        failures,
+        None if state is None else rows.options_text(state),
+        rows.clean(page_id),
+        at.owner.name,
+    )
+    return changed.rowcount > 0
+
+
+def release(at: Moment, page_id: str) -> None:
+    """Give a claimed page back, as it was."""
+    at.do("UPDATE watches SET leased_by = NULL WHERE page_id = ? AND leased_by = ?", rows.clean(page_id), at.owner.name)
+
+
+def _read(row: tuple[Any, ...]) -> Watch:
+    page_id, url, canonical_url, explicit, subscribers, options, next_at, failures, state = row
+    return Watch(
+        page_id=page_id,
+        url=url,
+        canonical_url=canonical_url,
+        explicit=bool(explicit),
+        subscribers=subscribers,
+        options=rows.options_of(options),
+        next_at=next_at,
+        failures=failures,
+        state=rows.options_of(state),
+    )
