@@ -10,6 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.vault.shelf import Shelf
 from tidings.vault.files.paths import BadPath
+from tidings.vault.files.texts import Texts
+from tidings.vault.files.write_errors import NotThere
 from tidings.vault.resources.shapes import NotFound
 from tidings.vault.resources.standings import standing
 from tidings.vault.tools import answers, naming, reading, write_answers
@@ -169,3 +171,10 @@ def test_what_the_system_says_is_told_without_places_of_this_machine() -> None:
 def test_a_mistake_of_ours_is_not_told_as_if_it_were_the_agents() -> None:
     with pytest.raises(ZeroDivisionError), refusals_told():
         _ = 1 / 0
+
+
+def test_a_note_of_a_vault_that_is_away_is_not_said_to_be_missing(shelf: Shelf) -> None:
+    shelf.vault.locate("A.md").unlink()
+    for status, said in ((Status("watching"), "There is no"), (Status("away"), "cannot be reached at present")):
+        with pytest.raises(NotThere, match=said):
+            reading.read(shelf.view(status), Texts(), ["A"], reading.Chosen(), 100)

@@ -96,7 +96,13 @@ def read(
 
 def _piece(view: View, texts: Texts, path: str, chosen: Chosen, room: int) -> Piece:
     found = meant(view, path)
-    content = Disk(view.vault).read(found.path)
+    try:
+        content = Disk(view.vault).read(found.path)
+    except NotThere as error:
+        if view.status.phase != "away":
+            raise
+        where = "the vault cannot be reached at present. Try again when its folder is back"
+        raise NotThere(f"{found.path!r} cannot be read: {where}.") from error
     if content.problem and "\0" in content.text:
         raise NotText(f"{found.path!r} is no text. Read the resource {uri('attachment', found.path)}.")
     shown = excerpt(content.text, chosen.of(content.text), room)

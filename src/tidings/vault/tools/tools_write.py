@@ -128,9 +128,7 @@ class WriteTools:
         tag: str,
         to: str,
         ctx: Context,
-        if_match: Annotated[
-            str, Field(description="Version that dry_run gave; refuses if notes differ now")
-        ] = "",
+        if_match: Annotated[str, Field(description="Version that dry_run gave; refuses if notes differ now")] = "",
         dry_run: DryRun = False,
     ) -> Annotated[CallToolResult, Renamed]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
