@@ -15,6 +15,7 @@ from tidings import __version__
 COMMANDS = {
     "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",
     "vault": "Serve an Obsidian vault to agents, and tell them of every change.",
+    "web": "Fetch pages for agents, watch them, and tell of every change.",
 }
 """Each subcommand and its line in `--help`, the same as the first of its own help."""
 

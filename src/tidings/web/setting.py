@@ -91,6 +91,15 @@ class Setting:
         """
         return _PARSERS[self.kind](self, text.strip())
 
+    def written(self, value: Any) -> list[str]:
+        """The words of a command line that give it this value, wherever the command is started."""
+        if self.kind == "flag":
+            return [self.option.partition("/")[0] if value else self.option.partition("/")[2]]
+        if self.kind == "file":
+            value = value.absolute()
+        each = value if self.many else [f"{value:g}" if self.kind == "seconds" else value]
+        return [word for one in each for word in (self.option, str(one))]
+
     def check(self, value: Any) -> None:
         """Refuse a number that is too small or too great.
 

@@ -1,0 +1,200 @@
+"""`tidings web`: the web for agents, over standard input and output or over HTTP.
+
+Its options come from the table of settings: see `tidings.web.settings`.
+"""
+
+import gc
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from tidings.cli import clients
+from tidings.cli.clients import config_option
+from tidings.cli.serving import (
+    DEFAULT,
+    Http,
+    HttpAddress,
+    Refusal,
+    check_token_use,
+    http_options,
+    listen,
+    log_to_stderr,
+    parse_address,
+    run,
+)
+from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
+
+if TYPE_CHECKING:
+    from tidings.web.server import WebServer
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command was asked for."""
+
+    settings: Settings
+    http: HttpAddress | None
+    bus: str | None = field(repr=False)
+    token: str | None = field(repr=False)
+
+
+class Value(click.ParamType):
+    """The value of a setting, from the command line or the environment."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.name = setting.name
+        self._setting = setting
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it.
+
+        Raises:
+            Refusal: It is not what the setting takes.
+        """
+        try:
+            return self._setting.parse(value)
+        except BadSetting as error:
+            of_environment = ctx and ctx.get_parameter_source(self.name) is ParameterSource.ENVIRONMENT
+            where = self._setting.variable if of_environment else self._setting.option
+            raise Refusal(f"{where}: {error}") from None
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Several values in a variable are parted by commas or spaces."""
+        return [word for word in re.split(r"[,\s]+", rv) if word]
+
+
+def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each setting."""
+    for setting in reversed(SETTINGS):
+        command = _option(setting)(command)
+    return command
+
+
+def _option(setting: Setting) -> Callable[[Any], Any]:
+    help_ = f"{setting.help[0].upper()}{setting.help[1:]}".replace("`", "")
+    if setting.kind == "flag":
+        return click.option(
+            setting.option, setting.name, default=None, is_flag=True, envvar=setting.variable, help=f"{help_}."
+        )
+    default = "" if setting.shown == "none" else f" [{setting.shown}]"
+    return click.option(
+        setting.option,
+        setting.name,
+        type=Value(setting),
+        multiple=setting.many,
+        envvar=setting.variable,
+        metavar=setting.metavar,
+        help=f"{help_}{default}.",
+    )
+
+
+@click.command()
+@http_options
+@click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host; needs --store.")
+@settings_options
+@config_option("the web server")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    http: str | None,
+    token: str | None,
+    bus: str | None,
+    config: str | None,
+    **given: Any,
+) -> None:
+    """Fetch pages for agents, watch them, and tell of every change.
+
+    Pages are read safely: no address of this machine or network is fetched from unless --allow-private says so. Every
+    option below is also a variable of the environment: --max-bytes is TIDINGS_WEB_MAX_BYTES. A SIZE may be 500k or
+    10M, SECONDS may be 90s, 5m, 2h or 1d.
+
+    Without --http, this speaks MCP on standard input and output, for a client that starts it. The snippet that such a
+    client needs is printed by --config.
+    """
+    address = None if http is None else parse_address(http)
+    if http is not None and address is None:
+        raise Refusal(f"--http takes HOST:PORT, as in {DEFAULT}; {http!r} is no address.")
+    try:
+        settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
+    except BadSetting as error:
+        raise Refusal(str(error)) from None
+    options = Options(settings, address, bus, token or None)
+    check_token_use(ctx, address, options.token)
+    if config is not None:
+        print_snippet(config, options)
+    else:
+        serve(options)
+
+
+def serve(options: Options) -> None:
+    """Serve until the process is asked to stop.
+
+    Raises:
+        Refusal: It cannot, for a reason that has a name.
+    """
+    log_to_stderr()
+    gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
+    server = make_server(options)
+    gc.freeze()
+    gc.enable()
+    http = None
+    if options.http is not None:
+        listening, address = listen(options.http)
+        http = Http(address, listening, options.token)
+        click.echo(f"Serving the web at {address.url} (Ctrl-C ends it)", err=True)
+        click.echo("For a client: the same command with --config claude-code, vscode or cursor.", err=True)
+    elif sys.stdin.isatty():
+        click.echo(
+            "Serving the web (Ctrl-C ends it).\n"
+            "This speaks MCP on standard input: for a client to start, not to type into.\n"
+            "For Claude: the same command with --config claude-desktop or claude-code.\n"
+            "To try it over HTTP: --http.",
+            err=True,
+        )
+    run(server, http, _nothing)
+
+
+async def _nothing() -> None:
+    """There is nothing to do beside serving."""
+
+
+def make_server(options: Options) -> "WebServer":
+    """The server, not yet running.
+
+    Raises:
+        Refusal: A package is missing, the store cannot be used, or there is no such bus.
+    """
+    from tidings.web.needs import PACKAGES, packages_missing
+
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise Refusal(packages_missing(missing))
+    if options.settings.render and find_spec("playwright") is None:
+        raise Refusal(packages_missing(["playwright"], extra="render"))
+    from tidings.web.server import WebServer
+
+    try:
+        return WebServer(options.settings, bus=options.bus)
+    except (ValueError, ImportError, OSError) as error:
+        raise Refusal(str(error)) from error
+
+
+def print_snippet(client: str, options: Options) -> None:
+    """Print what a client needs to use the web server."""
+    make_server(options)  # A snippet with which it could not start is none.
+    clients.print_snippet(
+        client, "web", [*clients.program("web"), "web", *arguments(options)], options.http, options.token
+    )
+
+
+def arguments(options: Options) -> list[str]:
+    """The arguments of this command, as another program has to give them: independent of where it is started."""
+    values = [(setting, getattr(options.settings, setting.name)) for setting in SETTINGS]
+    given = [word for setting, value in values if value != setting.default for word in setting.written(value)]
+    return [*given, "--bus", options.bus] if options.bus else given

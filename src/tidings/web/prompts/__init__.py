@@ -1,0 +1,1 @@
+"""Prompts, with what the store holds on them."""

@@ -1,0 +1,41 @@
+"""How far a call has come, told to a client that wants to know: steps, and bytes within each."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from mcp.server.mcpserver import Context
+
+_LEAST: Final = 0.02
+"""Smaller advances are not worth a message."""
+
+
+class Steps:
+    """Some things that are done at the same time. What is told never goes back."""
+
+    def __init__(self, ctx: Context[Any, Any], total: int) -> None:
+        self._ctx = ctx
+        self._total = total
+        self._parts: dict[str, float] = {}
+        self._told = 0.0
+
+    def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
+        """What is told of one of them: how many bytes are there, of how many if that is known."""
+
+        async def tell(done: int, whole: int | None) -> None:
+            # Of an unknown whole nobody knows the half; it comes nearer without arriving.
+            part = done / whole if whole else done / (done + 262_144)
+            await self._tell(name, min(part, 1.0) * 0.9)
+
+        return tell
+
+    async def done(self, name: str) -> None:
+        """One of them is done."""
+        await self._tell(name, 1.0)
+
+    async def _tell(self, name: str, part: float) -> None:
+        self._parts[name] = max(part, self._parts.get(name, 0.0))
+        so_far = sum(self._parts.values())
+        if so_far - self._told >= _LEAST or (so_far > self._told and so_far == self._total):
+            self._told = so_far
+            done = sum(part == 1.0 for part in self._parts.values())
+            await self._ctx.report_progress(so_far, self._total, f"{done} of {self._total} done")

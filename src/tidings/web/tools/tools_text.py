@@ -1,0 +1,170 @@
+"""The tools that work on text that is there already: `chunk`, `compact` and `diff`.
+
+The docstrings and descriptions are read by language models, which pay for each word.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import Field
+
+from tidings.web.packets.chunk import chunk
+from tidings.web.packets.compact import compact
+from tidings.web.packets.model import Chunk, Compacted
+from tidings.web.resources.addresses import address, is_id, page_id_of, source_id_of
+from tidings.web.resources.differences import difference
+from tidings.web.resources.reading import NotFound, known_page
+from tidings.web.settings import Settings
+from tidings.web.store.store import Store
+from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start
+from tidings.web.tools.fitting import fit
+from tidings.web.tools.refusals import refusals_told
+from tidings.web.tools.results import Chunks, Difference, answer
+from tidings.web.tools.sampling import Sample, with_sampling
+
+SourceId = Annotated[str, Field(description="From `fetch`")]
+Content = Annotated[str, Field(description="A text of your own, instead")]
+Preserve = Literal["numbers", "dates", "names", "definitions", "procedures"]
+NO_PACKET = Packet()
+
+
+class TextTools:
+    """What can be made of pages that are there, and of texts."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def chunk(
+        self,
+        *,
+        source_id: SourceId = "",
+        content: Content = "",
+        packet: Packet = NO_PACKET,
+        max_tokens: Annotated[int | None, Field(ge=50, le=1_000_000, description="Of one chunk")] = None,
+        margin_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.10,
+        strategy: Literal["headings_first", "balanced"] = "headings_first",
+        start: Annotated[int, Field(ge=0, description="Number of the first chunk to show")] = 0,
+        answer_tokens: MaxTokens = None,
+    ) -> Annotated[CallToolResult, Chunks]:
+        """Cut a fetched page into chunks within a budget of tokens, at headings, with exact offsets."""
+        with refusals_told():
+            name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
+            most = max_tokens or self._settings.chunk_tokens
+            made = await to_thread.run_sync(
+                lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
+            )
+            return _chunks(name, made, start, answer_tokens or max(self._settings.answer_tokens, most))
+
+    async def compact(
+        self,
+        ctx: Context[Any, Any],
+        *,
+        source_id: SourceId = "",
+        content: Content = "",
+        packet: Packet = NO_PACKET,
+        chunks: Annotated[list[str], Field(description="Texts of chunks, instead")] = [],  # noqa: B006 - never changed
+        max_tokens: Annotated[int, Field(ge=50, le=100_000)] = 1000,
+        mode: Annotated[
+            Literal["structural", "salience", "question_focused", "map_reduce"],
+            Field(
+                description="structural: headings and first sentences; salience: the weightiest sentences; "
+                "question_focused: what bears on `question`; map_reduce: written by your own model, if you offer sampling"
+            ),
+        ] = "salience",
+        question: str = "",
+        preserve: list[Preserve] = [],  # noqa: B006 - never changed
+    ) -> Annotated[CallToolResult | InputRequiredResult, Compacted]:
+        """Shorten a fetched page or a text to a budget of tokens, in its own words, and say what was left out."""
+        with refusals_told():
+            if mode == "question_focused" and not question.strip():
+                raise BadArgument("question_focused needs a `question`.")
+            given = "\n\n".join(chunks) if chunks else content or packet.content
+            _, text = await self._text_of(source_id or packet.source_id, given)
+
+            async def work(sample: Sample | None) -> Compacted:
+                return await compact(
+                    text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve, sample=sample
+                )
+
+            if mode != "map_reduce":
+                return _compacted(await work(None))
+            made = await with_sampling(ctx, work)
+            return made if isinstance(made, InputRequiredResult) else _compacted(made)
+
+    async def diff(
+        self,
+        *,
+        page: Annotated[str, Field(description="page_id, URL or webfetch:// URI")],
+        since: Annotated[str, Field(description="source_id to compare from; else the version before the newest")] = "",
+        max_tokens: MaxTokens = None,
+        start: Start = 0,
+    ) -> Annotated[CallToolResult, Difference]:
+        """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
+        with refusals_told():
+            name = page_id_of(page) if page.startswith("webfetch:") or is_id(page) else page
+            known = await known_page(self._store, name)
+            found = await difference(self._store, known, source_id_of(since) if since else None)
+            part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
+            said = Difference(
+                page_id=known.page_id,
+                url=known.canonical_url,
+                diff_uri=address("diff", known.page_id),
+                after=found.after,
+                added=found.added,
+                removed=found.removed,
+                diff=part.text,
+            )
+            if found.before:
+                said["before"] = found.before
+            text = part.text
+            if part.left:
+                said["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
+                text += f"\n[{said['left_out']}]"
+            return answer(text, said)
+
+    async def _text_of(self, source_id: str, content: str) -> tuple[str, str]:
+        """What a text is called, and the text."""
+        if content:
+            return (source_id_of(source_id) if source_id else "given", content)
+        if not source_id:
+            raise BadArgument("Of what? Give the source_id of a fetched page, or a text as `content`.")
+        name = source_id_of(source_id)
+        part = await self._store.part(name, "content")
+        if part is None:
+            raise NotFound(f"{name} is not here, or no longer: `fetch` the page again.")
+        return name, str(part.data)
+
+
+def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallToolResult:
+    shown: list[Chunk] = []
+    for each in made[start:]:
+        room -= each["est_tokens"]
+        if room < 0 and shown:
+            break
+        shown.append(each)
+    said = Chunks(source_id=name, total=len(made), start=start, chunks=shown)
+    lines = [
+        f"[{each['chunk_id']}] {each['headings_path']} ({each['est_tokens']:,} tokens, characters "
+        f"{each['start_char']}-{each['end_char']})\n{each['text']}"
+        for each in shown
+    ]
+    end = start + len(shown)
+    if end < len(made):
+        said["next_start"] = end
+        lines.append(f"[Chunks {start} to {end - 1} of {len(made)}: go on with start={end}.]")
+    return answer("\n\n".join(lines) or f"There is no chunk {start}: there are {len(made)}.", said)
+
+
+def _compacted(made: Compacted) -> CallToolResult:
+    parts = [
+        made["summary"],
+        "\n".join(f"- {point}" for point in made["key_points"]),
+        "\n".join(f"> {quote['text']}" for quote in made["important_quotes"]),
+        "\n".join(f"[Left out: {omission}]" for omission in made["omissions"]),
+        "\n".join(f"[{warning['message']}]" for warning in made["warnings"]),
+    ]
+    return answer("\n\n".join(filter(None, parts)), made)
