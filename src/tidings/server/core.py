@@ -10,9 +10,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 
 from tidings.bus import Bus
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.errors import LimitReached, ResourceNotFound, SourceUnavailable, TransportError
+from tidings.errors import LimitReached, SourceUnavailable, TransportError
 from tidings.server.frames import FEATURES, Frame
-from tidings.server.hooks import Hooks
+from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.policy import Policy, RequestContext
 from tidings.server.subscriber import Subscriber
@@ -221,12 +221,12 @@ class Core:
 
         Raises:
             SourceUnavailable: A hook failed. It was logged; the client learns only that it may try again.
-            ResourceNotFound: A hook says that there is no such resource.
+            ResourceNotFound, NotSubscribable: A hook says so.
             LimitReached: The server stops, and does not wait for hooks.
         """
         try:
             settled = await self.hooks.settled(subscriptions, unless=self._stop)
-        except (ResourceNotFound, SourceUnavailable):
+        except TOLD:
             raise
         except Exception as error:
             raise SourceUnavailable("This resource cannot be watched at present. Try again later.") from error

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from tidings.errors import ResourceNotFound, SourceUnavailable
+from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
 from tidings.server.checks import check_hook, takes_uri
 from tidings.server.patterns import Pattern
 
@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 Hook = Callable[..., Awaitable[object] | object]
 """Called with the variables of its template, by name; and with `uri`, the subscription itself, if it asks for that."""
+
+TOLD = (ResourceNotFound, NotSubscribable, SourceUnavailable)
+"""What a hook may say to the subscriber by raising it. Of all else the subscriber learns that it may try again."""
 
 
 class Hooks:
@@ -104,7 +107,7 @@ class Hooks:
         for hook, variables in self._matching(self._first, subscription):
             try:
                 await _call(hook, variables)
-            except (ResourceNotFound, SourceUnavailable) as error:
+            except TOLD as error:
                 self._failures[subscription] = error
             except Exception as error:
                 logger.exception("on_first_subscriber failed for %s; the subscription is refused", subscription)

@@ -19,11 +19,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from tidings.errors import LimitReached, ResourceNotFound, SourceUnavailable, TidingsError
+from tidings.errors import LimitReached, TidingsError
 from tidings.server.background import Background
 from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name
 from tidings.server.frames import FEATURES, Frame
+from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
 from tidings.server.rpc import rpc_errors
 from tidings.server.subscriber import Subscriber
@@ -251,7 +252,7 @@ class LegacyEra:
             await self._core.watched(tuple(session.subscriptions))
         except LimitReached:
             return  # The server stops.
-        except (SourceUnavailable, ResourceNotFound) as error:
+        except TOLD as error:
             logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
         if session.stream is stream:
             session.deliver_everything(self._core.position)

@@ -110,8 +110,8 @@ class Live:
         It is called with the variables of `pattern` (a URI, a prefix or a template), and with the subscription itself
         if it has a parameter `uri`. It may be async. The subscriber is told that it is subscribed when the call is
         over, so nothing is missed that is watched from then on. If it raises, the subscription is refused; of what it
-        raises, only `ResourceNotFound` and `SourceUnavailable` of `tidings.errors` are shown to the subscriber. A
-        prefix arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
+        raises, only `ResourceNotFound`, `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to
+        the subscriber. A prefix arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
         """
         check_decorated("on_first_subscriber", pattern)
 
