@@ -121,11 +121,13 @@ class Brotli:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         try:
+            # That it can take more does not mean that it has given all: only an empty piece does.
             while not self._stream.is_finished():
-                if piece := self._stream.process(data, output_buffer_limit=PIECE):
-                    yield piece
+                piece = self._stream.process(data, output_buffer_limit=PIECE)
                 data = b""
-                if self._stream.can_accept_more_data():
+                if piece:
+                    yield piece
+                elif self._stream.can_accept_more_data():
                     return
         except _brotli.error:
             raise Corrupt("it is not Brotli") from None
