@@ -8,6 +8,7 @@ import pytest
 from tidings.web.extract.model import ExtractOptions
 from tidings.web.options import FetchOptions, RenderOptions
 
+URL = "https://example.org/"
 EVERYTHING = FetchOptions(
     mode="render",
     user_agent="Reader",
@@ -23,10 +24,10 @@ EVERYTHING = FetchOptions(
 
 @pytest.mark.parametrize("options", [FetchOptions(), EVERYTHING])
 def test_what_the_store_keeps_of_them_makes_the_same_options_again(options: FetchOptions) -> None:
-    kept = json.loads(json.dumps(options.to_json()))
+    kept = json.loads(json.dumps(options.to_json(URL)))
 
     assert FetchOptions.from_json(kept) == options
-    assert FetchOptions.from_json(kept).variant == options.variant == kept["variant"]
+    assert FetchOptions.from_json(kept).variant(URL) == options.variant(URL) == kept["variant"]
 
 
 def test_what_an_older_or_newer_server_kept_is_understood_as_far_as_it_goes() -> None:
@@ -49,18 +50,22 @@ def test_what_an_older_or_newer_server_kept_is_understood_as_far_as_it_goes() ->
     ],
 )
 def test_options_that_may_change_the_answer_make_another_variant(change: dict[str, object]) -> None:
-    assert replace(FetchOptions(), **change).variant != FetchOptions().variant
+    assert replace(FetchOptions(), **change).variant(URL) != FetchOptions().variant(URL)
 
 
 @pytest.mark.parametrize("change", [{"timeout": 3.0}, {"cache_ttl": 0.0}, {"max_redirects": 1}, {"keep_raw": True}])
 def test_options_that_only_say_how_it_is_got_do_not(change: dict[str, object]) -> None:
-    assert replace(FetchOptions(), **change).variant == FetchOptions().variant
+    assert replace(FetchOptions(), **change).variant(URL) == FetchOptions().variant(URL)
+
+
+def test_what_was_fetched_by_another_url_is_another_variant() -> None:
+    assert FetchOptions().variant(URL) != FetchOptions().variant(URL + "other")
 
 
 def test_how_it_would_be_rendered_makes_no_difference_to_a_page_that_is_not() -> None:
     rendered = RenderOptions(screenshot=True)
 
-    assert FetchOptions(mode="http", render=rendered).variant == FetchOptions(mode="http").variant
+    assert FetchOptions(mode="http", render=rendered).variant(URL) == FetchOptions(mode="http").variant(URL)
 
 
 def test_headers_are_compared_whatever_their_capitals_and_never_kept() -> None:
@@ -68,16 +73,16 @@ def test_headers_are_compared_whatever_their_capitals_and_never_kept() -> None:
     same = FetchOptions(headers={"x-a": "1", "authorization": "Bearer swordfish"})
     other = FetchOptions(headers={"authorization": "Bearer other", "x-a": "1"})
 
-    assert one.variant == same.variant != other.variant
-    assert "swordfish" not in json.dumps(one.to_json())
-    assert FetchOptions.from_json(one.to_json()).headers == {}
+    assert one.variant(URL) == same.variant(URL) != other.variant(URL)
+    assert "swordfish" not in json.dumps(one.to_json(URL))
+    assert FetchOptions.from_json(one.to_json(URL)).headers == {}
 
 
 def test_selectors_are_added_to_those_that_were_asked_for_once() -> None:
     options = FetchOptions(extraction=ExtractOptions(remove_selectors=("nav",))).without((".ad", "nav"))
 
     assert options.extraction.remove_selectors == ("nav", ".ad")
-    assert FetchOptions().without(()).variant == FetchOptions().variant
+    assert FetchOptions().without(()).variant(URL) == FetchOptions().variant(URL)
 
 
 def test_the_request_carries_them() -> None:

@@ -1,9 +1,9 @@
 """What may be asked for with a page, and what of it makes the answer another one.
 
-Two requests that differ in nothing of `variant` get the same packet, so one may be answered with what the other left
-in the store. `to_json` is what the store keeps of it, so that a watched page is fetched as it was asked for. Headers
-are not among it: they may be secrets, which belong on no disk. A page that was fetched with headers is watched without
-them.
+Two requests of the same `variant` get the same packet, so one may be answered with what the other left in the store.
+The URL is a part of it: a page says itself which page it is a version of, so what was fetched by one URL is no answer
+for another. `to_json` is what the store keeps, so that a watched page is fetched as it was asked for. Headers are not
+among it: they may be secrets, which belong on no disk. A page that was fetched with headers is watched without them.
 """
 
 import hashlib
@@ -59,15 +59,14 @@ class FetchOptions:
     """Keep the bytes as they came, too."""
     include_raw_excerpt: bool = False
 
-    @property
-    def variant(self) -> str:
+    def variant(self, url: str) -> str:
         """The same for two requests that are answered with the same packet."""
-        text = json.dumps([self._unusual(), self._headers_digest()], sort_keys=True)
+        text = json.dumps([url, self._unusual(), self._headers_digest()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def to_json(self) -> dict[str, Any]:
-        """What is to be remembered of them: what is not as it usually is, and their `variant`."""
-        return {**self._unusual(), "variant": self.variant}
+    def to_json(self, url: str) -> dict[str, Any]:
+        """What is to be remembered of a request for `url`: it, its `variant`, and what is not as it usually is."""
+        return {**self._unusual(), "url": url, "variant": self.variant(url)}
 
     @staticmethod
     def from_json(said: Mapping[str, Any]) -> "FetchOptions":

@@ -1,0 +1,229 @@
+"""A page from its URL to an entry for the store: fetched, rendered if need be, read, normalised.
+
+Nothing is called a success that says nothing: a page without text carries an `empty` warning that says why, and with
+mode `auto` it is rendered, where that is offered. What no reader reads becomes an entry that says what it is, with its
+bytes. An answer of 400 and above is an error that names the status, the page's own title, and what to do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from anyio import to_thread
+
+from tidings.web.answers import as_gone, as_raw, failed
+from tidings.web.extract.model import Extracted, ExtractOptions, Unsupported, Warning_
+from tidings.web.extract.selectors import BadSelector
+from tidings.web.net.model import BadRequest, FetchError, Request, Response
+from tidings.web.options import FetchOptions, RenderOptions
+from tidings.web.packets.ids import page_id
+from tidings.web.packets.injection import disarm
+from tidings.web.packets.normalise import normalise
+from tidings.web.sharing import Progress
+from tidings.web.store.model import Entry, Page, PageFacts
+
+_HTML: Final = "text/html; charset=utf-8"
+
+
+class Fetches(Protocol):
+    """What fetches a page; see `net.fetch.Fetcher`."""
+
+    async def fetch(self, request: Request, progress: Progress | None = None) -> Response: ...
+
+
+class Extracts(Protocol):
+    """What reads a page; see `extract.workers.Workers`."""
+
+    async def extract(
+        self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
+    ) -> Extracted: ...
+
+
+class HasPage(Protocol):
+    """A page as a browser shows it; see `render.Rendered`."""
+
+    @property
+    def html(self) -> bytes: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def screenshot(self) -> bytes | None: ...
+    @property
+    def warnings(self) -> Sequence[Warning_]: ...
+
+
+class Renders(Protocol):
+    """What renders a page; see `render.Renderer`."""
+
+    async def render(self, url: str, options: RenderOptions, request: Request) -> HasPage: ...
+
+
+class NoRenderer(FetchError):
+    """The page was to be rendered, and this server does not."""
+
+    kind = "no-renderer"
+
+
+@dataclass(frozen=True)
+class Got:
+    """What came of a request."""
+
+    headers: Mapping[str, str]
+    entry: Entry | None = None
+    """None: the page is what it was."""
+    facts: PageFacts | None = None
+    empty: str | None = None
+    """Why it has no text, if it has none."""
+
+    @property
+    def etag(self) -> str | None:
+        """As the answer has it."""
+        return self.headers.get("etag")
+
+    def modified(self, page: Page) -> str | None:
+        """When it was last modified: a 304 need not say, and then it is what was known."""
+        return self.headers.get("last-modified", page.last_modified)
+
+
+class Fetching:
+    """Fetches pages and reads them. Keeps nothing."""
+
+    def __init__(
+        self, fetcher: Fetches, workers: Extracts, renderer: Renders | None = None, *, read_pdf: bool = True
+    ) -> None:
+        self._read_pdf = read_pdf
+        self._fetcher = fetcher
+        self._workers = workers
+        self._renderer = renderer
+
+    async def get(
+        self,
+        url: str,
+        options: FetchOptions,
+        progress: Progress | None = None,
+        *,
+        etag: str | None = None,
+        last_modified: str | None = None,
+    ) -> Got:
+        """Fetch a page; with `etag` or `last_modified` only if it is another one than they are of.
+
+        Raises:
+            FetchError: It could not be had.
+            ExtractionFailed: It could not be read.
+        """
+        request = options.request(url, etag=etag, last_modified=last_modified)
+        if options.mode == "render" or (options.mode == "auto" and options.render.screenshot):
+            return await self._rendered(request, options)
+        response = await self._fetcher.fetch(request, progress)
+        if response.not_modified and (etag or last_modified):
+            return Got(response.headers)
+        if response.status >= 400 or response.not_modified:
+            raise failed(response)
+        extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
+        if extracted.empty and options.mode == "auto" and self._renderer is not None:
+            return await self._instead(extracted, response, request, options)
+        return await self._made(extracted, response, request, options)
+
+    async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
+        """The entry of bytes that the caller has.
+
+        Raises:
+            ExtractionFailed: They could not be read.
+        """
+        extracted = await self._read(body, content_type, url, options.extraction)
+        response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
+        got = await self._made(extracted, response, Request(url), options)
+        return replace(got, facts=PageFacts(None))
+
+    async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
+        """The entry of a page of which there is none any more."""
+        response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
+        return await self._made(as_gone(status), response, Request(url), options)
+
+    async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
+        if not body:
+            return Extracted("empty", "none", empty="empty")
+        if not self._read_pdf and body.startswith(b"%PDF-"):
+            return as_raw(body, content_type, url)
+        try:
+            return await self._workers.extract(body, content_type, url, options)
+        except Unsupported:
+            return as_raw(body, content_type, url)
+        except BadSelector as error:
+            raise BadRequest(str(error), url=url) from error
+
+    async def _instead(self, extracted: Extracted, response: Response, request: Request, options: FetchOptions) -> Got:
+        """Rendered, because it says nothing otherwise; what there is, if it cannot be."""
+        try:
+            return await self._rendered(request, options)
+        except FetchError as error:
+            warning = Warning_("extraction_fallback", f"It could not be rendered: {disarm(str(error))}")
+            return await self._made(_with(extracted, warning), response, request, options)
+
+    async def _rendered(self, request: Request, options: FetchOptions) -> Got:
+        if self._renderer is None:
+            raise NoRenderer(
+                f"{request.url} was to be rendered, which this server does not: leave out mode 'render' and the "
+                "screenshot, or start the server with --render.",
+                url=request.url,
+            )
+        page = await self._renderer.render(request.url, options.render, request)
+        extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
+        response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
+        return await self._made(extracted, response, request, options, screenshot=page.screenshot)
+
+    async def _made(
+        self,
+        extracted: Extracted,
+        response: Response,
+        request: Request,
+        options: FetchOptions,
+        screenshot: bytes | None = None,
+    ) -> Got:
+        if extracted.empty:
+            extracted = _with(extracted, Warning_("empty", self._why_empty(extracted.empty)))
+        if response.truncated:
+            extracted = _with(extracted, Warning_("truncated", "The page is longer than what was fetched of it."))
+        packet = await to_thread.run_sync(
+            lambda: normalise(
+                extracted,
+                original_url=request.url,
+                final_url=response.url,
+                status=response.status,
+                content_type=response.content_type,
+                retrieved_at=response.retrieved_at,
+                raw=response.body,
+                notes=response.notes,
+                include_raw_excerpt=options.include_raw_excerpt,
+            )
+        )
+        keeps = options.keep_raw or extracted.method == "raw"
+        entry = Entry(
+            packet,
+            page_id(packet["canonical_url"]),
+            raw=response.body if keeps else None,
+            raw_type=(response.content_type or "application/octet-stream") if keeps else None,
+            screenshot=screenshot,
+            entries=extracted.entries,
+        )
+        facts = PageFacts(
+            request.url,
+            aliases=tuple(dict.fromkeys((*response.redirects, response.url))),
+            etag=response.etag,
+            last_modified=response.last_modified,
+            options=options.to_json(request.url),
+        )
+        return Got(response.headers, entry, facts, extracted.empty)
+
+    def _why_empty(self, why: str) -> str:
+        if why == "login":
+            return "The page shows a login instead of its content: send the headers of somebody who may see it."
+        if why != "script-only":
+            return "The page has no text."
+        cure = "rendering it brought none either" if self._renderer else "start the server with --render to have it run"
+        return f"The page has no text of its own, only scripts that would make it: {cure}."
+
+
+def _with(extracted: Extracted, *warnings: Warning_) -> Extracted:
+    return replace(extracted, warnings=(*extracted.warnings, *warnings))

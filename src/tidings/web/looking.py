@@ -1,0 +1,154 @@
+"""One look at a watched page: ask, store, tell, and say when to look again.
+
+In this order: the version that was told of is written down after it was told, so whatever breaks off in between is told
+at the next look, by whoever makes it. Nothing is lost; and as a version is compared with the one that was told of last,
+nothing is told twice, whoever stored it.
+
+What a site may answer for a moment only, that there is no such page or nothing on it, is believed when it is so twice
+in a row. Then the page gets a version that says that it is gone, and is looked at rarely. Having no turn, because of
+rate limits or of busy workers, is no failure.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import anyio
+
+from tidings.web.answers import HttpFailed
+from tidings.web.extract.model import ExtractionFailed
+from tidings.web.intervals import Intervals, Pace, after_failure, after_look, retry_after
+from tidings.web.library import Library
+from tidings.web.net.model import FetchError, RateLimited
+from tidings.web.refreshing import PageUnknown, Refreshed
+from tidings.web.store.model import StoreError, Watch
+from tidings.web.watches import Seen, State, Wish
+
+logger = logging.getLogger(__name__)
+
+PAGE: Final = "webfetch://page/"
+DIFF: Final = "webfetch://diff/"
+
+_NO_TURN: Final = {"busy", "stopped"}
+"""Kinds of failed extractions that say nothing of the page."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What follows from a look."""
+
+    wait: float
+    """Seconds until the next."""
+    failures: int
+    """In a row."""
+    state: State
+
+
+class _Empty(Exception):
+    """It said something before, and says nothing now."""
+
+
+class Looker:
+    """Looks at pages. `patience` is for how many seconds at most; `clock` is the store's."""
+
+    def __init__(
+        self, library: Library, limits: Intervals, *, patience: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._library = library
+        self._limits = limits
+        self._patience = patience
+        self._clock = clock
+
+    async def look(self, watch: Watch) -> Looked:
+        """Look at a page, and tell of it if it has changed.
+
+        Raises:
+            StoreError: It could not be compared or kept; nobody was told.
+        """
+        wish, state = Wish.from_json(watch.options, watch.url), State.from_json(watch.state)
+        try:
+            with anyio.fail_after(self._patience):
+                found = await self._find(watch.page_id, wish, state)
+            changed = await self._tell(watch.page_id, wish, state, found)
+        except StoreError:
+            raise
+        except Exception as error:
+            return self._after(error, watch, state)
+        return self._done(state, wish, found, changed=changed)
+
+    def _after(self, error: Exception, watch: Watch, state: State) -> Looked:
+        """What follows from a look that did not work."""
+        match error:
+            case RateLimited():
+                return Looked(self._limits.least, watch.failures, state)
+            case ExtractionFailed() if error.kind in _NO_TURN:
+                return Looked(self._limits.least, watch.failures, state)
+            case HttpFailed():
+                doubt, asked = "404" if error.status == 404 else None, retry_after(error.headers, self._clock())
+                return self._failed(watch, state, str(error), doubt=doubt, asked=asked)
+            case _Empty():
+                return self._failed(watch, state, str(error), doubt="empty")
+            case TimeoutError():
+                return self._failed(watch, state, f"It could not be looked at within {self._patience:g} s.")
+            case FetchError() | ExtractionFailed() | PageUnknown():
+                return self._failed(watch, state, str(error))
+            case _:
+                # Of this page only, whatever it is: the others are still looked at, and this one again.
+                logger.error("%s could not be looked at", watch.url, exc_info=error)
+                return self._failed(watch, state, f"It could not be looked at ({type(error).__name__}).")
+
+    async def _find(self, page_id: str, wish: Wish, state: State) -> Refreshed:
+        refresher = self._library.refresher
+        try:
+            found = await refresher.refresh(
+                page_id,
+                wish.url,
+                wish.options,
+                wish.ignore,
+                known=state.validators,
+                unless_younger=self._limits.least,
+                even_empty=state.doubt == "empty",
+            )
+        except HttpFailed as error:
+            if error.status == 410 or (error.status == 404 and state.doubt == "404"):
+                return await refresher.bury(page_id, wish.url, wish.options, error.status)
+            raise
+        if found.empty:
+            raise _Empty("It has no text any more.")
+        return found
+
+    async def _tell(self, page_id: str, wish: Wish, state: State, found: Refreshed) -> bool:
+        """Tell of a change if there is one; whether there is."""
+        seen = state.seen or wish.since
+        changed = seen is not None and seen.content_hash != found.content_hash
+        if changed and seen is not None and found.before != seen.source_id:
+            # Somebody else stored it, or what was told of is no longer the version before it.
+            changed = not await self._library.refresher.same(seen.source_id, found.source_id, wish.ignore)
+        if changed or found.listed:
+            await self._library.on_change(uris_of(page_id) if changed else (), found.listed)
+        return changed
+
+    def _done(self, state: State, wish: Wish, found: Refreshed, *, changed: bool) -> Looked:
+        if found.asked:
+            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self._limits, fixed=wish.every)
+        else:
+            interval = self._limits.within(self._limits.first if state.interval is None else state.interval)
+            pace = Pace(interval, interval)
+        wait = self._limits.most if found.gone else pace.wait
+        # Once it is gone it stays so at the next 404.
+        doubt = "404" if found.gone else None
+        return Looked(wait, 0, State(pace.interval, Seen.of(found), found.validators, doubt))
+
+    def _failed(
+        self, watch: Watch, state: State, why: str, *, doubt: str | None = None, asked: float | None = None
+    ) -> Looked:
+        failures = watch.failures + 1
+        pace = after_failure(state.interval, failures=failures, retry_after=asked, limits=self._limits)
+        return Looked(pace.wait, failures, replace(state, doubt=doubt, problem=why[:500]))
+
+
+def uris_of(*page_ids: str) -> tuple[str, ...]:
+    """What is different when these pages are."""
+    return tuple(kind + page_id for page_id in page_ids for kind in (PAGE, DIFF))

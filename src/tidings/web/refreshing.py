@@ -1,0 +1,192 @@
+"""A watched page, looked at again: asked for only if it is another, and kept only if it says something else.
+
+What differs in nothing but what the rules ignore is not stored, and the page stays what it was for everybody else:
+the validators of such an answer are handed to whoever asked, and good for them alone.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from anyio import to_thread
+
+from tidings.web.fetching import Fetching
+from tidings.web.ignoring import Ignore, judge
+from tidings.web.intervals import fresh_for
+from tidings.web.options import FetchOptions
+from tidings.web.store.model import Entry, Page, PageFacts, Version
+from tidings.web.store.store import Store
+from tidings.web.versions import as_version_of, newest_of, speaks_for
+
+logger = logging.getLogger(__name__)
+
+
+class PageUnknown(LookupError):
+    """There is no such page, or none that can be fetched. Says what to do."""
+
+    def __init__(self, page_id: str) -> None:
+        super().__init__(f"No page {page_id} that can be fetched is known here: `fetch` its URL first.")
+
+
+@dataclass(frozen=True)
+class Validators:
+    """What an answer said of itself that was the version `source_id`, or the same but for what is ignored."""
+
+    source_id: str
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """A page that was looked at again."""
+
+    source_id: str
+    content_hash: str
+    """Of its newest version, in the variant that was asked for."""
+    asked: bool = True
+    """Whether there was a request: not, if somebody just made one."""
+    not_modified: bool = False
+    stored: bool = False
+    """Whether another version was stored."""
+    before: str | None = None
+    """The source_id of the version that it was compared with, and found to be different from."""
+    listed: bool = False
+    """Whether versions came or went."""
+    fresh: float | None = None
+    """For how many seconds the site says that nothing will be new."""
+    validators: Validators | None = None
+    """To be given to the next look."""
+    empty: bool = False
+    """It said nothing, where it said something before. Nothing was stored."""
+    gone: bool = False
+    """There is no such page any more."""
+
+
+class Refresher:
+    """Looks at pages again. `clock` is the store's."""
+
+    def __init__(self, fetching: Fetching, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._fetching = fetching
+        self._store = store
+        self._clock = clock
+
+    async def refresh(
+        self,
+        page_id: str,
+        url: str,
+        options: FetchOptions,
+        ignore: Ignore,
+        *,
+        known: Validators | None = None,
+        unless_younger: float = 0.0,
+        even_empty: bool = False,
+    ) -> Refreshed:
+        """Look at a page again.
+
+        Args:
+            page_id: Which one.
+            url: The URL that it is fetched by.
+            options: How it is fetched and read.
+            ignore: What does not count as a change.
+            known: What the look before gave.
+            unless_younger: No request is made if one was made within so many seconds.
+            even_empty: Store it even if it says nothing any more.
+
+        Raises:
+            PageUnknown: There is no such page.
+            FetchError, ExtractionFailed, StoreError: As `Library.fetch` does.
+        """
+        page = await self._page(page_id)
+        newest = newest_of(page, options.variant(url))
+        if newest and speaks_for(page, newest) and self._clock() - page.checked_at < unless_younger:
+            return replace(_standing(newest), asked=False, validators=known)
+        sent = await self._sendable(page, newest, known)
+        got = await self._fetching.get(url, options, etag=sent and sent.etag, last_modified=sent and sent.last_modified)
+        fresh = fresh_for(got.headers, self._clock())
+        if got.entry is None or got.facts is None:
+            assert newest is not None  # noqa: S101 - only of it can the site have said that it still is
+            assert sent is not None  # noqa: S101 - see above
+            await self._confirm(page, newest, sent)
+            return replace(_standing(newest), not_modified=True, fresh=fresh, validators=sent)
+        entry, facts = as_version_of(page, got.entry), replace(got.facts, aliases=())
+        said = not got.empty or even_empty
+        return replace(await self._compared(page, newest, entry, facts, ignore, said=said), fresh=fresh)
+
+    async def bury(self, page_id: str, url: str, options: FetchOptions, status: int) -> Refreshed:
+        """Store a version of a page that says that there is none any more.
+
+        Raises:
+            PageUnknown: There is no such page.
+            StoreError: It could not be kept.
+        """
+        page = await self._page(page_id)
+        got = await self._fetching.gone(url, status, options)
+        assert got.entry is not None  # noqa: S101 - it was made
+        facts = PageFacts(url, options=options.to_json(url))
+        newest = newest_of(page, options.variant(url))
+        buried = await self._compared(page, newest, as_version_of(page, got.entry), facts, Ignore(ready=()), said=True)
+        return replace(buried, gone=True)
+
+    async def same(self, before: str, after: str, ignore: Ignore) -> bool:
+        """Whether two versions say the same but for what is ignored; False if one of them is not there any more."""
+        old, new = await self._store.get(before), await self._store.get(after)
+        return old is not None and new is not None and await _same(old, new, ignore)
+
+    async def _page(self, page_id: str) -> Page:
+        page = await self._store.page_of(page_id)
+        if page is None or page.page_id != page_id:
+            raise PageUnknown(page_id)
+        return page
+
+    async def _sendable(self, page: Page, newest: Version | None, known: Validators | None) -> Validators | None:
+        """What the site can be asked with whether the newest version still is the page; None if that is not known."""
+        if newest is None or await self._store.get(newest.source_id) is None:
+            return None
+        if known is not None and known.source_id == newest.source_id:
+            return known
+        return Validators(newest.source_id, page.etag, page.last_modified) if speaks_for(page, newest) else None
+
+    async def _confirm(self, page: Page, newest: Version, said: Validators) -> None:
+        """Write down for everybody that the page is what it was, if what it was is exactly what is stored."""
+        if speaks_for(page, newest) and (page.etag, page.last_modified) == (said.etag, said.last_modified):
+            await self._store.checked(page.page_id, etag=said.etag, last_modified=said.last_modified)
+
+    async def _compared(
+        self, page: Page, newest: Version | None, entry: Entry, facts: PageFacts, ignore: Ignore, *, said: bool
+    ) -> Refreshed:
+        before = await self._store.get(newest.source_id) if newest else None
+        if newest and before:
+            standing = replace(
+                _standing(newest), validators=Validators(newest.source_id, facts.etag, facts.last_modified)
+            )
+            if newest.content_hash == entry.packet["hashes"]["content_hash"]:
+                if speaks_for(page, newest):
+                    await self._store.checked(page.page_id, etag=facts.etag, last_modified=facts.last_modified)
+                return standing
+            if not said and before.packet["content"].strip():
+                return replace(_standing(newest), empty=True)
+            if await _same(before, entry, ignore):
+                return standing
+        put = await self._store.put(entry, facts)
+        source_id = entry.packet["source_id"]
+        return Refreshed(
+            source_id,
+            entry.packet["hashes"]["content_hash"],
+            stored=True,
+            before=before.packet["source_id"] if before else None,
+            listed=put.new or bool(put.gone),
+            validators=Validators(source_id, facts.etag, facts.last_modified),
+        )
+
+
+def _standing(version: Version) -> Refreshed:
+    return Refreshed(version.source_id, version.content_hash)
+
+
+async def _same(before: Entry, after: Entry, ignore: Ignore) -> bool:
+    judged = await to_thread.run_sync(judge, before, after, ignore)
+    for pattern in judged.too_slow:
+        logger.warning("an ignore rule takes too long and is left out for %s: %r", after.page_id, pattern)
+    return judged.same

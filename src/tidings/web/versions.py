@@ -1,0 +1,37 @@
+"""Which version of a page speaks for it.
+
+A version belongs to a variant (`FetchOptions.variant`): what was fetched by another URL or with other headers, or read
+in another way, is not compared with it, and the validators of one say nothing of the other.
+"""
+
+from dataclasses import replace
+
+from tidings.web.options import FetchOptions
+from tidings.web.packets.ids import source_id
+from tidings.web.store.model import Entry, Page, Version
+
+
+def newest_of(page: Page, variant: str) -> Version | None:
+    """The newest version of a page that was fetched and read in this way."""
+    return next((version for version in page.versions if version.options.get("variant") == variant), None)
+
+
+def speaks_for(page: Page, version: Version) -> bool:
+    """Whether what is known of the page, its validators above all, is known of this version."""
+    return page.options.get("variant") == version.options.get("variant") and page.content_hash == version.content_hash
+
+
+def last_request(page: Page, otherwise: str) -> tuple[str, FetchOptions]:
+    """How the page was fetched last: the URL, and the options but for headers, which are not kept."""
+    return str(page.options.get("url", otherwise)), FetchOptions.from_json(page.options)
+
+
+def as_version_of(page: Page, entry: Entry) -> Entry:
+    """The entry as one of this page, wherever it led to: what is watched is the page that was asked for."""
+    if entry.page_id == page.page_id:
+        return entry
+    packet = entry.packet
+    renamed = source_id(page.canonical_url, packet["retrieved_at"], packet["hashes"]["content_hash"])
+    return replace(
+        entry, page_id=page.page_id, packet={**packet, "canonical_url": page.canonical_url, "source_id": renamed}
+    )

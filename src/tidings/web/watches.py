@@ -1,0 +1,107 @@
+"""What is kept of a watch, as values: what somebody wishes, and how far it has come.
+
+Both are JSON in the store, shared by every process on it; what an older or newer server wrote is understood as far as
+it goes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from tidings.web.ignoring import BadRule, Ignore
+from tidings.web.options import FetchOptions
+from tidings.web.refreshing import Refreshed, Validators
+from tidings.web.store.model import Page
+from tidings.web.versions import last_request, newest_of
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A version that whoever watches the page knows of."""
+
+    source_id: str
+    content_hash: str
+
+    @staticmethod
+    def of(refreshed: Refreshed) -> "Seen":
+        """The one that a look found."""
+        return Seen(refreshed.source_id, refreshed.content_hash)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a page is to be watched."""
+
+    url: str
+    options: FetchOptions
+    ignore: Ignore = field(default_factory=Ignore)
+    every: float | None = None
+    """The seconds between two looks that somebody asked for."""
+    since: Seen | None = None
+    """The version that was the newest when the watch began: the first look compares with it."""
+
+    @staticmethod
+    def begun(page: Page, url: str, ignore: Ignore, every: float | None) -> "Wish":
+        """A wish for the page as it is known now, to be fetched as it was fetched last."""
+        url, options = last_request(page, url)
+        options = options.without(ignore.selectors)
+        newest = newest_of(page, options.variant(url))
+        since = Seen(newest.source_id, newest.content_hash) if newest else None
+        return Wish(url, options, ignore, every, since)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept."""
+        return {
+            "fetch": self.options.to_json(self.url),
+            "ignore": self.ignore.to_json(),
+            "every": self.every,
+            "since": asdict(self.since) if self.since else None,
+        }
+
+    @staticmethod
+    def from_json(said: Mapping[str, Any], url: str) -> "Wish":
+        """The wish that was kept; `url` is that of the page, where none was."""
+        fetch = cast("Mapping[str, Any]", said.get("fetch", {}))
+        try:
+            ignore = Ignore.from_json(said.get("ignore"))
+        except BadRule:  # Of a server that knows more kinds of rules: better too many changes than none.
+            ignore = Ignore()
+        options = FetchOptions.from_json(fetch)
+        return Wish(str(fetch.get("url", url)), options, ignore, said.get("every"), _seen(said.get("since")))
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the watch of a page has come."""
+
+    interval: float | None = None
+    """The one that its history gave; None before the first look."""
+    seen: Seen | None = None
+    """The last version that was told of, or that there was nothing to tell of."""
+    validators: Validators | None = None
+    doubt: str | None = None
+    """What the last look found that is believed the second time only: "404", "empty"."""
+    problem: str | None = None
+    """Why the last look failed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept: what there is to say."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @staticmethod
+    def from_json(said: Mapping[str, Any]) -> "State":
+        """The state that was kept."""
+        validators = said.get("validators")
+        return State(
+            said.get("interval"),
+            _seen(said.get("seen")),
+            Validators(validators["source_id"], validators["etag"], validators["last_modified"])
+            if validators
+            else None,
+            said.get("doubt"),
+            said.get("problem"),
+        )
+
+
+def _seen(said: Mapping[str, str] | None) -> Seen | None:
+    return Seen(said["source_id"], said["content_hash"]) if said else None
