@@ -46,7 +46,8 @@ def _only_space_and_rules(between: str) -> None:
 
 def test_every_kind_is_known_by_its_marks() -> None:
     content = (
-        "---\ntitle: T\n---\n\n# Head\n\nText of\ntwo lines\n\n- one\n- two\n\n  more\n\n```py\n# no heading\n\nx\n```\n"
+        "---\ntitle: T\n---\n\n# Head\n\nText of\ntwo lines\n\n- one\n- two\n\n  more\n\n"
+        "```py\n# no heading\n\nx\n```\n"
         "> said\n> so\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n[a]: https://example.org\n\n<!-- aside\nend -->\n\n    code"
     )
     assert parts(content) == [
@@ -115,8 +116,11 @@ def test_a_heading_says_its_words(block: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["\n", "a\n\n", "- a\n", "```\n", "- ```\n\n", "> ", "| a |\n", "#", "# \n", " ", "---\n", "a\n---\n", "<!--\n", "[a]: b\n", "*", "-- |\n"],
-)  # fmt: skip
+    [
+        *("\n", "a\n\n", "- a\n", "```\n", "- ```\n\n", "> ", "| a |\n", "#", "# \n"),
+        *(" ", "---\n", "a\n---\n", "<!--\n", "[a]: b\n", "*", "-- |\n"),
+    ],
+)
 def test_a_long_text_of_one_thing_is_read_in_one_pass(unit: str) -> None:
     content = unit * (300_000 // len(unit))
     assert all(span.end <= len(content) for span in blocks_of(content))

@@ -9,7 +9,7 @@ nest: code within a list is part of the list.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidings.web.packets.model import BlockKind
 
@@ -24,8 +24,7 @@ _HEADING_LINES = 3
 """Lines that a heading with a line below it has at most; more is a paragraph above a rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A block: what it is and where it stands."""
 
     kind: BlockKind

@@ -21,6 +21,7 @@ WarningType = Literal[
     "robots_blocked",
     "injection_detected",
     "empty",
+    "notice",
 ]
 
 
@@ -113,3 +114,36 @@ class LLMPacket(NormalizedContent):
     hashes: Hashes
     raw_excerpt: NotRequired[str]
     screenshot_base64: NotRequired[str]
+
+
+class Chunk(TypedDict):
+    """A part of a content that fits a budget of tokens: `content[start_char:end_char]` is its text."""
+
+    chunk_id: str
+    headings_path: str
+    """The headings that all of it stands below, `Like > This`."""
+    text: str
+    est_tokens: int
+    start_char: int
+    end_char: int
+
+
+class Quote(TypedDict):
+    """Words of the content, exactly as they stand there."""
+
+    text: str
+    loc: Location
+    chunk_id: NotRequired[str]
+    """Where chunks were given: the one it begins in."""
+
+
+class Compacted(TypedDict):
+    """A content made shorter, and what was left out for that."""
+
+    summary: str
+    key_points: list[str]
+    important_quotes: list[Quote]
+    omissions: list[str]
+    warnings: list[PacketWarning]
+    est_tokens: int
+    """Of summary, key points, quotes and omissions together."""
