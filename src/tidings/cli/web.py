@@ -33,6 +33,10 @@ from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 if TYPE_CHECKING:
     from tidings.web.server import WebServer
 
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # Not every version of click has it with a type.
+
 
 @dataclass(frozen=True)
 class Options:
@@ -44,7 +48,7 @@ class Options:
     token: str | None = field(repr=False)
 
 
-class Value(click.ParamType):
+class Value(_ParamType):
     """The value of a setting, from the command line or the environment."""
 
     def __init__(self, setting: Setting) -> None:

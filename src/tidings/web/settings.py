@@ -49,7 +49,7 @@ class Settings:
     robots: Robots = _setting(  # noqa: RUF009 - a field
         "optional",
         "choice",
-        "when robots.txt counts: `respect` always, `optional` unless a call has `respect_robots: false`, `ignore` never",
+        "when robots.txt counts: `respect` always, `optional` unless a call has `respect_robots` off, `ignore` never",
         choices=("respect", "optional", "ignore"),
     )
     allow_private: tuple[Network, ...] = _setting(

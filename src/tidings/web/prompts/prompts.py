@@ -13,7 +13,7 @@ from pydantic import Field
 from tidings.web.prompts.briefs import CARE, ROOM, BadBrief, all_known, brought, known, to_fetch, told
 from tidings.web.resources.addresses import BadAddress, address
 from tidings.web.resources.differences import difference
-from tidings.web.resources.reading import NotFound
+from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.tools.fitting import fit

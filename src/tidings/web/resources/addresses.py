@@ -13,7 +13,7 @@ from tidings.web.resources.families import FAMILIES, SCHEME, Family, Kind
 
 _ID: Final = "[0-9a-f]{16}"
 _URI: Final = re.compile(rf"{SCHEME}([a-z]+)/({_ID})(?:\?from=({_ID}))?", re.ASCII)
-_BEGINNING: Final = re.compile(rf"{SCHEME}(page|diff)/[0-9a-f]{{0,16}}\*", re.ASCII)
+_BEGINNING: Final = re.compile(rf"{SCHEME}(?:({'|'.join(FAMILIES)})/[0-9a-f]{{0,16}})?\*", re.ASCII)
 _SHOWN: Final = 100
 
 
@@ -58,15 +58,12 @@ def address(kind: Kind, id_: str) -> str:
     return f"{SCHEME}{kind}/{id_}"
 
 
-def is_subscribable(text: str) -> bool:
-    """Whether a subscription, a URI or a prefix ending in `*`, names pages or diffs."""
-    if text.endswith("*"):
-        return _BEGINNING.fullmatch(text) is not None
+def is_ours(text: str) -> bool:
+    """Whether a subscription, a URI or a prefix ending in `*`, is of the shape of ours."""
     try:
-        parsed = parse_address(text)
+        return _BEGINNING.fullmatch(text) is not None or bool(parse_address(text))
     except BadAddress:
         return False
-    return parsed.family.live and parsed.since is None
 
 
 def is_id(text: str) -> bool:

@@ -75,6 +75,3 @@ FAMILIES: Final[Mapping[str, Family]] = {
         ),
     )
 }
-
-LIVE: Final = tuple(f"{SCHEME}{family.kind}/*" for family in FAMILIES.values() if family.live)
-"""What may be subscribed to: all else never changes."""

@@ -12,6 +12,7 @@ from tidings.web.packets.injection import disarm
 from tidings.web.resources.addresses import Address, address, parse_address
 from tidings.web.resources.differences import difference
 from tidings.web.resources.listing import shown_title
+from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import Page, Version
 from tidings.web.store.store import Store
 
@@ -22,10 +23,6 @@ _KEPT: Final = {
     "screenshot": "No screenshot was taken of it: fetch the page with mode 'render' and render.screenshot.",
     "raw": "Its bytes were not kept: fetch the page with format.output 'raw'.",
 }
-
-
-class NotFound(LookupError):
-    """There is no such resource, or no longer. Says what to do."""
 
 
 class Content(NamedTuple):

@@ -11,15 +11,25 @@ from typing import Final
 from mcp.server.mcpserver.exceptions import ToolError
 
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.library import PageUnknown
 from tidings.web.net.model import FetchError
 from tidings.web.packets.injection import disarm
+from tidings.web.refreshing import PageUnknown
 from tidings.web.resources.addresses import BadAddress
-from tidings.web.resources.reading import NotFound
+from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import StoreError
 from tidings.web.tools.arguments import BadArgument
+from tidings.web.watching import TooManyWatches
 
-NAMED: Final = (FetchError, ExtractionFailed, StoreError, BadAddress, NotFound, PageUnknown, BadArgument)
+NAMED: Final = (
+    FetchError,
+    ExtractionFailed,
+    StoreError,
+    BadAddress,
+    NotFound,
+    PageUnknown,
+    TooManyWatches,
+    BadArgument,
+)
 
 _LONGEST: Final = 1000
 

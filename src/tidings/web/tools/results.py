@@ -69,7 +69,7 @@ class WatchedPage(TypedDict):
     diff_uri: str
     next_look: NotRequired[str]
     failures: NotRequired[int]
-    ignore: NotRequired[dict[str, Any]]
+    problem: NotRequired[str]
 
 
 class Watched(TypedDict):

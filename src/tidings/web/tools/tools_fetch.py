@@ -3,18 +3,17 @@
 The docstrings and descriptions are read by language models, which pay for each word.
 """
 
-from typing import Annotated, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from tidings.web.library import Library
 from tidings.web.options import FetchOptions
 from tidings.web.resources.addresses import SCHEME, parse_address
-from tidings.web.resources.reading import NotFound
-from tidings.web.settings import Settings
+from tidings.web.resources.missing import NotFound
 from tidings.web.tools import mapping
 from tidings.web.tools.arguments import (
     NO_EXTRACTION,
@@ -37,15 +36,18 @@ from tidings.web.tools.progress import Steps
 from tidings.web.tools.refusals import NAMED, kind_of, refusals_told, said
 from tidings.web.tools.results import Mapped, PagesRead, Problem
 
+if TYPE_CHECKING:
+    from tidings.web.server import WebServer
+
 Whole = Annotated[int | None, Field(ge=1)]
 
 
 class FetchTools:
     """What gets pages from the web, or from whoever has their bytes."""
 
-    def __init__(self, library: Library, settings: Settings) -> None:
-        self._library = library
-        self._settings = settings
+    def __init__(self, server: "WebServer") -> None:
+        self._server = server
+        self._settings = server.web_settings
 
     async def fetch(
         self,
@@ -111,12 +113,12 @@ class FetchTools:
     async def _one(self, url: str, options: FetchOptions, steps: Steps) -> Had:
         if url.startswith(SCHEME):
             return await self._stored(url)
-        fetched = await self._library.fetch(url, options, steps.of(url))
+        fetched = await self._server.library.fetch(url, options, steps.of(url))
         return Had(url, fetched.entry, fetched.from_cache)
 
     async def _stored(self, uri: str) -> Had:
         asked = parse_address(uri)
-        store, source_id = self._library.store, asked.id
+        store, source_id = self._server.store, asked.id
         if asked.family.live:
             page = await store.page_of(asked.id)
             source_id = page.versions[0].source_id if page and page.versions else ""
@@ -137,7 +139,7 @@ class FetchTools:
         extraction: Extraction = NO_EXTRACTION,
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
     ) -> Annotated[CallToolResult, PagesRead]:
-        """Read the bytes of a page, PDF or feed that you have, as `fetch` would. Nothing is fetched if bytes are given."""
+        """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would, without fetching anything."""
         with refusals_told():
             options = FetchOptions(
                 extraction=extract_options(extraction),
@@ -152,18 +154,18 @@ class FetchTools:
             if not raw_bytes and not text:
                 if not url:
                     raise BadArgument("There is nothing to read: give raw_bytes, text or url.")
-                fetched = await self._library.fetch(url, options)
+                fetched = await self._server.library.fetch(url, options)
                 had = Had(url, fetched.entry, fetched.from_cache)
             else:
                 body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)
                 kind = f"{content_type or 'text/html'}; charset=utf-8" if text else content_type
-                entry = await self._library.extract(body, kind, canonical_url or url, options)
-                had = Had(url, entry)
+                given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
+                fetched = await self._server.library.extract(body, kind, given, options)
+                had = Had(given, fetched.entry)
             return show([had], [], output=format.output, max_tokens=room)
 
     async def map(
         self,
-        ctx: Context[Any, Any],
         *,
         url: str,
         limit: Annotated[int, Field(ge=1, le=5000)] = 100,
@@ -172,6 +174,5 @@ class FetchTools:
     ) -> Annotated[CallToolResult, Mapped]:
         """List the pages of a site: from its sitemaps, and from the links of the page at `url`."""
         with refusals_told():
-            steps = Steps(ctx, 1)
-            found = await self._library.map(url, limit=limit, search=search, progress=steps.of(url))
-            return mapping.show(found, max_tokens or self._settings.answer_tokens)
+            found = await self._server.library.map(url, limit=mapping.MOST if search.strip() else limit)
+            return mapping.show(found, search, limit, max_tokens or self._settings.answer_tokens)

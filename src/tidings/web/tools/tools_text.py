@@ -4,7 +4,7 @@ The docstrings and descriptions are read by language models, which pay for each 
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
@@ -16,14 +16,16 @@ from tidings.web.packets.compact import compact
 from tidings.web.packets.model import Chunk, Compacted
 from tidings.web.resources.addresses import address, is_id, page_id_of, source_id_of
 from tidings.web.resources.differences import difference
-from tidings.web.resources.reading import NotFound, known_page
-from tidings.web.settings import Settings
-from tidings.web.store.store import Store
+from tidings.web.resources.missing import NotFound
+from tidings.web.resources.reading import known_page
 from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start
 from tidings.web.tools.fitting import fit
 from tidings.web.tools.refusals import refusals_told
 from tidings.web.tools.results import Chunks, Difference, answer
 from tidings.web.tools.sampling import Sample, with_sampling
+
+if TYPE_CHECKING:
+    from tidings.web.server import WebServer
 
 SourceId = Annotated[str, Field(description="From `fetch`")]
 Content = Annotated[str, Field(description="A text of your own, instead")]
@@ -34,9 +36,9 @@ NO_PACKET = Packet()
 class TextTools:
     """What can be made of pages that are there, and of texts."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
-        self._settings = settings
+    def __init__(self, server: "WebServer") -> None:
+        self._server = server
+        self._settings = server.web_settings
 
     async def chunk(
         self,
@@ -72,7 +74,7 @@ class TextTools:
             Literal["structural", "salience", "question_focused", "map_reduce"],
             Field(
                 description="structural: headings and first sentences; salience: the weightiest sentences; "
-                "question_focused: what bears on `question`; map_reduce: written by your own model, if you offer sampling"
+                "question_focused: what bears on `question`; map_reduce: written by your own model, through sampling"
             ),
         ] = "salience",
         question: str = "",
@@ -106,8 +108,8 @@ class TextTools:
         """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
         with refusals_told():
             name = page_id_of(page) if page.startswith("webfetch:") or is_id(page) else page
-            known = await known_page(self._store, name)
-            found = await difference(self._store, known, source_id_of(since) if since else None)
+            known = await known_page(self._server.store, name)
+            found = await difference(self._server.store, known, source_id_of(since) if since else None)
             part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
             said = Difference(
                 page_id=known.page_id,
@@ -133,7 +135,7 @@ class TextTools:
         if not source_id:
             raise BadArgument("Of what? Give the source_id of a fetched page, or a text as `content`.")
         name = source_id_of(source_id)
-        part = await self._store.part(name, "content")
+        part = await self._server.store.part(name, "content")
         if part is None:
             raise NotFound(f"{name} is not here, or no longer: `fetch` the page again.")
         return name, str(part.data)

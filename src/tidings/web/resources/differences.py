@@ -1,0 +1,89 @@
+"""What changed between two versions of a page: the text of `webfetch://diff/…`, and of the tool `diff`.
+
+The text depends on the two versions alone. Without a version before the newest it says so, for whoever watches it.
+"""
+
+from typing import NamedTuple
+
+from anyio import to_thread
+
+from tidings.web.resources.addresses import address, source_id_of
+from tidings.web.resources.listing import shown_title
+from tidings.web.resources.missing import NotFound
+from tidings.web.store.diffs import diff
+from tidings.web.store.model import Entry, Page, Version
+from tidings.web.store.store import Store
+
+
+class Difference(NamedTuple):
+    """What changed, from one version to another."""
+
+    text: str
+    after: str
+    """The newest version's source_id."""
+    before: str | None = None
+    added: int = 0
+    removed: int = 0
+
+
+async def difference(store: Store, page: Page, since: str | None = None) -> Difference:
+    """What changed from the version `since`, or the one before the newest that says something else, to the newest.
+
+    Raises:
+        NotFound: A version of which something is asked is not here, or no longer.
+        BadAddress: `since` can be none.
+    """
+    if not page.versions:
+        raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
+    newest = page.versions[0]
+    after = await _entry(store, page, newest.source_id)
+    older = _chosen(page, source_id_of(since)) if since else _before(page)
+    if older is None:
+        return Difference(_nothing(page, after, "is the only version of it"), newest.source_id)
+    if older.content_hash == newest.content_hash:
+        return Difference(_nothing(page, after, "says the same"), newest.source_id, older.source_id)
+    before = await _entry(store, page, older.source_id)
+    found = await to_thread.run_sync(diff, _lines(before), _lines(after))
+    head = [
+        f"{shown_title(after.packet['metadata'].get('title'), page.canonical_url)}",
+        f"{page.canonical_url}: lines added: {found.added:,}, removed: {found.removed:,}",
+        f"--- {_named(before)}",
+        f"+++ {_named(after)}",
+    ]
+    text = "\n".join([*head, found.text])
+    return Difference(text, newest.source_id, older.source_id, found.added, found.removed)
+
+
+def _before(page: Page) -> Version | None:
+    """The version before the newest that says something else, of those that were fetched and read in the same way."""
+    newest, *others = page.versions
+    alike = [each for each in others if each.options == newest.options]
+    return next((each for each in alike if each.content_hash != newest.content_hash), None)
+
+
+def _chosen(page: Page, source_id: str) -> Version:
+    for each in page.versions:
+        if each.source_id == source_id:
+            return each
+    known = ", ".join(each.source_id for each in page.versions[:10])
+    raise NotFound(f"{source_id} is no version of {page.canonical_url}, or no longer. There are: {known}.")
+
+
+async def _entry(store: Store, page: Page, source_id: str) -> Entry:
+    entry = await store.get(source_id)
+    if entry is None:
+        raise NotFound(f"The version {source_id} of {page.canonical_url} has just expired: `fetch` the page again.")
+    return entry
+
+
+def _lines(entry: Entry) -> str:
+    """The content, with an end to its last line: whether it has one matters to nobody who reads."""
+    return f"{entry.packet['content'].rstrip()}\n"
+
+
+def _nothing(page: Page, after: Entry, why: str) -> str:
+    return f"{page.canonical_url}\nNothing changed: {_named(after)} {why}.\n"
+
+
+def _named(entry: Entry) -> str:
+    return f"{address('packet', entry.packet['source_id'])} ({entry.packet['retrieved_at']})"
