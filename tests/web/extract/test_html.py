@@ -136,6 +136,13 @@ def test_a_bomb_is_read_without_a_parser_and_with_a_warning() -> None:
     assert "deep" in found.warnings[0].message
 
 
+@pytest.mark.parametrize("hidden", [b"<!--</div>-->", b"<script></div></script>"])
+def test_depth_that_is_hidden_from_the_scan_loses_no_word(hidden: bytes) -> None:
+    found = read(b"<p>first</p>" + (b"<div>" + hidden) * 5_000 + b"last")
+    assert (found.method, found.text.split()) == ("plain", ["first", "last"])
+    assert "nested" in found.warnings[0].message
+
+
 def test_a_bomb_without_a_word_is_empty() -> None:
     assert read(b"<p>" * 50, bounds=Bounds(elements=10)).empty == "empty"
 

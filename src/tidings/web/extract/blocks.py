@@ -5,7 +5,7 @@ element: it collects text, counts the words and those in links, and notes how ea
 elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from tidings.web.extract.names import groups, words_of
@@ -23,9 +23,18 @@ _SILENT_WRITTEN = (
 SILENT: Final = frozenset(_SILENT_WRITTEN.split())
 BREAK: Final = "\N{LINE SEPARATOR}"
 """What a `br` leaves in the text of a block: white space, but not of the sort that pages are formatted with."""
-_POINTS: Final = frozenset(("br", "img", "input", "source", "hr", "wbr", "col", "track", "param"))
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
 """Inline elements whose beginning and end are kept."""
+
+_PLAIN, _MARKED, _POINT, _SKIPPED = range(4)
+_WAYS: Final = {
+    **dict.fromkeys(("input", "source", "hr", "col", "track", "param"), _SKIPPED),
+    **dict.fromkeys(("br", "img"), _POINT),
+    **dict.fromkeys(SILENT, _SKIPPED),
+    **dict.fromkeys(INLINE, _PLAIN),
+    **dict.fromkeys(MARKED, _MARKED),
+}
+"""What is done with an element; those that are not here are containers."""
 
 NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
 QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
@@ -82,8 +91,8 @@ class Node:
     """A block-level element: its place, its names, and the sums over all the text in it."""
 
     __slots__ = (
-        *("blocks", "depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag"),
-        *("widest", "words"),
+        *("depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag", "widest"),
+        "words",
     )
 
     def __init__(self, element: Element, tag: str, parent: "Node | None") -> None:
@@ -91,10 +100,10 @@ class Node:
         self.tag = tag
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent is not None else 0
-        self.words = self.links = self.long = self.widest = self.blocks = 0
+        self.words = self.links = self.long = self.widest = 0
         self.groups = 0
         self.semantics = _BY_TAG.get(tag, 0)
-        self.names: list[str] = []
+        self.names: Sequence[str] = ()
         self.key = tag
 
 
@@ -121,66 +130,69 @@ class Blocks:
         self.blocks: list[Block] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
-        self._silent = silent
+        self._ways = {tag: way for tag, way in _WAYS.items() if tag not in SILENT or tag in silent}
         self._unseen = unseen
-        self._named: dict[str, tuple[list[str], int]] = {}
+        self._named: dict[str, tuple[str, list[str], int]] = {}
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
         self._links = 0
         self._link: Element | None = None
         self._walk(root, self.root, 0)
-        self._end(self.root)
+        if self._pieces:
+            self._end(self.root)
         self._sum_up()
 
-    def _walk(self, element: Element, node: Node, level: int) -> None:
+    def _walk(self, element: Element, node: Node, level: int) -> None:  # noqa: C901, PLR0912 - see below
+        # It does itself what could be calls, twice the text: with a call for each step it would take twice the time.
+        if level > _DEEPEST:
+            self._take(" ".join(element.itertext()))
+            return
         text = element.text
         if text:
-            self._take(text)
-        silent = self._silent
+            self._pieces.append(text)
+            if self._link is not None:
+                self._links += len(text.split())
+        ways, unseen = self._ways, self._unseen
         for child in element:
             tag = child.tag
-            if tag in INLINE:
-                self._inline(child, tag, node, level)
-            elif tag not in silent:
-                if tag in _POINTS:
-                    self._point(child, tag)
-                elif tag.__class__ is str:
+            way = ways.get(tag)
+            if way is None:
+                if self._pieces:
                     self._end(node)
-                    inner = Node(child, tag, node)
-                    _describe(inner, child, self._named)
-                    self.nodes.append(inner)
-                    self._down(child, inner, level)
+                inner = Node(child, tag, node)
+                _describe(inner, child, self._named)
+                self.nodes.append(inner)
+                self._walk(child, inner, level + 1)
+                if self._pieces:
                     self._end(inner)
+            elif way == _POINT:
+                self._point(child, tag)
+            # A hidden tab is content as a rule; hidden words within a sentence never are.
+            elif way != _SKIPPED and not (unseen and child in unseen):
+                if way == _PLAIN:
+                    self._walk(child, node, level + 1)
+                else:
+                    self._marked(child, tag, node, level)
             text = child.tail
             if text:
-                self._take(text)
+                self._pieces.append(text)
+                if self._link is not None:
+                    self._links += len(text.split())
 
-    def _inline(self, child: Element, tag: str, node: Node, level: int) -> None:
-        # A hidden tab is content as a rule; hidden words within a sentence never are.
-        if self._unseen and child in self._unseen:
-            return
-        if tag not in MARKED:
-            self._down(child, node, level)
-            return
+    def _marked(self, child: Element, tag: str, node: Node, level: int) -> None:
         before = self._link
         self._marks.append((len(self._pieces), child, True))
         if tag == "a":
             self._link = child
-        self._down(child, node, level)
+        self._walk(child, node, level + 1)
         self._marks.append((len(self._pieces), child, False))
         self._link = before
 
     def _point(self, child: Element, tag: str) -> None:
         if tag == "br":
             self._pieces.append(BREAK)
-        elif tag == "img":
-            self._marks.append((len(self._pieces), child, True))
-
-    def _down(self, child: Element, node: Node, level: int) -> None:
-        if level < _DEEPEST:
-            self._walk(child, node, level + 1)
         else:
-            self._take(" ".join(child.itertext()))
+            self._marks.append((len(self._pieces), child, True))
 
     def _take(self, text: str) -> None:
         self._pieces.append(text)
@@ -188,16 +200,13 @@ class Blocks:
             self._links += len(text.split())
 
     def _end(self, node: Node) -> None:
-        """Close the run of text that is open, if there is one."""
+        """Close the run of text that is open."""
         pieces = self._pieces
-        if not pieces:
-            return
         text = " ".join("".join(pieces).split())
         if text:
             block = Block(node, text, pieces, self._marks)
             block.links = min(self._links, block.words)
             self.blocks.append(block)
-            node.blocks += 1
         self._pieces = []
         # A link around several blocks is a link in each of them.
         self._marks = [(0, self._link, True)] if self._link is not None else []
@@ -205,41 +214,42 @@ class Blocks:
 
     def _sum_up(self) -> None:
         for block in self.blocks:
-            words, links = block.words, block.links
-            long = words if words >= 12 and links * 3 < words else 0
-            node: Node | None = block.node
-            while node is not None:
-                node.words += words
-                node.links += links
-                node.long += long
-                node = node.parent
-        for node in self.nodes:
-            if node.parent is not None and node.words > node.parent.widest:
-                node.parent.widest = node.words
+            node, words, links = block.node, block.words, block.links
+            node.words += words
+            node.links += links
+            if words >= 12 and links * 3 < words:
+                node.long += words
+        # What is within a node comes behind it.
+        for node in reversed(self.nodes):
+            parent, words = node.parent, node.words
+            if parent is not None and words:
+                parent.words += words
+                parent.links += node.links
+                parent.long += node.long
+                parent.widest = max(parent.widest, words)
 
 
 _NAMING = frozenset(("class", "id", "itemprop", "aria-label", "data-testid"))
 _STATING = frozenset(("role", "style", "hidden", "aria-hidden"))
 
 
-def _describe(node: Node, element: Element, known: dict[str, tuple[list[str], int]]) -> None:
+def _describe(node: Node, element: Element, known: dict[str, tuple[str, list[str], int]]) -> None:
     """Read the attributes that say what a container is. Pages repeat their names, so what they mean is `known` soon."""
-    named = ""
+    named = node.tag
     for key, value in element.items():
         if key in _NAMING:
             named += value + " "
         elif key in _STATING:
             node.semantics |= _stated(key, value)
-    if named:
-        node.key = node.tag + named
+    if named != node.tag:
         meaning = known.get(named)
         if meaning is None:
-            names = words_of(named)
+            names = words_of(named[len(node.tag) :])
             bits = 0
             for word in names:
                 bits |= groups(word)
-            meaning = known[named] = (names, bits)
-        node.names, node.groups = meaning
+            meaning = known[named] = (named, names, bits)
+        node.key, node.names, node.groups = meaning
 
 
 def _stated(key: str, value: str) -> int:

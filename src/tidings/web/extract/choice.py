@@ -30,7 +30,9 @@ def likelihoods(page: Page, kinds: Sequence[float]) -> list[float]:
     """For each block of the page: how likely is it content?"""
     learned = model()
     rows = Reader(page.blocks, learned.names, learned.texts, USUAL).read()
-    odds = [learned.blocks([*row, *kinds]) for row in rows]
+    for row in rows:
+        row.extend(kinds)
+    odds = list(map(learned.blocks, rows))
     return [1 / (1 + math.exp(-one)) for one in smoothed(odds)]
 
 

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any, cast
 
 from tidings.web.extract.page import Page
-from tidings.web.extract.tree import Element
+from tidings.web.extract.tree import Element, compiled
 
 _LONGEST = 5_000_000
+_PRELOADED = compiled("descendant::*/@data-preloaded/..")
 _BODIES = ("articleBody", "text", "reviewBody", "description")
 _WORTH = 25
 """Words from which on a description is worth more than nothing."""
@@ -22,7 +23,7 @@ _WORTH = 25
 
 def discourse(page: Page) -> bytes | None:
     """The posts of a Discourse topic as HTML, from the data beside the page; None where there are none."""
-    for holder in page.body.xpath("descendant::*[@data-preloaded]"):
+    for holder in _PRELOADED(page.body):
         posts = list(_posts(holder))
         if posts:
             return f"<html><body>{''.join(posts)}</body></html>".encode()

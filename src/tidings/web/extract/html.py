@@ -24,6 +24,7 @@ from tidings.web.extract.page import Page, read_page
 from tidings.web.extract.plain import plain_text
 from tidings.web.extract.prescan import scan
 from tidings.web.extract.selectors import remove
+from tidings.web.extract.tree import TooDeep
 
 _FEW = 30
 """Words below which a page is suspected of showing nothing without scripts or without a login."""
@@ -64,7 +65,10 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     shape = scan(body, options.bounds)
     if shape.refused:
         return _unparsed(body, shape.refused)
-    page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
+    try:
+        page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
+    except TooDeep:
+        return _unparsed(body, "tags nested too deep")
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from tidings.web.extract.page import Page
+from tidings.web.extract.tree import compiled
 
 _ABOUT_WRITTEN = (
     "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
@@ -33,6 +35,11 @@ _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 _DASHES: Final = "|·•»\N{EN DASH}\N{EM DASH}-"
 _SEPARATOR: Final = re.compile(rf"\s+(?:[{_DASHES}]|::)\s+")
 _LONGEST: Final = 500
+_PLAIN_ADDRESS: Final = re.compile(
+    r"https?://[\w.-]+(?::\d+)?(?:/[\w./~+,@!$*()%&=-]*)?(?:\?[\w./~+,@!$*()%&=-]+)?(?:#[\w.-]+)?", re.ASCII
+)
+"""Addresses that nothing has to be made of, as nearly all links to elsewhere are."""
+_BY_AUTHOR: Final = compiled("descendant::*/@rel[. = 'author']/..")
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ def _author(page: Page, about: list[dict[str, Any]]) -> str | None:
         value = _clean(page.metas.get(key))
         if value and not urlsplit(value).scheme:
             return value
-    for element in page.body.xpath("descendant::*[@rel='author']"):
+    for element in _BY_AUTHOR(page.body):
         if name := _clean("".join(element.itertext())):
             return name
     return None
@@ -184,8 +191,11 @@ def _canonical(page: Page) -> str | None:
     return web_address(page.url, said) if said else None
 
 
+@lru_cache(2_000)
 def web_address(base: str, link: str) -> str | None:
     """`link` made absolute; None unless it leads to the web."""
+    if _PLAIN_ADDRESS.fullmatch(link):
+        return link
     try:
         whole = urljoin(base, link.strip())
         return whole if urlsplit(whole).scheme in {"http", "https"} else None

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -52,7 +52,7 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
     within = root.find("body")
     within = root if within is None else within
     title = root.find(".//title")
-    concealed = frozenset(unseen(root))
+    concealed = unseen(root)
     return Page(
         url=url,
         base=_base(root, url),
@@ -60,13 +60,13 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
         body=within,
         metas=_metas(root),
         data=tuple(_described(root)),
-        blocks=_blocks(within, concealed),
+        blocks=_blocks(within, frozenset(concealed)),
         title=" ".join("".join(title.itertext() if title is not None else ()).split()),
         hidden=tuple(_hidden(concealed)),
     )
 
 
-def _hidden(concealed: Collection[Element]) -> Iterator[str]:
+def _hidden(concealed: Sequence[Element]) -> Iterator[str]:
     for element in islice(concealed, _HIDDEN_PARTS):
         if element.tag not in SILENT:
             text = " ".join("".join(islice(element.itertext(), _HIDDEN_PARTS)).split())[:_HIDDEN_TEXT]

@@ -7,6 +7,7 @@ scripts, comments and broken quotes is counted too, so that nothing can be hidde
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,7 +23,6 @@ _VOID = frozenset(b"area base br col embed hr img input link meta param source t
 # A parser closes these by itself when the next one opens: pages that never close them are not deep.
 _SELF_CLOSING = frozenset(b"p li dt dd tr td th option optgroup thead tbody tfoot colgroup".split())
 
-_SLASH = ord("/")
 _LONG = 2_000
 """Bytes within a tag from which on its attributes are counted: shorter ones cannot hold enough to matter."""
 
@@ -43,72 +43,100 @@ class Shape:
 
     elements: int
     depth: int
+    """No less than a parser would build."""
     refused: str | None = None
+
+
+_Tag = tuple[bytes, bytes, bytes]
+"""The slash of a closing tag, the name, and the rest."""
 
 
 def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
     """Count `body`; stop where a bound is passed."""
     bounds = bounds or Bounds()
-    stack = _Stack()
+    body = body.lower()
+    # All tags at once are quicker had than one by one, and too many to be held where a page is a bomb.
+    if body.count(b"<") <= bounds.elements:
+        tags = TAG.findall(body)
+        depth = _at_most(tags, bounds.depth)
+        wide = sum(_attributes(rest, bounds.attributes) for rest in [tag[2] for tag in tags] if len(rest) > _LONG)
+        if depth <= bounds.depth and wide <= bounds.attributes:
+            return Shape(sum([not tag[0] for tag in tags]), depth)
+    return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)
+
+
+def _at_most(tags: Iterable[_Tag], bound: int) -> int:
+    """A depth that is not passed: as if each closing tag closed one of its name and nothing else."""
+    standing: dict[bytes, int] = {}
+    depth = deepest = 0
+    for closing, name, _ in tags:
+        number = standing.get(name)
+        if number is None:
+            if closing or name in _VOID:
+                continue
+            number = 0
+        if not closing:
+            standing[name] = number + 1
+            depth += 1
+            if depth > deepest:
+                deepest = depth
+                if depth > bound:
+                    break
+        elif number:
+            standing[name] = number - 1
+            depth -= 1
+    return deepest
+
+
+def _exactly(tags: Iterable[_Tag], bounds: Bounds) -> Shape:  # noqa: C901 - one pass, three bounds
+    """Count as a parser does, which knows tags that close themselves and what a closing tag closes on its way."""
+    stack: list[bytes] = []
+    standing: dict[bytes, int] = {}
     elements = deepest = wide = 0
-    for tag in TAG.finditer(body):
-        closing, name = tag.group(1, 2)
-        name = name.lower()
+    for closing, name, rest in tags:
         if closing:
-            stack.close(name)
+            if standing.get(name):
+                _close(name, stack, standing)
             continue
         elements += 1
         if elements > bounds.elements:
             return Shape(elements, deepest, f"more than {bounds.elements:,} elements")
-        end = tag.end()
-        if end - tag.end(2) > _LONG:
-            number = _attributes(tag[3], bounds.attributes)
+        if len(rest) > _LONG:
+            number = _attributes(rest, bounds.attributes)
             wide += number
             if number > bounds.attributes or wide > 5 * bounds.attributes:
                 return Shape(elements, deepest, f"tags with more than {bounds.attributes:,} attributes")
-        if name not in _VOID and body[end - 1] != _SLASH:
-            depth = stack.open(name)
-            deepest = max(deepest, depth)
-            if depth > bounds.depth:
+        if name in _VOID or rest[-1:] == b"/":
+            continue
+        if name in _SELF_CLOSING and _closes_itself(name, stack, standing):
+            _close(name, stack, standing)
+        stack.append(name)
+        standing[name] = standing.get(name, 0) + 1
+        if len(stack) > deepest:
+            deepest = len(stack)
+            if deepest > bounds.depth:
                 return Shape(elements, deepest, f"tags nested more than {bounds.depth:,} deep")
     return Shape(elements, deepest)
 
 
-class _Stack:
-    """The tags that stand open, as a parser would see them."""
+def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:
+    """A closing tag closes everything that was opened within."""
+    last = b""
+    while last != name:
+        last = stack.pop()
+        standing[last] -= 1
 
-    def __init__(self) -> None:
-        self._names: list[bytes] = []
-        self._standing: dict[bytes, int] = {}
 
-    def open(self, name: bytes) -> int:
-        """Put a tag on top; returns how many stand open now."""
-        if name in _SELF_CLOSING and self._closes_itself(name):
-            self.close(name)
-        self._names.append(name)
-        self._standing[name] = self._standing.get(name, 0) + 1
-        return len(self._names)
-
-    def close(self, name: bytes) -> None:
-        """A closing tag closes everything that was opened within; one that was never opened is nothing."""
-        if not self._standing.get(name):
-            return
-        while True:
-            last = self._names.pop()
-            self._standing[last] -= 1
-            if last == name:
-                return
-
-    def _closes_itself(self, name: bytes) -> bool:
-        """Whether one of the same name stands open with nothing around it that keeps it open."""
-        if not self._standing.get(name):
-            return False
-        for last in reversed(self._names):
-            if last == name:
-                return True
-            if last not in _SELF_CLOSING:
-                break
+def _closes_itself(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> bool:
+    """Whether one of the same name stands open with nothing around it that keeps it open."""
+    if not standing.get(name):
         return False
+    for last in reversed(stack):
+        if last == name:
+            return True
+        if last not in _SELF_CLOSING:
+            break
+    return False
 
 
 def _attributes(text: bytes, most: int) -> int:
