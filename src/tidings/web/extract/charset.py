@@ -106,6 +106,9 @@ def _wide(body: bytes) -> str | None:
 
 def _wide_as_said(body: bytes, charset: str | None) -> str | None:
     """UTF-16 that only the response tells of: letters of the East leave no zero bytes. It has to fit."""
+    start = body[:_LOOKED_AT]
+    if len(start) < 16 or (start.count(b" ") + start.count(b"\n")) * 20 > len(start):
+        return None  # It is parted into words, in letters of one byte.
     for encoding in _WIDE.get((charset or "").strip().lower(), ()):
         try:
             text = body.decode(encoding)

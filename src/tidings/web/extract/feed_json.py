@@ -4,7 +4,8 @@ from typing import Any, cast
 
 from tidings.web.extract.charset import as_text
 from tidings.web.extract.feed_entries import Feed, as_extracted, line, named, plain
-from tidings.web.extract.json_text import parsed, read_json
+from tidings.web.extract.json_text import read_json
+from tidings.web.extract.json_values import NotJson, parsed
 from tidings.web.extract.metadata import web_address
 from tidings.web.extract.model import Entry, Extracted, ExtractOptions
 from tidings.web.extract.moments import moment
@@ -12,8 +13,7 @@ from tidings.web.extract.moments import moment
 
 def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """The entries of a feed, the first of them as text."""
-    said = parsed(as_text(body, charset))
-    feed = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    feed = _object(as_text(body, charset))
     items: Any = feed.get("items")
     if not isinstance(items, list):
         return read_json(body, charset, url, options)
@@ -30,6 +30,14 @@ def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractO
         ),
         options.caps,
     )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        said = parsed(text)
+    except NotJson:
+        return {}
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
 
 
 def _entry(item: dict[str, Any], base: str) -> Entry:

@@ -1,7 +1,7 @@
 """Feeds in XML: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0.
 
 Told apart by their root and read alike: an entry's parts are looked for by name, in the namespaces where they may
-stand, and what a feed gets wrong (HTML undeclared, dates of any sort, ids that are missing or doubled) is put right. XML
+stand, and what a feed gets wrong (HTML undeclared, dates of any sort, ids missing or doubled) is put right. XML
 that is labelled as a feed and is none is read as XML.
 """
 

@@ -32,7 +32,7 @@ def moment(text: str | None) -> str | None:
 
 def pdf_moment(text: str) -> str | None:
     """A date of a PDF: `D:20240131120000+01'00'`."""
-    found = _PDF.match(text.strip())
+    found = _PDF.fullmatch(text.strip())
     if found is None:
         return iso_date(text)
     year, month, day, *time = (int(one) if one else None for one in found.groups()[:6])

@@ -20,6 +20,8 @@ _LONGEST = 200
 """Characters of a heading."""
 _REPEATED = 4
 """Pages from which on lines that repeat are looked for."""
+_NUMBER = "0"
+"""A line of a number alone is that of its page."""
 _DIGITS = re.compile(r"\d+|\b[ivxl]+\b", re.IGNORECASE)
 _BULLET = re.compile(r"[•‣▪●◦\u2043∙·\u2013-]\s+|\(?\d{1,3}[.)]\s+|\(?[a-z]\)\s+")
 _END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u201d\"')\]]$")
@@ -54,22 +56,21 @@ def _without(page: PdfPage, repeated: frozenset[str]) -> Sequence[Line]:
         lines = lines[1:]
     while lines and _mask(lines[-1]) in repeated:
         lines = lines[:-1]
-    return lines
+    return lines or page.lines
 
 
 def _running(pages: Sequence[PdfPage]) -> frozenset[str]:
     """The lines at the top or the bottom that most pages have, whatever number is in them."""
     if len(pages) < _REPEATED:
         return frozenset()
-    counts = Counter(
-        mask for page in pages for mask in {_mask(line) for line in (*page.lines[:2], *page.lines[-2:])} if mask
-    )
-    # A number alone is that of its page.
-    return frozenset({"0", *(mask for mask, count in counts.items() if count * 2 > len(pages))})
+    counts = Counter(mask for page in pages for mask in {_mask(line) for line in (*page.lines[:2], *page.lines[-2:])})
+    return frozenset({_NUMBER, *(mask for mask, count in counts.items() if count * 2 > len(pages))})
 
 
 def _mask(line: Line) -> str:
-    return _DIGITS.sub("0", line.text)[:_LONGEST]
+    """What makes a line the same as another: its text but for the numbers, and its size (a title is larger)."""
+    text = _DIGITS.sub(_NUMBER, line.text)[:_LONGEST]
+    return text if text == _NUMBER else f"{text} {line.size}"
 
 
 def _usual(lines: Sequence[Line]) -> float:
@@ -108,9 +109,10 @@ def _joined(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[Part]:
 
 
 def _gap(lines: Sequence[Line]) -> float:
-    """The distance from line to line that is most common on a page."""
+    """The distance from line to line that is most common on a page; 0 where that says nothing."""
     steps = Counter(round(step) for before, line in pairwise(lines) if 0 < (step := before.y - line.y) < 200)
-    return float(steps.most_common(1)[0][0]) if steps else 0.0
+    step, count = steps.most_common(1)[0] if steps else (0, 0)
+    return float(step) if count > 2 else 0.0
 
 
 def _breaks(before: Line, line: Line, gap: float, levels: dict[float, int]) -> bool:
@@ -120,7 +122,7 @@ def _breaks(before: Line, line: Line, gap: float, levels: dict[float, int]) -> b
     step = before.y - line.y
     if step <= 0:  # Another column, or a line that goes on at the same height.
         return bool(step) and _END.search(before.text) is not None
-    usual = max(gap, 1.0 if levels.get(line.size) is None else line.size * 1.1)
+    usual = line.size * 1.2 if levels.get(line.size) or not gap else gap
     if step > usual * 1.35 + 1:
         return True
     return (

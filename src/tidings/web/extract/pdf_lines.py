@@ -82,9 +82,9 @@ class Pdf:
         size = _raw.FPDFCatalog_GetLanguage(self._document, None, 0)
         if not 2 < size < 200:
             return ""
-        buffer = ctypes.create_string_buffer(size)
+        buffer = (ctypes.c_ushort * (size // 2))()
         _raw.FPDFCatalog_GetLanguage(self._document, buffer, size)
-        return buffer.raw.decode("utf-16-le", "ignore").strip("\0 ")
+        return bytes(buffer).decode("utf-16-le", "ignore").strip("\0 ")
 
     def page(self, number: int) -> PdfPage | None:
         """A page; None if it is broken."""

@@ -18,7 +18,7 @@ _FIELD: Final = re.compile(r"^([A-Za-z][\w.-]{0,60})\s*[:=]\s*(.*?)\s*$", re.MUL
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 _UNDERLINE: Final = re.compile(r" {0,3}=+\s*$")
-_IMAGE: Final = re.compile(r"!\[([^\]]{0,1000})\]\([^()\s]{0,2000}(?:\s[^()]{0,500})?\)")
+_IMAGE: Final = re.compile(r"!\[([^\[\]]{0,1000})\]\([^()\s]{0,2000}(?:\s[^()]{0,500})?\)")
 _LINK: Final = re.compile(
     r"\[([^\[\]]{1,1000})\]\(\s*<?([^()\s<>]{1,2000}(?:\([^()\s]{0,200}\)[^()\s<>]{0,500})?)>?(?:\s[^()]{0,500})?\)"
 )

@@ -123,7 +123,7 @@ def looks_binary(start: bytes) -> bool:
     zeros = start.count(0)
     if zeros and not any(start[place::2].count(0) == zeros for place in (0, 1)):
         return True
-    return len(start) - len(start.translate(None, _CONTROLS)) - zeros > len(start) // 50
+    return len(start) - len(start.translate(None, _CONTROLS)) - zeros > max(2, len(start) // 50)
 
 
 def _named(url: str) -> str | None:

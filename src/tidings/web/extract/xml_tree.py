@@ -23,7 +23,11 @@ from tidings.web.extract.tree import Element
 
 _DEPTH = 250
 """libxml2 stops at 256, without a word that anybody hears."""
-_DOCTYPE = re.compile(rb"<!DOCTYPE\s++[^>\[]{0,2000}+(?:\[((?:[^\]\"']++|\"[^\"]*+\"|'[^']*+')*+)\]\s*+)?+>?+")
+_DOCTYPE = re.compile(
+    rb"<!DOCTYPE\s++[^>\[]{0,2000}+"
+    rb"(?:\[((?:<!--(?:[^-]++|-(?!->))*+-->|[^\]\"'<]++|<(?!!--)|\"[^\"]*+\"|'[^']*+')*+)\]\s*+)?+>?+"
+)
+_COMMENT = re.compile(rb"<!--(?:[^-]++|-(?!->))*+-->")
 _ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([\w:.-]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(SYSTEM|PUBLIC))")
 _REFERENCE = re.compile(rb"&([A-Za-z][\w:.-]{0,60});")
 _DECLARATION = re.compile(rb"^\s*<\?xml\b[^>]{0,200}\?>")
@@ -83,7 +87,7 @@ def _without_doctype(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     if found is None:
         return text, {}
     declared: dict[bytes, bytes] = {}
-    for entity in _ENTITY.finditer(found[1] or b""):
+    for entity in _ENTITY.finditer(_COMMENT.sub(b"", found[1] or b"")):
         value = entity[3] if entity[3] is not None else entity[4]
         if entity[5]:
             raise ExtractionFailed("bomb", "The XML wants other files to be read into it, which is never done.")

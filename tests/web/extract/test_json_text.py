@@ -1,0 +1,153 @@
+"""JSON as text that can be read."""
+
+import json
+
+import pytest
+
+from tidings.web.extract import Caps, Extracted, ExtractOptions, extract
+
+URL = "https://harbour.example/data"
+
+
+def read(body: bytes | object, kind: str = "application/json", *, keep_tables: bool = True, **caps: int) -> Extracted:
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return extract(body, kind, URL, ExtractOptions(keep_tables=keep_tables, caps=Caps(**caps)))
+
+
+def test_json_is_indented_and_short_parts_stand_in_one_line() -> None:
+    found = read({"name": "Elsa", "place": [54.1, 12.09], "crew": [{"name": "Ada", "days": [1, 2]}] * 2, "none": {}})
+    assert found.text == (
+        '{\n  "name": "Elsa",\n  "place": [54.1, 12.09],\n  "crew": [\n    {\n      "name": "Ada",\n'
+        '      "days": [1, 2]\n    },\n    {\n      "name": "Ada",\n      "days": [1, 2]\n    }\n  ],\n  "none": {}\n}'
+    )
+    assert found.markdown == f"```json\n{found.text}\n```"
+    assert (found.kind, found.method, found.title, found.empty) == ("data", "json", "Elsa", None)
+
+
+def test_numbers_stay_as_they_are_written() -> None:
+    digits = b"9" * 10_000
+    assert read(b"[1.10, 1e999, -0, %s, NaN]" % digits).text == (
+        f"[\n  1.10,\n  1e999,\n  -0,\n  {digits.decode()},\n  NaN\n]"
+    )
+
+
+def test_a_list_of_flat_objects_is_a_table() -> None:
+    found = read([{"name": "a|b", "size": 1.50}, {"name": "two\nlines", "new": True, "old": None}])
+    assert found.markdown == (
+        "| name | size | new | old |\n| --- | --- | --- | --- |\n| a\\|b | 1.5 |  |  |\n| two lines |  | true | null |"
+    )
+    assert found.text.startswith("[\n")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"a": [1]}],
+        [{"a": 1}, 2],
+        [{}],
+        [],
+        [{"a": "x" * 500}],
+        [{str(number): number for number in range(30)}],
+        [{"a": 1}] * 20,
+    ],
+)
+def test_other_lists_are_not(value: object) -> None:
+    assert read(value, rows=10).markdown.startswith("```json")
+
+
+def test_a_table_can_be_refused() -> None:
+    assert read([{"a": 1}], keep_tables=False).markdown.startswith("```json")
+
+
+def test_long_json_has_an_outline_of_its_keys() -> None:
+    found = read(
+        {
+            "boats": [{"name": f"boat {number}", "crew": [1, 2], "at": {"sea": True}} for number in range(30)],
+            "page": {"next": None, "deep": {"deeper": {"deepest": 1}}},
+            "ok": True,
+            "count": 3,
+        }
+    )
+    assert found.markdown.startswith(
+        "- `boats`: list of 30 with `name`, `crew`, `at`\n- `page`: object of 2 keys\n  - `next`: null\n"
+        "  - `deep`: object of 1 keys\n    - `deeper`: object of 1 keys\n- `ok`: true or false\n- `count`: number\n\n"
+        "```json\n"
+    )
+
+
+def test_an_outline_ends_somewhere() -> None:
+    found = read({f"key {number}": "x" * 90 for number in range(500)})
+    assert found.markdown.count("\n- `") < 100
+    assert "\n- …\n" in found.markdown
+    assert read([[number] * 90 for number in range(50)]).markdown.startswith("- list of 50\n\n```json")
+
+
+def test_what_json_ld_says_of_itself_is_known() -> None:
+    thing = {
+        "@type": "Article",
+        "headline": "Winter",
+        "author": [{"name": "Ada Brook"}],
+        "datePublished": "2024-01-01",
+        "dateModified": "2024-01-02T10:00:00Z",
+        "description": "Cold.",
+        "inLanguage": "en",
+    }
+    for found in (read(thing, "application/ld+json"), read({"@graph": [thing]}, "application/ld+json")):
+        assert (found.title, found.author, found.description) == ("Winter", "Ada Brook", "Cold.")
+        assert (found.published_at, found.modified_at, found.language) == (
+            "2024-01-01",
+            "2024-01-02T10:00:00+00:00",
+            "en",
+        )
+
+
+def test_json_lines_are_one_list() -> None:
+    body = b'{"a": 1}\n{"a": 2}\n\n'
+    for label in ("application/x-ndjson", "application/json", "application/jsonl"):
+        found = read(body, label)
+        assert (found.method, found.text) == ("ndjson", '{"a": 1}\n{"a": 2}')
+        assert found.markdown == "| a |\n| --- |\n| 1 |\n| 2 |"
+    assert read(b'\x1e{"a": 1}\n\x1e{"a": 2}\n', "application/json-seq").method == "ndjson"
+
+
+def test_guards_against_browsers_are_taken_off() -> None:
+    assert read(b')]}\',\n{"a": 1}').text == '{"a": 1}'
+
+
+@pytest.mark.parametrize("label", ["application/json", "application/x-ndjson"])
+@pytest.mark.parametrize("body", [b'{"a": 1,}', b"Too many requests", b'{"a": 1}\nnothing', b"[" * 200_000])
+def test_what_is_no_json_is_given_as_it_is(body: bytes, label: str) -> None:
+    found = read(body, label)
+    assert (found.method, found.empty, found.text) == ("text", None, body.decode())
+    assert found.warnings[0].type == "extraction_fallback"
+
+
+def test_json_as_deep_as_parsers_go_is_given_in_one_way_or_the_other() -> None:
+    for depth in (100, 400, 600, 900, 990):
+        found = read(b'{"a":[' * (depth // 2) + b"1" + b"]}" * (depth // 2))
+        assert "1" in found.text
+        assert found.empty is None
+
+
+def test_json_without_end_is_cut_with_a_warning() -> None:
+    found = read([[[["x" * 30] * 3] * 3] * 3] * 100, characters=1_000)
+    assert len(found.text) <= 1_000
+    assert found.warnings[0].type == "truncated"
+
+
+def test_halves_of_characters_are_replaced() -> None:
+    found = read(rb'{"title": "a\ud800b", "whole": "\ud83d\ude00"}')
+    assert found.title == "a\N{REPLACEMENT CHARACTER}b"
+    assert found.text.encode()
+    assert "\N{GRINNING FACE}" in found.text
+
+
+@pytest.mark.parametrize("label", ["application/json", "application/x-ndjson", "text/json", "application/problem+json"])
+@pytest.mark.parametrize("body", [b"", b" \n", b"\xef\xbb\xbf"])
+def test_no_body_is_empty(body: bytes, label: str) -> None:
+    assert read(body, label).empty == "empty"
+
+
+def test_an_empty_list_is_an_answer() -> None:
+    found = read([])
+    assert (found.text, found.empty) == ("[]", None)
