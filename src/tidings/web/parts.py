@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FIRST_INTERVAL: Final = 300.0
-_LONGEST_REST: Final = 600.0
-_SHORTEST_REST: Final = 1.0
+_LONGEST_REST: Final = 60.0
+_SHORTEST_REST: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
             )
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(_keep_house, store, on_change)
+        tasks.start_soon(_keep_house, store, settings.keep, on_change)
         yield Parts(store, library, watcher)
         tasks.cancel_scope.cancel()
 
@@ -117,16 +117,16 @@ async def _renderer(settings: Settings, fetcher: Fetcher, stack: AsyncExitStack)
     return await stack.enter_async_context(Renderer(fetcher))
 
 
-async def _keep_house(store: Store, on_change: OnChange) -> None:
-    """Forget what has expired, when it does, and say that the list is another one then."""
+async def _keep_house(store: Store, keep: float, on_change: OnChange) -> None:
+    """Forget what has expired, soon after it does, and say that the list is another one then."""
     while True:
-        rest = _LONGEST_REST
+        rest = min(keep, _LONGEST_REST)  # What comes from now on stays at least as long.
         try:
             if await store.prune():
                 await on_change((), True)
             expiry = await store.next_expiry()
             if expiry is not None:
-                rest = min(max(expiry - time.time(), _SHORTEST_REST), _LONGEST_REST)
+                rest = min(max(expiry - time.time(), _SHORTEST_REST), rest)
         except StoreError as error:
             logger.warning("what has expired is forgotten later: %s", error)
         await anyio.sleep(rest)

@@ -1,7 +1,7 @@
 """What a client reads: the content of each resource. Nothing here fetches.
 
-What a page's resource says depends on its versions alone, not on when it was looked at: whoever compares what they read
-sees a change exactly when there is one. When it was looked at stands in `_meta`.
+What a page's resource says depends on its versions alone, not on when it was looked at again: whoever compares what
+they read sees a change when there is one. When it was looked at stands in `_meta`.
 """
 
 import json
@@ -83,7 +83,7 @@ async def _page(store: Store, asked: Address) -> Content:
         "url": page.canonical_url,
         "title": shown_title(packet["metadata"].get("title"), page.canonical_url),
         "source_id": packet["source_id"],
-        "changed_at": packet["retrieved_at"],
+        "retrieved_at": packet["retrieved_at"],
         "warnings": packet["warnings"],
         "unsafe_instructions_detected": packet["unsafe_instructions_detected"],
         "content": packet["content"],

@@ -29,13 +29,21 @@ class Had(NamedTuple):
     from_cache: bool = False
 
 
+class Room(NamedTuple):
+    """Tokens that an answer has for one page: for its text, and for its other fields."""
+
+    text: int
+    fields: int
+
+
 def show(
     pages: Sequence[Had], problems: Sequence[Problem], *, output: Output, max_tokens: int, start: int = 0
 ) -> CallToolResult:
     """The answer for some pages, within a budget of tokens for all of them together."""
     sizes = [estimate(_from(page.entry.packet["content"], start)) for page in pages]
     rooms = shares(sizes, max(max_tokens, _LEAST_ROOM * len(pages)))
-    shown = [_shown(page, output, room, start) for page, room in zip(pages, rooms, strict=True)]
+    spare = (max_tokens - sum(rooms)) // len(pages) if pages else 0
+    shown = [_shown(page, output, Room(room, spare), start) for page, room in zip(pages, rooms, strict=True)]
     said = PagesRead(pages=shown)
     if problems:
         said["problems"] = list(problems)
@@ -52,9 +60,9 @@ def _from(content: str, start: int) -> str:
     return content[start:] if start else content
 
 
-def _shown(page: Had, output: Output, room: int, start: int) -> PageRead:
+def _shown(page: Had, output: Output, room: Room, start: int) -> PageRead:
     packet = page.entry.packet
-    part = fit(packet["content"], max(room, _LEAST_ROOM), start)
+    part = fit(packet["content"], max(room.text, _LEAST_ROOM), start)
     said = PageRead(
         url=packet["canonical_url"],
         source_id=packet["source_id"],
@@ -77,7 +85,7 @@ def _shown(page: Had, output: Output, room: int, start: int) -> PageRead:
         said["unsafe_instructions_detected"] = packet["unsafe_instructions_detected"][:_UNSAFE_SHOWN]
     left = _left(part, packet)
     if output in ("llm_packet", "normalized"):
-        left = " ".join(filter(None, [left, _add_packet(said, packet, output, room)]))
+        left = " ".join(filter(None, [left, _add_packet(said, packet, output, room.fields)]))
     if left:
         said["left_out"] = left
     return said

@@ -1,0 +1,103 @@
+"""An agent at a web server, for the tests of its tools and resources: a real client, and a site on loopback."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp import Client
+
+from tests.web.net.servers import Page, Site, site, text
+from tidings.web.server import WebServer
+from tidings.web.settings import Settings
+
+ERAS = ["2026-07-28", "legacy"]
+
+
+def html(*paragraphs: str, title: str = "News") -> Page:
+    """A page that says this."""
+    said = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    body = f"<html><head><title>{title}</title></head><body><main><h1>{title}</h1>{said}</main></body></html>"
+    return text(body, content_type="text/html; charset=utf-8")
+
+
+STORY = "The council met on Monday and decided, after a long debate, to build the bridge next to the old mill."
+
+
+class Telling(WebServer):
+    """A server that can be waited for until it tells of something."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.told: list[tuple[tuple[str, ...], bool]] = []
+        """What it told of: the URIs of resources that are different, and whether the list is."""
+        self._pulse = anyio.Event()
+
+    async def tells_of(self, uri: str | None = None, *, since: int = 0) -> None:
+        """Wait until it has told that this is different, or, without a URI, the list."""
+        with anyio.fail_after(20):
+            while not any(uri in uris if uri else listed for uris, listed in self.told[since:]):
+                await self._pulse.wait()
+
+    async def _publish(self, uris: Sequence[str], listed: bool) -> None:
+        await super()._publish(uris, listed)
+        self.told.append((tuple(uris), listed))
+        self._pulse.set()
+        self._pulse = anyio.Event()
+
+
+class Agent:
+    """Calls tools, and reads resources."""
+
+    def __init__(self, server: Telling, client: Client, place: Site) -> None:
+        self.server = server
+        self.client = client
+        self.site = place
+        self.text = ""
+        """What the last call said."""
+        self.links: list[str] = []
+        """What it linked to."""
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers, as data."""
+        result = await self.client.call_tool(tool, arguments)
+        self.text = result.content[0].text
+        self.links = [block.uri for block in result.content[1:]]
+        assert not result.is_error, self.text
+        assert result.structured_content is not None
+        return result.structured_content
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """What a tool says that cannot do what it is asked."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error
+        said = result.content[0].text
+        assert "Traceback" not in said
+        assert "Error executing tool" not in said
+        assert "pydantic" not in said
+        return said
+
+    async def fetch(self, path: str = "/", **arguments: Any) -> dict[str, Any]:
+        """A page of the site."""
+        (page,) = (await self.call("fetch", urls=[self.site.url(path)], **arguments))["pages"]
+        return page
+
+    async def read(self, uri: str) -> str:
+        (content,) = (await self.client.read_resource(uri)).contents
+        return content.text
+
+
+@asynccontextmanager
+async def at(
+    pages: Mapping[str, Page] | None = None,
+    *,
+    era: str = ERAS[0],
+    client: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> AsyncGenerator[Agent]:
+    """An agent at a server that may fetch from a site with these pages, and from nowhere else on this machine."""
+    usual: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "requests_per_minute": 10_000, "retries": 0}
+    async with site(pages or {"/": html(STORY)}) as place:
+        server = Telling(Settings(**(usual | settings)))
+        async with Client(server, mode=era, cache=None, **(client or {})) as connected:
+            yield Agent(server, connected, place)

@@ -1,0 +1,136 @@
+"""`chunk`, `compact` and `diff`: what is made of pages that are there already. None of them fetches."""
+
+import pytest
+from mcp_types import CreateMessageResult, TextContent
+
+from tests.web.agent import ERAS, STORY, at, html
+from tests.web.net.servers import text
+
+pytestmark = pytest.mark.anyio
+
+MANUAL = "<html><title>Manual</title><body><main><h1>Manual</h1>" + "".join(
+    f"<h2>Part {number}</h2>"
+    + f"<p>Turn the wheel of machine {number} to the left, and then wait for the bell. </p>" * 8
+    for number in range(12)
+)
+PAGES = {"/": text(MANUAL, content_type="text/html")}
+
+
+async def test_chunks_keep_to_their_budget_and_joined_they_are_the_content() -> None:
+    async with at(PAGES) as agent:
+        page = await agent.fetch(max_tokens=100_000)
+        said = await agent.call("chunk", source_id=page["source_id"], max_tokens=400)
+        assert said["total"] == len(said["chunks"]) > 2
+        assert "".join(chunk["text"] for chunk in said["chunks"]) == page["content"]
+        assert all(chunk["est_tokens"] <= 400 for chunk in said["chunks"])
+        assert said["chunks"][0]["chunk_id"] == f"{page['source_id']}:c0"
+        for chunk in said["chunks"]:
+            assert page["content"][chunk["start_char"] : chunk["end_char"]] == chunk["text"]
+
+
+async def test_chunks_that_do_not_fit_are_counted_and_can_be_had() -> None:
+    async with at(PAGES) as agent:
+        page = await agent.fetch()
+        said = await agent.call("chunk", source_id=page["uri"], max_tokens=400, answer_tokens=500)
+        assert len(said["chunks"]) < said["total"]
+        assert f"go on with start={said['next_start']}" in agent.text
+        seen = [chunk["chunk_id"] for chunk in said["chunks"]]
+        while "next_start" in said:
+            said = await agent.call(
+                "chunk", source_id=page["uri"], max_tokens=400, answer_tokens=500, start=said["next_start"]
+            )
+            seen += [chunk["chunk_id"] for chunk in said["chunks"]]
+        assert seen == [f"{page['source_id']}:c{number}" for number in range(said["total"])]
+        said = await agent.call("chunk", source_id=page["uri"], start=99)
+        assert "There is no chunk 99" in agent.text
+
+
+async def test_a_text_of_ones_own_can_be_cut_too() -> None:
+    async with at() as agent:
+        said = await agent.call("chunk", packet={"content": "# A\n\nOne.\n"}, strategy="balanced")
+        assert [chunk["chunk_id"] for chunk in said["chunks"]] == ["given:c0"]
+        assert "source_id of a fetched page" in await agent.refused("chunk")
+        assert "is not here, or no longer" in await agent.refused("chunk", source_id="0123456789abcdef")
+        assert "is no source_id" in await agent.refused("compact", source_id="nonsense")
+
+
+@pytest.mark.parametrize("mode", ["structural", "salience", "question_focused"])
+async def test_a_page_is_shortened_in_its_own_words(mode: str) -> None:
+    async with at(PAGES) as agent:
+        page = await agent.fetch(max_tokens=100_000)
+        arguments = {"source_id": page["source_id"], "max_tokens": 300, "mode": mode}
+        said = await agent.call("compact", **arguments, question="What rings?", preserve=["procedures"])
+        assert said["est_tokens"] <= 300
+        assert said["summary"]
+        assert said["summary"].splitlines()[0] in agent.text
+        for quote in said["important_quotes"]:
+            assert quote["text"] in page["content"]
+
+
+async def test_a_question_is_needed_to_focus_on_one() -> None:
+    async with at() as agent:
+        assert "needs a `question`" in await agent.refused("compact", content=STORY, mode="question_focused")
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+async def test_the_clients_own_model_writes_the_short_version_where_it_has_one(era: str) -> None:
+    asked: list[str] = []
+
+    async def sample(_: object, params: object) -> CreateMessageResult:
+        prompt = params.messages[0].content.text  # type: ignore[attr-defined]
+        asked.append(prompt)
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text=f"A wheel, a bell ({len(asked)})."), model="test"
+        )
+
+    async with at(PAGES, era=era, client={"sampling_callback": sample}) as agent:
+        page = await agent.fetch()
+        said = await agent.call("compact", source_id=page["source_id"], mode="map_reduce", max_tokens=500)
+        assert "A wheel, a bell" in said["summary"]
+        assert asked
+        assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_without_a_model_it_is_shortened_without_one_and_says_so(era: str) -> None:
+    async with at(PAGES, era=era) as agent:
+        page = await agent.fetch()
+        said = await agent.call("compact", source_id=page["source_id"], mode="map_reduce", max_tokens=500)
+        assert said["summary"]
+        assert said["warnings"]
+
+
+async def test_a_diff_says_what_changed_between_versions() -> None:
+    async with at({"/": html(STORY, "It is said to cost two million.")}) as agent:
+        first = await agent.fetch()
+        said = await agent.call("diff", page=first["page_id"])
+        assert (said["added"], said["removed"]) == (0, 0)
+        assert "is the only version" in agent.text
+        agent.site.pages["/"] = html(STORY, "It is said to cost three million.")
+        second = await agent.fetch(cache_ttl_s=0)
+        assert second["page_id"] == first["page_id"]
+        for name in (agent.site.url(), first["page_id"], first["page_uri"]):
+            said = await agent.call("diff", page=name)
+            assert (said["before"], said["after"]) == (first["source_id"], second["source_id"])
+            assert "-It is said to cost two million." in said["diff"]
+            assert "+It is said to cost three million." in said["diff"]
+        said = await agent.call("diff", page=first["page_id"], since=second["source_id"])
+        assert "says the same" in said["diff"]
+        assert "is no version of" in await agent.refused("diff", page=first["page_id"], since="0123456789abcdef")
+        assert "No page" in await agent.refused("diff", page="https://example.org/never")
+        paths = agent.site.paths().count("/")
+        assert paths == 2
+
+
+async def test_a_long_diff_goes_on_where_it_ended() -> None:
+    async with at({"/": html(*(f"Old line {number} of the page that was." for number in range(200)))}) as agent:
+        page = await agent.fetch()
+        agent.site.pages["/"] = html(*(f"New line {number} of the page that is." for number in range(200)))
+        await agent.fetch(cache_ttl_s=0)
+        said = await agent.call("diff", page=page["page_id"], max_tokens=200)
+        assert "go on with start=" in said["left_out"]
+        assert said["left_out"] in agent.text
+        whole = await agent.read(f"webfetch://diff/{page['page_id']}")
+        rest = await agent.call("diff", page=page["page_id"], start=len(said["diff"]), max_tokens=100_000)
+        assert said["diff"] + rest["diff"] == whole
