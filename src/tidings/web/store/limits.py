@@ -64,7 +64,9 @@ def _over_bytes(at: Moment, kept: str) -> list[str]:
     gone: list[str] = []
     over = _take(at, _FREE, kept, over, gone)
     if over > 0:
-        logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
+        if not at.owner.said_it_is_full:
+            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
+            at.owner.said_it_is_full = True
         over = _strip(at, kept, over)
     over = _take(at, _BEHIND, kept, over, gone)
     _take(at, _ALL, kept, over, gone)

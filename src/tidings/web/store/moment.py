@@ -37,6 +37,7 @@ class Owner:
     """For how many seconds a sign of life counts."""
     mine: dict[str, tuple[tuple[Any, ...], str]] = field(default_factory=dict[str, tuple[tuple[Any, ...], str]])
     """By page_id: the row of the page, and the options of the watch."""
+    said_it_is_full: bool = False
 
 
 @dataclass(frozen=True)
