@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from tidings.web.net.addresses import Address
 from tidings.web.net.fetch import Fetcher
@@ -173,4 +174,4 @@ class Time:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from tests.web.net.servers import ROOMY, Ask, Names, Time, fetcher, in_turn, leads_to, raw, silent, site, text
 
+from tests.web.net.servers import ROOMY, Ask, Names, Time, fetcher, in_turn, leads_to, raw, silent, site, text
 from tidings.web.net.fetch import Fetcher
 from tidings.web.net.model import Limits, RateLimited, Request, RobotsRefused, TooSlow, Unreachable
 
@@ -23,7 +23,8 @@ async def test_a_page_comes_with_its_headers_and_where_it_came_from() -> None:
     assert (response.etag, response.last_modified) == ('"1"', "then")
     assert response.headers["content-length"] == "5"
     assert "set-cookie" not in response.headers
-    assert not (response.truncated or response.not_modified or response.redirects or response.notes)
+    assert (response.truncated, response.not_modified) == (False, False)
+    assert (response.redirects, response.notes) == ((), ())
 
 
 async def test_it_asks_for_markdown_first_names_itself_and_sends_no_cookies() -> None:
@@ -110,7 +111,7 @@ async def test_robots_txt_is_asked_first_and_its_refusal_names_the_rule_and_the_
     pages = {"/robots.txt": text("User-agent: *\nDisallow: /private"), "/": text(), "/private": text("secret")}
     async with site(pages) as here, fetcher() as fetch:
         await fetch.fetch(Request(here.url()))
-        with pytest.raises(RobotsRefused, match="“Disallow: /private”.*respect_robots=false"):
+        with pytest.raises(RobotsRefused, match=r"“Disallow: /private”.*respect_robots=false"):
             await fetch.fetch(Request(here.url("/private")))
         assert here.paths() == ["/robots.txt", "/"]
         assert (await fetch.fetch(Request(here.url("/private"), respect_robots=False))).body == b"secret"

@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 import anyio
 import httpcore2
 import pytest
-from tests.web.net.servers import LOOPBACK, Names, site
 
+from tests.web.net.servers import LOOPBACK, Names, site
 from tidings.web.net import guard as guard_module
 from tidings.web.net.addresses import Address
 from tidings.web.net.guard import Guard, Lookup, NoSuchHost, Refused
@@ -57,7 +57,7 @@ async def test_a_mapped_address_is_connected_to_as_what_it_is() -> None:
 
 
 async def test_a_name_without_addresses_is_said_to_be_so() -> None:
-    async def broken(host: str) -> Sequence[Address]:
+    async def broken(_: str) -> Sequence[Address]:
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
 
     with pytest.raises(NoSuchHost, match="has no addresses"):
@@ -137,7 +137,7 @@ async def test_of_two_that_answer_at_once_one_is_closed(monkeypatch: pytest.Monk
     both = anyio.Event()
     streams = Streams()
 
-    async def connect(address: Address, port: int) -> Stream:
+    async def connect(address: Address, _: int) -> Stream:
         streams.tried.append(str(address))
         if len(streams.tried) == 2:
             both.set()
@@ -157,7 +157,7 @@ async def test_whoever_is_cancelled_leaves_no_connection_behind(monkeypatch: pyt
     guard = Guard(policy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
     with anyio.CancelScope() as scope:
 
-        async def connect(address: Address, port: int) -> Stream:
+        async def connect(address: Address, _: int) -> Stream:
             scope.cancel()
             return Stream(str(address), streams)
 
@@ -165,6 +165,16 @@ async def test_whoever_is_cancelled_leaves_no_connection_behind(monkeypatch: pyt
         await guard.connect_tcp("a.example", 443)
     assert scope.cancelled_caught
     assert streams.closed == ["1.1.1.1"]
+
+
+async def test_whoever_is_cancelled_before_anybody_answered_just_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = Streams()
+    guard = Guard(policy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
+    monkeypatch.setattr(guard, "_connect", streams.connect)
+    with anyio.move_on_after(0.01) as scope:
+        await guard.connect_tcp("a.example", 443)
+    assert scope.cancelled_caught
+    assert streams.closed == []
 
 
 async def test_there_is_no_way_to_a_local_socket() -> None:

@@ -2,8 +2,8 @@
 
 import anyio
 import pytest
-from tests.web.net.servers import Time
 
+from tests.web.net.servers import Time
 from tidings.web.net import rates as rates_module
 from tidings.web.net.rates import LONGEST_HOLD, NoTurn, Rates
 
@@ -69,7 +69,7 @@ async def test_whoever_gives_up_leaves_the_turn_to_others() -> None:
     time = Time()
     asleep = anyio.Event()
 
-    async def sleep(seconds: float) -> None:
+    async def sleep(_: float) -> None:
         asleep.set()
         await anyio.sleep_forever()
 

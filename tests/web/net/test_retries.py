@@ -32,7 +32,7 @@ def test_what_the_server_asks_for_is_waited_for_at_least() -> None:
         ("Sun, 01 Mar 2026 11:00:00 GMT", 0.0),
         ("-5", None),
         ("soon", None),
-        ("１２", None),
+        ("\uff11\uff12", None),
         ("", None),
         (None, None),
         ("Sun, 99 Mar 2026 99:00:30 GMT", None),

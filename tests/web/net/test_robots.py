@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 import anyio
+import anyio.lowlevel
 import pytest
-from tests.web.net.servers import Time
 
+from tests.web.net.servers import Time
 from tidings.web.net.model import Response, TooManyRedirects, Unreachable
 from tidings.web.net.robots import DAY, Memory, Robots, refused, token
 from tidings.web.net.urls import Url, parse
@@ -138,7 +139,7 @@ class Source:
     async def __call__(self, url: Url) -> Response:
         self.asked.append(str(url))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         if isinstance(answer, Exception):
             raise answer
         now = datetime.now(UTC)

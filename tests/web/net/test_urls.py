@@ -57,8 +57,8 @@ def test_what_means_the_same_has_one_form(written: str, meant: str) -> None:
         "127.0.1",
         "0x7f.0.0x0.1",
         "%31%32%37.0.0.1",
-        "１２７.0.0.1",
-        "127。0．0｡1",
+        "\uff11\uff12\uff17.0.0.1",
+        "127\u30020\uff0e0\uff611",
         "⑫7.0.0.1",
     ],
 )

@@ -116,13 +116,11 @@ def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
 def _translated(url: Url) -> Generator[None]:
     try:
         yield
-    except FetchError:
-        raise
     except Exception as error:
         raise _fetch_error(error, url) from error
 
 
-def _fetch_error(error: Exception, url: Url) -> FetchError:  # noqa: PLR0911 - one line for each cause
+def _fetch_error(error: Exception, url: Url) -> FetchError:
     text = str(url)
     match error:
         case Refused():
@@ -135,14 +133,10 @@ def _fetch_error(error: Exception, url: Url) -> FetchError:  # noqa: PLR0911 - o
         case httpcore2.ConnectError():
             return _no_connection(error, url)
         case httpcore2.NetworkError():
-            return Unreachable(f"{url} broke off: {_said(error)}; try again", url=text, again=True)
-        case httpcore2.RemoteProtocolError():
-            return _no_http(error, url)
-        case h2.exceptions.DenialOfServiceError():
-            return _too_many_headers(url)
+            return _broken_off(error, url)
         case _:
             # Whatever a hostile server brings forth inside of the libraries is its fault, not the caller's.
-            return BadAnswer(f"{url} answered with something that is not HTTP ({_said(error)})", url=text)
+            return _no_http(error, url)
 
 
 def _no_connection(error: Exception, url: Url) -> FetchError:
@@ -157,21 +151,26 @@ def _no_connection(error: Exception, url: Url) -> FetchError:
 
 
 def _no_http(error: Exception, url: Url) -> FetchError:
-    if getattr(_cause(error), "error_status_hint", None) == 431:
-        return _too_many_headers(url)
-    ended = isinstance(_cause(error), (h2.events.StreamReset, h2.events.ConnectionTerminated))
-    if ended or "isconnected" in str(error) or "peer closed" in str(error):
-        return Unreachable(f"{url} broke off: {_said(error)}; try again", url=str(url), again=True)
+    cause = _cause(error)
+    too_large = isinstance(cause, h2.exceptions.DenialOfServiceError)
+    if too_large or getattr(cause, "error_status_hint", None) == 431:
+        return TooLarge(f"{url} sends more headers than any page needs; it cannot be fetched", url=str(url))
+    ended = isinstance(cause, (h2.events.StreamReset, h2.events.ConnectionTerminated))
+    # The last of these: another request that shared the connection was left, and the connection with it.
+    if ended or any(words in str(error) for words in ("isconnected", "peer closed", "ConnectionState.CLOSED")):
+        return _broken_off(error, url)
     return BadAnswer(f"{url} answered with something that is not HTTP ({_said(error)})", url=str(url))
 
 
-def _too_many_headers(url: Url) -> FetchError:
-    return TooLarge(f"{url} sends more headers than any page needs; it cannot be fetched", url=str(url))
+def _broken_off(error: Exception, url: Url) -> FetchError:
+    return Unreachable(f"{url} broke off: {_said(error)}; try again", url=str(url), again=True)
 
 
 def _cause(error: Exception) -> object:
+    """What a library says was the reason; the error itself if it does not."""
     # httpcore passes on what it translates as the argument; as the cause it is lost on the way.
-    return error.args[0] if error.args else None
+    translated = isinstance(error, (httpcore2.ProtocolError, httpcore2.NetworkError))
+    return error.args[0] if translated and error.args else error
 
 
 def _said(error: Exception) -> str:

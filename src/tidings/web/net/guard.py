@@ -11,9 +11,10 @@ asked for the stream.
 """
 
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -121,7 +122,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         await anyio.sleep(seconds)
 
     async def _connect(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
-        return await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT)
+        return _Stream(await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT))
 
     async def _first_of(self, addresses: Sequence[Address], port: int) -> httpcore2.AsyncNetworkStream:
         if len(addresses) == 1:
@@ -133,6 +134,38 @@ class Guard(httpcore2.AsyncNetworkBackend):
             await race.forget()
             raise
         return race.result()
+
+
+class _Stream(httpcore2.AsyncNetworkStream):
+    """A stream that is closed when TLS cannot be begun on it, also when that is called off."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._stream.start_tls(ssl_context, server_hostname, CONNECT_TIMEOUT)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 class _Race:
