@@ -1,10 +1,12 @@
 """JSON as text that can be read."""
 
 import json
+import sys
 
 import pytest
 
 from tidings.web.extract import Caps, Extracted, ExtractOptions, extract
+from tidings.web.extract.json_values import NotJson, written
 
 URL = "https://harbour.example/data"
 
@@ -115,7 +117,9 @@ def test_guards_against_browsers_are_taken_off() -> None:
 
 
 @pytest.mark.parametrize("label", ["application/json", "application/x-ndjson"])
-@pytest.mark.parametrize("body", [b'{"a": 1,}', b"Too many requests", b'{"a": 1}\nnothing', b"[" * 200_000])
+@pytest.mark.parametrize(
+    "body", [b'{"a": 1,}', b"Too many requests", b"Too many\nrequests", b'{"a": 1}\nnothing', b"[" * 200_000]
+)
 def test_what_is_no_json_is_given_as_it_is(body: bytes, label: str) -> None:
     found = read(body, label)
     assert (found.method, found.empty, found.text) == ("text", None, body.decode())
@@ -127,6 +131,14 @@ def test_json_as_deep_as_parsers_go_is_given_in_one_way_or_the_other() -> None:
         found = read(b'{"a":[' * (depth // 2) + b"1" + b"]}" * (depth // 2))
         assert "1" in found.text
         assert found.empty is None
+
+
+def test_a_value_too_deep_to_be_written_is_none() -> None:
+    value: list[object] = []
+    for _ in range(sys.getrecursionlimit() + 10):
+        value = [value]
+    with pytest.raises(NotJson, match="deep"):
+        written(value)
 
 
 def test_json_without_end_is_cut_with_a_warning() -> None:

@@ -138,6 +138,7 @@ def test_an_encrypted_one_is_refused_with_its_reason() -> None:
         pdf(text_page(*paragraph("x")))[:200],
         b"%PDF-1.4\n" + b"[" * 100_000,
         assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"]),
+        assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [9 0 R] /Count 7 >>"]),
     ],
 )
 def test_a_broken_one_is_refused(body: bytes) -> None:

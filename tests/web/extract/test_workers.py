@@ -202,23 +202,29 @@ async def test_a_process_is_replaced_after_so_many_jobs() -> None:
 
 
 async def test_an_idle_process_ends_and_the_next_job_gets_another() -> None:
-    async with Workers(count=1, timeout=LONG, idle=0.01) as workers:
+    async with Workers(count=1, timeout=LONG, idle=0.5) as workers:
         await hello(workers)
         await ended(workers)
         await hello(workers)
 
 
 async def test_to_leave_in_the_moment_of_a_job_is_no_crash(tmp_path: Path) -> None:
-    """It answers once, and leaves as an idle one does when the second job comes."""
+    """It answers once, and leaves as an idle one does when the second job comes; the next one answers."""
     once = tmp_path / "once"
     once.touch()
-    leave = f"(os.remove({str(once)!r}), os._exit(0))"
+    leave = f"(os.remove({str(once)!r}), os._exit(75))"
     command = stand_in(
         tmp_path, f"{leave} if body == b'two' and os.path.exists({str(once)!r}) else found(body.decode())"
     )
     async with Workers(count=1, timeout=LONG, command=command) as workers:
         assert (await workers.extract(b"one", "text/html", URL)).text == "one"
         assert (await workers.extract(b"two", "text/html", URL)).text == "two"
+
+
+async def test_one_after_the_other_that_leaves_is_a_crash(tmp_path: Path) -> None:
+    async with Workers(count=1, timeout=LONG, command=stand_in(tmp_path, "os._exit(75)")) as workers:
+        with pytest.raises(ExtractionFailed, match="exit code 75"):
+            await workers.extract(PAGE, "text/html", URL)
 
 
 async def test_cancelling_who_waits_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +236,14 @@ async def test_cancelling_who_waits_ends_the_process(tmp_path: Path, monkeypatch
             group.cancel_scope.cancel()
         assert workers.pids == frozenset()
         assert not psutil.pid_exists(asked.pids[0])
+
+
+async def test_a_process_that_does_not_even_listen_is_ended() -> None:
+    program = "import sys, time; sys.stdout.buffer.write(bytes(7) + b'\\1!'); sys.stdout.flush(); time.sleep(1_000)"
+    async with Workers(count=1, timeout=0.2, command=(sys.executable, "-c", program)) as workers:
+        with pytest.raises(ExtractionFailed, match="longer"):
+            await workers.extract(b"x" * 5_000_000, "text/html", URL)
+        assert workers.pids == frozenset()
 
 
 async def test_leaving_ends_every_process_and_fails_what_is_under_way(
@@ -326,7 +340,10 @@ def test_a_worker_imports_nothing_that_it_does_not_need() -> None:
     program = (
         f"import sys, tidings.web.extract.worker; print({heavy} & {{name.partition('.')[0] for name in sys.modules}})"
     )
-    printed = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    # Whoever measures coverage imports things of its own.
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    command = [sys.executable, "-P", "-c", program]
+    printed = subprocess.run(command, env=bare, capture_output=True, text=True, check=True)
     assert printed.stdout == "set()\n"
 
 

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO, cast
 from tidings.web.extract.model import Entry, Extracted, ExtractionFailed, Link, Unsupported, Warning_
 from tidings.web.extract.selectors import BadSelector
 
+LEFT = 75
+"""What a worker ends with that has been idle for long: whatever it was sent meanwhile, it has not looked at."""
 HEAD = 8
 """Bytes of a length."""
 LARGEST = 256 * 1024 * 1024

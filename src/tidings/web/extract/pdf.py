@@ -35,9 +35,9 @@ def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptio
 
 def _read(pdf: Pdf, caps: Caps) -> Extracted:
     count = len(pdf)
-    if not count:
-        raise ExtractionFailed("broken", "The PDF has no pages that can be found: ask for it as raw.")
     pages, broken = _pages(pdf, min(count, caps.pages), caps.characters)
+    if not pages:
+        raise ExtractionFailed("broken", "The PDF has no page that can be read: ask for it as raw.")
     warnings = _warnings(pages, broken)
     if len(pages) + broken < count:
         warnings.append(left_out("the PDF", len(pages) + broken, count, "pages"))

@@ -31,8 +31,6 @@ class Worker:
         self._source = source
         self._target = target
         self._ended = False
-        self.fresh = True
-        """Whether it has not been asked anything yet."""
         self.last = False
         """Whether it has said that it ends."""
 
@@ -78,9 +76,8 @@ class Worker:
         """What it makes of a body.
 
         Raises:
-            Gone: It ended before it answered. `code` says how.
+            Gone: It ended before it answered.
         """
-        self.fresh = False
         question = pickle.dumps((body, content_type, url, options), pickle.HIGHEST_PROTOCOL)
         try:
             await self._target.send(framed(question))

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import BinaryIO
 
 from tidings.web.extract import Extracted, ExtractOptions, Unsupported, extract, html, trees
-from tidings.web.extract.frames import Failure, framed, read_frame, written_answer
+from tidings.web.extract.frames import LEFT, Failure, framed, read_frame, written_answer
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.extract.selectors import BadSelector
 
@@ -47,15 +47,15 @@ def answered(job: Job) -> Extracted | Failure:
         return ExtractionFailed("broken", f"It cannot be read as {kind} ({type(error).__name__}): ask for it as raw.")
 
 
-def work(jobs: "SimpleQueue[Job]", target: BinaryIO, *, memory: int, seconds: float, count: int, idle: float) -> None:
-    """Answer jobs until it is time to end."""
+def work(jobs: "SimpleQueue[Job]", target: BinaryIO, *, memory: int, seconds: float, count: int, idle: float) -> int:
+    """Answer jobs until it is time to end; returns what to end with."""
     target.write(framed(READY))
     target.flush()
     for number in range(1, count + 1):
         try:
             job = jobs.get(timeout=idle)
         except Empty:
-            return
+            return LEFT
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path
             # Not a thread of Python: it ends a process that is caught in C as well.
             faulthandler.dump_traceback_later(seconds + _GRACE, exit=True, file=nowhere)
@@ -70,9 +70,10 @@ def work(jobs: "SimpleQueue[Job]", target: BinaryIO, *, memory: int, seconds: fl
         target.write(framed(written_answer(outcome, last=last)))
         target.flush()
         if last:
-            return
+            break
         del outcome
         gc.collect(1)
+    return 0
 
 
 def limit(memory: int) -> None:
@@ -118,9 +119,10 @@ def main(arguments: list[str]) -> None:
     limit(memory)
     jobs: SimpleQueue[Job] = SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    code = 0
     with suppress(BrokenPipeError), os.fdopen(answers, "wb") as target:
-        work(jobs, target, memory=memory, seconds=seconds, count=count, idle=idle)
-    os._exit(0)
+        code = work(jobs, target, memory=memory, seconds=seconds, count=count, idle=idle)
+    os._exit(code)
 
 
 if __name__ == "__main__":

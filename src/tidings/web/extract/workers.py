@@ -17,11 +17,13 @@ from typing import Final, Self
 
 import anyio
 
-from tidings.web.extract.frames import Failure
+from tidings.web.extract.frames import LEFT, Failure
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions
 from tidings.web.extract.process import COMMAND, Gone, Worker
 
 _MOST: Final = 4
+_TRIES: Final = 3
+"""Processes that a job is given to if each leaves in that moment."""
 GIB: Final = 1024**3
 
 
@@ -109,9 +111,8 @@ class Workers:
             turns.release()
 
     async def _asked(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted | Failure:
-        while True:
+        for again in range(_TRIES, 0, -1):
             worker = await self._worker()
-            warm = not worker.fresh
             try:
                 with anyio.fail_after(self._timeout):
                     outcome = await worker.ask(body, content_type, url, options)
@@ -122,8 +123,8 @@ class Workers:
                 ) from error
             except Gone as error:
                 code = await self._end(worker)
-                # It was idle for long and left in this moment. Nothing of the job has been seen yet.
-                if code == 0 and warm and not self._left():
+                # It was idle for long, and left in this moment.
+                if code == LEFT and again > 1 and not self._left():
                     continue
                 raise self._crashed(code) from error
             except BaseException:
@@ -131,6 +132,7 @@ class Workers:
                 raise
             await self._back(worker)
             return outcome
+        raise AssertionError("the last try returns or raises")  # pragma: no cover
 
     async def _worker(self) -> Worker:
         """One that is free, or a new one. Those that have ended meanwhile are cleared away."""
