@@ -206,7 +206,7 @@ async def test_a_site_that_is_not_there_is_unreachable() -> None:
 
 async def test_a_page_in_time_is_not_the_matter_of_one_that_is_late() -> None:
     async with site({"/": text(), "/silent": silent}) as here, fetcher() as fetch:
-        with pytest.raises(TooSlow, match=r"within 0.05 s: 127\.0\.0\.1 had not answered"):
+        with pytest.raises(TooSlow, match=r"within 0.05 s: .*; give it more time"):
             await fetch.fetch(Request(here.url("/silent"), timeout=0.05, respect_robots=False))
         assert (await fetch.fetch(Request(here.url()))).status == 200
 
