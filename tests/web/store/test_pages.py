@@ -79,6 +79,18 @@ async def test_versions_come_newest_first_and_changes_are_told() -> None:
         assert newest.size == found.versions[0].size
 
 
+async def test_what_was_read_in_another_way_is_no_change() -> None:
+    async with opened(clock=Clock()) as store:
+        await put(store, A, "whole", options={"variant": "v"})
+        other = await put(store, A, "a part", BEGIN + 1, options={"variant": "w", "selector": "main"})
+        assert (other.new, other.changed, other.previous) == (True, False, None)
+        same = await put(store, A, "whole", BEGIN + 2, options={"variant": "v"})
+        assert (same.new, same.changed, same.previous) == (False, False, None)
+        changed = await put(store, A, "another part", BEGIN + 3, options={"variant": "w"})
+        assert (changed.changed, changed.previous) == (True, source(A, "a part"))
+        assert not (await put(store, A, "of neither", BEGIN + 4, options={"variant": 3})).changed
+
+
 async def test_a_page_that_returns_to_what_it_said_before_has_changed() -> None:
     async with opened(clock=Clock()) as store:
         await put(store, A, "one")

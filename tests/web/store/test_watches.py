@@ -231,6 +231,24 @@ async def test_of_two_pinned_versions_one_says_something_else() -> None:
         assert [version.source_id for version in page.versions][1:] == [source(A, "before")]
 
 
+async def test_the_versions_that_are_watched_stay_though_others_are_newer() -> None:
+    clock = Clock()
+    watched, other = {"variant": "watched"}, {"variant": "other"}
+    async with opened(clock=clock, ttl=300) as store:
+        for number in range(3):
+            await put(store, A, f"watched {number}", BEGIN + number, options=watched)
+        await store.begin_watch(ID, explicit=True, options={"fetch": watched})
+        for number in range(3):
+            await put(store, A, f"other {number}", BEGIN + 10 + number, options=other)
+        clock.now += 10_000
+        assert set(await store.prune()) == {source(A, "watched 0"), source(A, "other 0")}
+        page = await store.page_of(A)
+        assert page
+        assert [version.options["variant"] for version in page.versions] == ["other"] * 2 + ["watched"] * 2
+        await store.begin_watch(ID, explicit=True, options={"fetch": "something else"})
+        assert set(await store.prune()) == {source(A, "watched 1"), source(A, "watched 2")}
+
+
 async def test_watched_pages_are_kept_beside_the_number_of_entries() -> None:
     async with opened(clock=Clock(), max_entries=1) as store:
         for number in range(3):

@@ -22,8 +22,8 @@ _MADE: Final[dict[PartKind, tuple[str, ...]]] = {
 """What of the stored a part is made of."""
 
 _ENTRY: Final = """INSERT INTO entries (no, source_id, page_id, canonical_url, title, site_name, retrieved,
-    retrieved_at, content_type, content_hash, raw_hash, raw_type, options, size, expires_at, ttl)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    retrieved_at, content_type, content_hash, raw_hash, raw_type, options, variant, size, expires_at, ttl)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 _SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, title, site_name, retrieved_at,
     content_type,
@@ -80,9 +80,10 @@ def put(at: Moment, new: Prepared) -> Put:
     source_id = packet["source_id"]
     was_there = _find(at, source_id) is not None
     previous: str | None = at.one(
-        """SELECT source_id FROM kept WHERE page_id = ? AND content_hash <> ? AND (expires_at > ? OR pinned)
-           ORDER BY no DESC LIMIT 1""",
+        """SELECT source_id FROM kept WHERE page_id = ? AND variant = ? AND content_hash <> ?
+           AND (expires_at > ? OR pinned) ORDER BY no DESC LIMIT 1""",
         new.entry.page_id,
+        rows.variant_of(new.facts.options),
         packet["hashes"]["content_hash"],
         at.now,
     )
@@ -138,6 +139,7 @@ def _insert(at: Moment, new: Prepared, parts: dict[str, bytes]) -> None:
         packet["hashes"]["raw_hash"],
         rows.clean(raw_type) if "raw" in parts else None,
         rows.options_text(new.facts.options),
+        rows.variant_of(new.facts.options),
         sum(map(len, parts.values())),
         at.now + at.bounds.ttl,
         at.bounds.ttl,

@@ -73,7 +73,8 @@ class PageFacts:
     etag: str | None = None
     last_modified: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """How it was fetched and read, as JSON."""
+    """How it was fetched and read, as JSON. Versions with the same text under "variant" are compared with each other;
+    those without one are of the same variant, too."""
     checked_at: float | None = None
     """None: now."""
 
@@ -85,9 +86,9 @@ class Put:
     new: bool
     """Whether its source_id was not there before."""
     changed: bool
-    """Whether the page had another content when it was last looked at; False if it never was."""
+    """Whether the page, in this variant, had another content before; False if that is not known."""
     previous: str | None = None
-    """The source_id of the newest version that has another content, if there is one: the other side of the diff."""
+    """The newest version of this variant with another content, if there is one: the other side of the diff."""
     gone: tuple[str, ...] = ()
     """The source_ids that had expired, or had to go to make room."""
     left_out: tuple[PartKind, ...] = ()
@@ -169,7 +170,8 @@ class Watch:
     subscribers: int
     """How many processes have subscribers to it."""
     options: Mapping[str, Any]
-    """Those of the explicit watch if there is one, else those of the subscription that began last."""
+    """Those of the explicit watch if there is one, else those of the subscription that began last. Under "fetch" they
+    have the options that its versions are put with, so that the versions of that variant stay."""
     next_at: float
     failures: int
     """How often in a row it could not be looked at."""
@@ -184,7 +186,7 @@ class News:
     mark: int
     """For the next question."""
     pages: tuple[str, ...] = ()
-    """The page_ids of pages that have another content."""
+    """The page_ids of pages that changed (see `Put`)."""
     listed: bool = False
     """Whether versions came or went."""
 

@@ -11,8 +11,10 @@ from tidings.web.store.model import Entry, News, Page, PageFacts, Version
 from tidings.web.store.moment import Moment
 
 _NOTE: Final = """INSERT OR REPLACE INTO pages
-    (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, seen, changed, changed_by)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, variant, seen,
+    changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_LAST_HASH: Final = "SELECT content_hash FROM entries WHERE page_id = ? AND variant = ? ORDER BY no DESC LIMIT 1"
 
 _FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id)
@@ -23,11 +25,14 @@ _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size,
 
 
 def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
-    """Keep what a fetch says of the page; whether it has another content than before."""
-    content_hash = entry.packet["hashes"]["content_hash"]
-    known, url, *changed_by = at.do(
-        "SELECT content_hash, url, changed, changed_by FROM pages WHERE page_id = ?", entry.page_id
-    ).fetchone() or ("", None, 0, "")
+    """Keep what a fetch says of the page; whether it says something else, read in the same way."""
+    content_hash, variant = entry.packet["hashes"]["content_hash"], rows.variant_of(facts.options)
+    known, last, url, *changed_by = at.do(
+        "SELECT content_hash, variant, url, changed, changed_by FROM pages WHERE page_id = ?", entry.page_id
+    ).fetchone() or ("", "", None, 0, "")
+    if last != variant:
+        # What was read in another way differs for that reason. What it was in this way, an entry may know.
+        known = at.one(_LAST_HASH, entry.page_id, variant) or ""
     number = at.number()
     differs = known not in {"", content_hash}
     canonical_url = rows.clean(entry.packet["canonical_url"])
@@ -42,6 +47,7 @@ def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
         rows.clean(facts.etag),
         rows.clean(facts.last_modified),
         rows.options_text(facts.options),
+        variant,
         number,
         *((number, at.owner.name) if differs else changed_by),
     )

@@ -86,9 +86,15 @@ def options_of(text: str) -> dict[str, Any]:
     return _object(text.encode())
 
 
+def variant_of(options: Mapping[str, Any]) -> str:
+    """What those options call the versions that they lead to; '' if they have no name for it."""
+    variant = options.get("variant")
+    return clean(variant) or "" if isinstance(variant, str) else ""
+
+
 def clean(text: str | None) -> str | None:
     """A text that SQLite takes."""
-    return None if text is None else text.encode(errors="replace").decode()
+    return text and text.encode(errors="replace").decode()
 
 
 def microseconds(retrieved_at: str, otherwise: float) -> int:

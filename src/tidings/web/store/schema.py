@@ -40,6 +40,7 @@ TABLES: Final = {
         etag TEXT,
         last_modified TEXT,
         options TEXT NOT NULL,
+        variant TEXT NOT NULL,       -- of what it was last put as: that is what `content_hash` and validators are of
         seen INTEGER NOT NULL,       -- when it was last put or watched
         changed INTEGER NOT NULL,    -- when its content became another
         changed_by TEXT NOT NULL
@@ -59,6 +60,7 @@ TABLES: Final = {
         raw_hash TEXT NOT NULL,
         raw_type TEXT,
         options TEXT NOT NULL,
+        variant TEXT NOT NULL,       -- only those of the same are compared; '' for those without one
         size INTEGER NOT NULL,
         expires_at REAL NOT NULL,
         ttl REAL NOT NULL
@@ -84,6 +86,7 @@ TABLES: Final = {
         page_id TEXT NOT NULL,
         owner TEXT NOT NULL,
         options TEXT NOT NULL,
+        variant TEXT NOT NULL,
         no INTEGER NOT NULL,
         PRIMARY KEY (page_id, owner)
     ) WITHOUT ROWID""",
@@ -92,12 +95,17 @@ TABLES: Final = {
 
 _VIEWS: Final = (
     # Two versions of a watched page are pinned: the newest, and the newest of those that say something else, which is
-    # the other side of the page's diff.
-    """CREATE VIEW kept AS SELECT *, page_id IN (SELECT page_id FROM watchers) AND no IN (
-        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id
+    # the other side of its diff. Both are of one variant: the one that was fetched last, and each that is watched.
+    """CREATE VIEW kept AS SELECT *, page_id IN (SELECT page_id FROM watchers) AND variant IN (
+        SELECT variant FROM watchers w WHERE w.page_id = e.page_id
         UNION ALL
-        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND content_hash <> (
-            SELECT content_hash FROM entries n WHERE n.page_id = e.page_id ORDER BY no DESC LIMIT 1)
+        SELECT variant FROM entries n WHERE n.no = (SELECT max(no) FROM entries v WHERE v.page_id = e.page_id)
+    ) AND no IN (
+        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND v.variant = e.variant
+        UNION ALL
+        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND v.variant = e.variant AND content_hash <> (
+            SELECT content_hash FROM entries n WHERE n.page_id = e.page_id AND n.variant = e.variant
+            ORDER BY no DESC LIMIT 1)
     ) AS pinned FROM entries e""",
     """CREATE VIEW watched AS SELECT w.page_id, p.url, p.canonical_url,
         EXISTS (SELECT 1 FROM watchers a WHERE a.page_id = w.page_id AND a.owner = '') AS explicit,
@@ -109,7 +117,8 @@ _VIEWS: Final = (
 
 _INDICES: Final = (
     "CREATE INDEX aliases_by_page ON aliases (page_id, no)",
-    "CREATE INDEX entries_by_page ON entries (page_id, no, content_hash)",
+    "CREATE INDEX entries_by_page ON entries (page_id, no)",
+    "CREATE INDEX entries_by_variant ON entries (page_id, variant, no, content_hash)",
     "CREATE INDEX entries_by_age ON entries (retrieved, no)",
     "CREATE INDEX pages_by_change ON pages (changed)",
     "CREATE INDEX pages_by_seen ON pages (seen)",

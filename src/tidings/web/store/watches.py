@@ -7,7 +7,7 @@ May import: `clock`, `model`, `moment`, `rows`.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tidings.web.store import rows
 from tidings.web.store.clock import settle
@@ -23,10 +23,10 @@ _FORGET: Final = (
     "UPDATE watches SET leased_by = NULL WHERE leased_by NOT IN (SELECT owner FROM owners)",
 )
 
-_PAGE: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, seen
-    FROM pages WHERE page_id = ? AND url IS NOT NULL"""
+_PAGE: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
+    variant, seen FROM pages WHERE page_id = ? AND url IS NOT NULL"""
 _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url, content_hash, checked_at, etag,
-    last_modified, options, seen, changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
+    last_modified, options, variant, seen, changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
 
 
 def beat(at: Moment) -> None:
@@ -83,7 +83,9 @@ def begin(
 
 
 def _watch(at: Moment, page_id: str, owner: str, options: str, next_at: float) -> None:
-    at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?)", page_id, owner, options, at.number())
+    fetched_with = rows.options_of(options).get("fetch")
+    variant = rows.variant_of(cast("dict[str, Any]", fetched_with)) if isinstance(fetched_with, dict) else ""
+    at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?, ?)", page_id, owner, options, variant, at.number())
     wait = max(next_at - at.now, 0.0)
     at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
 
