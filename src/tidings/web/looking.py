@@ -74,17 +74,15 @@ class Looker:
             changed = await self._tell(watch.page_id, wish, state, found)
         except StoreError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and it again
             return self._after(error, watch, state)
         return self._done(state, wish, found, changed=changed)
 
     def _after(self, error: Exception, watch: Watch, state: State) -> Looked:
         """What follows from a look that did not work."""
+        if isinstance(error, RateLimited) or (isinstance(error, ExtractionFailed) and error.kind in _NO_TURN):
+            return Looked(self._limits.least, watch.failures, state)
         match error:
-            case RateLimited():
-                return Looked(self._limits.least, watch.failures, state)
-            case ExtractionFailed() if error.kind in _NO_TURN:
-                return Looked(self._limits.least, watch.failures, state)
             case HttpFailed():
                 doubt, asked = "404" if error.status == 404 else None, retry_after(error.headers, self._clock())
                 return self._failed(watch, state, str(error), doubt=doubt, asked=asked)
@@ -95,7 +93,6 @@ class Looker:
             case FetchError() | ExtractionFailed() | PageUnknown():
                 return self._failed(watch, state, str(error))
             case _:
-                # Of this page only, whatever it is: the others are still looked at, and this one again.
                 logger.error("%s could not be looked at", watch.url, exc_info=error)
                 return self._failed(watch, state, f"It could not be looked at ({type(error).__name__}).")
 

@@ -17,7 +17,7 @@ from tidings.web.intervals import fresh_for
 from tidings.web.options import FetchOptions
 from tidings.web.store.model import Entry, Page, PageFacts, Version
 from tidings.web.store.store import Store
-from tidings.web.versions import as_version_of, newest_of, speaks_for
+from tidings.web.versions import as_version_of, is_of, newest_of, speaks_for
 
 logger = logging.getLogger(__name__)
 
@@ -99,10 +99,12 @@ class Refresher:
             FetchError, ExtractionFailed, StoreError: As `Library.fetch` does.
         """
         page = await self._page(page_id)
-        newest = newest_of(page, options.variant(url))
-        if newest and speaks_for(page, newest) and self._clock() - page.checked_at < unless_younger:
+        variant = options.variant(url)
+        newest = newest_of(page, variant, known and known.source_id)
+        young = self._clock() - page.checked_at < unless_younger
+        if young and newest and is_of(newest, variant) and speaks_for(page, newest):
             return replace(_standing(newest), asked=False, validators=known)
-        sent = await self._sendable(page, newest, known)
+        sent = _sendable(page, newest, known)
         got = await self._fetching.get(url, options, etag=sent and sent.etag, last_modified=sent and sent.last_modified)
         fresh = fresh_for(got.headers, self._clock())
         if got.entry is None or got.facts is None:
@@ -140,14 +142,6 @@ class Refresher:
             raise PageUnknown(page_id)
         return page
 
-    async def _sendable(self, page: Page, newest: Version | None, known: Validators | None) -> Validators | None:
-        """What the site can be asked with whether the newest version still is the page; None if that is not known."""
-        if newest is None or await self._store.get(newest.source_id) is None:
-            return None
-        if known is not None and known.source_id == newest.source_id:
-            return known
-        return Validators(newest.source_id, page.etag, page.last_modified) if speaks_for(page, newest) else None
-
     async def _confirm(self, page: Page, newest: Version, said: Validators) -> None:
         """Write down for everybody that the page is what it was, if what it was is exactly what is stored."""
         if speaks_for(page, newest) and (page.etag, page.last_modified) == (said.etag, said.last_modified):
@@ -179,6 +173,15 @@ class Refresher:
             listed=put.new or bool(put.gone),
             validators=Validators(source_id, facts.etag, facts.last_modified),
         )
+
+
+def _sendable(page: Page, newest: Version | None, known: Validators | None) -> Validators | None:
+    """What the site can be asked with whether the newest version still is the page; None if that is not known."""
+    if newest is None:
+        return None
+    if known is not None and known.source_id == newest.source_id:
+        return known
+    return Validators(newest.source_id, page.etag, page.last_modified) if speaks_for(page, newest) else None
 
 
 def _standing(version: Version) -> Refreshed:

@@ -108,7 +108,9 @@ def _from_xml(body: bytes, url: str) -> Sitemap:
         if len(pages) + len(sitemaps) >= MOST_URLS:
             cut = True
             break
-        whole = urljoin(url, place)
+        whole = _joined(url, place)
+        if whole is None:
+            continue
         if kind == "sitemap":
             sitemaps.append(whole)
         else:
@@ -164,11 +166,15 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes]
 
 def _absolute(target: bytes, base: str) -> str | None:
     text = html.unescape(target.decode("utf-8", "replace")).strip()
+    return _joined(base, text) if text else None
+
+
+def _joined(base: str, place: str) -> str | None:
     try:
-        whole = urljoin(base, text).partition("#")[0]
+        whole = urljoin(base, place).partition("#")[0]
     except ValueError:  # "http://[": no URL at all
         return None
-    return whole if text and whole.startswith(("http://", "https://")) and len(whole) <= _LONGEST_URL else None
+    return whole if whole.startswith(("http://", "https://")) and len(whole) <= _LONGEST_URL else None
 
 
 def _is_feed(tag: bytes) -> bool:

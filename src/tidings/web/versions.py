@@ -11,9 +11,17 @@ from tidings.web.packets.ids import source_id
 from tidings.web.store.model import Entry, Page, Version
 
 
-def newest_of(page: Page, variant: str) -> Version | None:
-    """The newest version of a page that was fetched and read in this way."""
-    return next((version for version in page.versions if version.options.get("variant") == variant), None)
+def newest_of(page: Page, variant: str, known: str | None = None) -> Version | None:
+    """The newest version of a page that was fetched and read in this way, or that is known to be the same.
+
+    Versions with the same content are one: who fetched it in another way since has written that way down.
+    """
+    return next((each for each in page.versions if is_of(each, variant) or each.source_id == known), None)
+
+
+def is_of(version: Version, variant: str) -> bool:
+    """Whether it was fetched and read in this way."""
+    return version.options.get("variant") == variant
 
 
 def speaks_for(page: Page, version: Version) -> bool:
