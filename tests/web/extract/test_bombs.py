@@ -85,6 +85,12 @@ async def test_a_pdf_that_is_drawn_without_end_is_ended() -> None:
         await goes_on(workers)
 
 
+async def test_a_bomb_that_is_cut_says_how_much_is_left_out(workers: Workers) -> None:
+    found = await workers.extract(b"<p>harbour" * 400_000, "text/html", URL)
+    assert [one.type for one in found.warnings] == ["extraction_fallback", "truncated"]
+    assert "3,199,999 characters" in found.warnings[1].message
+
+
 async def test_bombs_at_once_keep_nobody_from_reading(workers: Workers) -> None:
     async with anyio.create_task_group() as group:
         for name in ("30,000 elements nested", "a million brackets", "a table of a million rows"):

@@ -7,12 +7,14 @@ each content type stands in `READERS`; a wrong label is told by the content (`sn
 success: `Extracted.empty` says why there is no text.
 
     html.py        pages; prescan.py, page.py, blocks.py, features.py, kinds.py, choice.py, trees.py, markdown.py, …
-    pdf.py         PDF, by pages; pdf_lines.py, pdf_layout.py
-    feeds.py       RSS, Atom, RDF; feed_json.py; feed_entries.py what they have in common
-    json_text.py   JSON, JSON lines; xml_text.py XML; csv_text.py tables; text.py text and code; prose.py markdown
+    pdf.py         PDF: pdf_lines.py from its pages to lines, pdf_layout.py from lines to paragraphs and headings
+    feeds.py       RSS, Atom, RDF; feed_json.py JSON Feed; feed_entries.py what they become
+    json_text.py   JSON and JSON lines, json_values.py without a loss; xml_text.py XML; csv_text.py tables
+    text.py        plain text and code; prose.py markdown
 
-    charset.py     every encoding made UTF-8; sniff.py wrong labels; packed.py gzip within; xml_tree.py XML made safe
-    workers.py     the processes; worker.py what runs in them, frames.py what passes between
+    sniff.py       wrong labels; packed.py gzip within; charset.py every encoding made UTF-8; xml_tree.py XML made safe
+    moments.py     dates; written.py tables, fences and cuts that are told of; sound.py text that can be written
+    workers.py     the processes; process.py one of them; worker.py what runs in it, frames.py what passes between
 """
 
 from collections.abc import Callable

@@ -25,6 +25,7 @@ from tidings.web.extract.plain import plain_text
 from tidings.web.extract.prescan import scan
 from tidings.web.extract.selectors import remove
 from tidings.web.extract.tree import TooDeep
+from tidings.web.extract.written import bounded
 
 _FEW = 30
 """Words below which a page is suspected of showing nothing without scripts or without a login."""
@@ -64,11 +65,11 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     body = as_utf8(body, charset)
     shape = scan(body, options.bounds)
     if shape.refused:
-        return _unparsed(body, shape.refused)
+        return _unparsed(body, shape.refused, options)
     try:
         page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
     except TooDeep:
-        return _unparsed(body, "tags nested too deep")
+        return _unparsed(body, "tags nested too deep", options)
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
@@ -77,12 +78,12 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     return _concluded(page, kind, found, read_metadata(page))
 
 
-def _unparsed(body: bytes, reason: str) -> Extracted:
-    text = plain_text(body)
+def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
+    text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
     warning = Warning_(
         "extraction_fallback", f"the page has {reason}: its words are given as they come, menus included"
     )
-    return Extracted("page", "plain", text, text, warnings=(warning,), empty=None if text else "empty")
+    return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
 
 
 def _posts(page: Page, url: str, options: ExtractOptions) -> _Found | None:
