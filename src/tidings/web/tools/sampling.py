@@ -90,9 +90,13 @@ class _Rounds:
 
     async def run(self, work: Callable[[Sample | None], Awaitable[T]]) -> T | InputRequiredResult:
         done: list[T] = []
+        failed: list[Exception] = []
 
         async def do() -> None:
-            done.append(await work(self._sample))
+            try:
+                done.append(await work(self._sample))
+            except Exception as error:  # noqa: BLE001 - raised below, as itself and not as one of a group
+                failed.append(error)
             self._asks.set()
 
         async with anyio.create_task_group() as tasks:
@@ -100,6 +104,8 @@ class _Rounds:
             await self._asks.wait()
             await self._until_quiet()
             tasks.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
         if done:
             return done[0]
         asked = sorted(self._asked | set(self._open))

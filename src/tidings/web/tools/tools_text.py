@@ -79,7 +79,7 @@ class TextTools:
         ] = "salience",
         question: str = "",
         preserve: list[Preserve] = [],  # noqa: B006 - never changed
-    ) -> Annotated[CallToolResult | InputRequiredResult, Compacted]:
+    ) -> Annotated[CallToolResult, Compacted] | InputRequiredResult:
         """Shorten a fetched page or a text to a budget of tokens, in its own words, and say what was left out."""
         with refusals_told():
             if mode == "question_focused" and not question.strip():

@@ -1,0 +1,139 @@
+"""`WebServer` as a program has it, and who is told of what."""
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+import tidings
+from tests.web.agent import STORY, at, html
+from tidings.bus.sqlite import SqliteBus
+from tidings.changes import ResourcesListChanged, ResourceUpdated
+from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
+from tidings.web.server import WebServer
+from tidings.web.settings import BadSetting, Settings
+
+pytestmark = pytest.mark.anyio
+
+NEWS = "The mill will be closed meanwhile, the mayor said on Tuesday."
+QUICK = {"watch_min": 0.1, "watch_max": 0.3}
+NOWHERE = "0123456789abcdef"
+
+
+def test_a_bus_that_is_shared_needs_a_store_that_is() -> None:
+    with pytest.raises(BadSetting, match="give --store FILE"):
+        WebServer(bus="sqlite:///bus.db")
+    with pytest.raises(BadSetting, match="give --store FILE"):
+        WebServer(bus=SqliteBus("bus.db"))
+
+
+def test_its_pages_are_there_while_it_runs() -> None:
+    with pytest.raises(RuntimeError, match="while it runs"):
+        _ = WebServer().library
+
+
+async def test_what_a_program_adds_is_served_beside() -> None:
+    server = WebServer(title="Mine")
+
+    @server.resource("note://one")
+    def note() -> str:
+        return "a note"
+
+    async with Client(server) as client:
+        (content,) = (await client.read_resource("note://one")).contents
+        assert content.text == "a note"
+        assert [each.uri for each in (await client.list_resources()).resources] == ["note://one"]
+
+
+async def test_it_begins_anew_when_it_is_used_again() -> None:
+    server = WebServer(Settings())
+    for _ in range(2):
+        async with Client(server) as client:
+            assert (await client.list_resources()).resources == []
+            await client.call_tool("extract", {"text": f"<p>{STORY}</p>"})
+            assert len((await client.list_resources()).resources) == 1
+
+
+async def test_pages_that_are_kept_in_a_file_are_there_after_a_restart(tmp_path: object) -> None:
+    settings = Settings(store=tmp_path / "pages.db")  # type: ignore[operator]
+    for _ in range(2):
+        async with Client(WebServer(settings)) as client:
+            await client.call_tool("extract", {"text": f"<p>{STORY}</p>", "canonical_url": "https://example.org/"})
+            assert len((await client.list_resources()).resources) == 1
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_one_real_change_is_told_once_for_the_page_and_once_for_its_diff(era: str) -> None:
+    async with at(**QUICK) as agent, tidings.connect(agent.server, era=era) as client:
+        page = await agent.fetch()
+        diff = f"webfetch://diff/{page['page_id']}"
+        heard: list[object] = []
+        client.on(ResourceUpdated, heard.append)
+        client.on(ResourcesListChanged, heard.append)
+        await client.subscribe([page["page_uri"], diff])
+        agent.site.pages["/"] = html(STORY, NEWS)
+        await agent.server.tells_of(diff)
+        looks = anyio.Event()
+
+        async def looked(ask: object) -> None:
+            looks.set()
+            await html(STORY, NEWS)(ask)  # type: ignore[arg-type]
+
+        agent.site.pages["/"] = looked
+        with anyio.fail_after(10):
+            await looks.wait()
+        updates = [uris for uris, _ in agent.server.told if uris]
+        assert updates == [(page["page_uri"], diff)]
+        assert NEWS in (await client.read_resource(diff)).text
+
+
+async def test_a_page_is_watched_for_its_subscribers_alone() -> None:
+    async with at(**QUICK) as agent, tidings.connect(agent.server) as client:
+        page = await agent.fetch()
+        diff = f"webfetch://diff/{page['page_id']}"
+        await client.subscribe([page["page_uri"], diff])
+        assert (await agent.server.store.watch_of(page["page_id"])) is not None
+        await client.unsubscribe(page["page_uri"])
+        await agent.client.list_tools()
+        assert (await agent.server.store.watch_of(page["page_id"])) is not None
+        await client.unsubscribe(diff)
+        with anyio.fail_after(10):
+            while await agent.server.store.watch_of(page["page_id"]) is not None:
+                await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_what_cannot_be_subscribed_to_says_what_can(era: str) -> None:
+    async with at(max_watches=0) as agent, tidings.connect(agent.server, era=era) as client:
+        page = await agent.fetch()
+        with pytest.raises(NotSubscribable, match=page["page_uri"]):
+            await client.subscribe(page["uri"])
+        with pytest.raises(NotSubscribable, match="begins with a fixed version"):
+            await client.subscribe(f"webfetch://diff/{page['page_id']}?from={page['source_id']}")
+        with pytest.raises(NotSubscribable, match=r"webfetch://page/\{page_id\}"):
+            await client.subscribe(f"webfetch://packet/{NOWHERE}")
+        with pytest.raises(ResourceNotFound, match="`fetch` its URL first"):
+            await client.subscribe(f"webfetch://page/{NOWHERE}")
+        with pytest.raises(ResourceNotFound, match="not found"):
+            await client.subscribe("webfetch://page/nonsense")
+        with pytest.raises(SourceUnavailable, match="--max-watches"):
+            await client.subscribe(page["page_uri"])
+        await client.subscribe("webfetch://page/*")
+        await client.unsubscribe("webfetch://page/*")
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+async def test_the_error_of_an_unknown_page_has_its_uri_in_the_old_era() -> None:
+    async with at(era="legacy") as agent:
+        with pytest.raises(MCPError) as refused:
+            await agent.client.subscribe_resource(f"webfetch://page/{NOWHERE}")
+        assert refused.value.error.code == -32002
+        assert refused.value.error.data["uri"] == f"webfetch://page/{NOWHERE}"
+
+
+async def test_the_error_of_an_unknown_page_has_its_uri_in_the_modern_era() -> None:
+    async with at() as agent:
+        with pytest.raises(MCPError) as refused:
+            await agent.client.listen(resource_subscriptions=[f"webfetch://page/{NOWHERE}"]).__aenter__()
+        assert refused.value.error.code == -32602
+        assert refused.value.error.data["uri"] == f"webfetch://page/{NOWHERE}"
