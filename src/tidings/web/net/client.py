@@ -133,7 +133,7 @@ def _fetch_error(error: Exception, url: Url) -> FetchError:
         case httpcore2.ConnectError():
             return _no_connection(error, url)
         case httpcore2.NetworkError():
-            return _broken_off(error, url)
+            return _broken_off(url)
         case _:
             # Whatever a hostile server brings forth inside of the libraries is its fault, not the caller's.
             return _no_http(error, url)
@@ -158,12 +158,14 @@ def _no_http(error: Exception, url: Url) -> FetchError:
     ended = isinstance(cause, (h2.events.StreamReset, h2.events.ConnectionTerminated))
     # The last of these: another request that shared the connection was left, and the connection with it.
     if ended or any(words in str(error) for words in ("isconnected", "peer closed", "ConnectionState.CLOSED")):
-        return _broken_off(error, url)
-    return BadAnswer(f"{url} answered with something that is not HTTP ({_said(error)})", url=str(url))
+        return _broken_off(url)
+    # What the libraries say quotes the server, and no server shall speak through an error.
+    return BadAnswer(f"{url} answered with something that is not HTTP; it is broken at its source", url=str(url))
 
 
-def _broken_off(error: Exception, url: Url) -> FetchError:
-    return Unreachable(f"{url} broke off: {_said(error)}; try again", url=str(url), again=True)
+def _broken_off(url: Url) -> FetchError:
+    message = f"{url} broke off: the connection ended before the answer did; try again"
+    return Unreachable(message, url=str(url), again=True)
 
 
 def _cause(error: Exception) -> object:

@@ -6,6 +6,7 @@ Nothing is unpacked further than the limit, nor by more than a piece at once; wi
 that holds for each of them.
 """
 
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -17,6 +18,8 @@ ACCEPTED = "gzip, deflate, br"
 _MOST_PACKINGS = 3
 _MOST_MEMBERS = 1_000
 _NO_PACKINGS = frozenset({"", "identity", "none", "utf-8"})
+
+_WORD = re.compile(r"[a-z0-9-]{1,20}")
 
 _brotli = cast("Any", import_module("brotli"))  # It has no types.
 
@@ -146,8 +149,8 @@ def _inflated(inflate: _Inflate, data: bytes) -> Iterator[bytes]:
         # The last of the input may be in, and more of the output still inside.
         while not inflate.eof and (piece := inflate.decompress(b"", PIECE)):
             yield piece
-    except zlib.error as error:
-        raise Corrupt(str(error)) from None
+    except zlib.error:
+        raise Corrupt("it is not what it says it is packed with") from None
 
 
 _PACKINGS: Mapping[str, type[Deflate] | type[Gzip] | type[Brotli]] = {
@@ -166,7 +169,9 @@ class Unpacker:
         if len(names) > _MOST_PACKINGS:
             raise Corrupt(f"it is packed {len(names)} times over")
         if unknown := [name for name in names if name not in _PACKINGS]:
-            raise Corrupt(f"it is packed with {unknown[0][:40]!r}, which was not asked for")
+            # Only a plain word is quoted: what a server says is not to be read as something that we say.
+            what = repr(unknown[0]) if _WORD.fullmatch(unknown[0]) else "something"
+            raise Corrupt(f"it is packed with {what}, which was not asked for")
         self._layers: list[Packing] = [_PACKINGS[name]() for name in reversed(names)]
         self._limit = limit
         self._came = [0] * (len(names) + 1)
