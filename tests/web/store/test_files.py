@@ -435,3 +435,28 @@ def test_what_stands_in_the_way_is_named(
     error.sqlite_errorcode = sqlite3.SQLITE_READONLY
     with pytest.raises(StoreError, match=words):
         raise errors.explain(error, path)
+
+
+async def test_a_connection_that_is_of_no_use_any_more_is_replaced(path: Path) -> None:
+    class Broken(sqlite3.Connection):
+        def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+            if statement in {"COMMIT", "ROLLBACK"}:
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+                raise error
+            return super().execute(statement, *values)
+
+    async with opened(path, clock=Clock()) as store:
+        await put(store, A, "text")
+        store._database._connection = sqlite3.connect(
+            path, factory=Broken, isolation_level=None, check_same_thread=False
+        )
+        with pytest.raises(StoreError, match=r"could not be read or written.*Look at its disk"):
+            await put(store, B, "text")
+        assert await store.get(source(A, "text"))
+        await put(store, B, "text")
+
+
+async def test_a_store_has_a_name_of_its_own(path: Path) -> None:
+    async with opened(path) as one, opened(path) as other:
+        assert one.owner != other.owner

@@ -31,7 +31,7 @@ _SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, ti
     (SELECT length(data) FROM parts p WHERE p.source_id = k.source_id AND kind = 'content'),
     EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'raw'),
     EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'screenshot')
-    FROM kept k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
+    FROM entries k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
     ORDER BY retrieved DESC, no DESC LIMIT ?"""
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
@@ -80,7 +80,7 @@ def put(at: Moment, new: Prepared) -> Put:
     source_id = packet["source_id"]
     was_there = _find(at, source_id) is not None
     previous: str | None = at.one(
-        """SELECT source_id FROM kept WHERE page_id = ? AND variant = ? AND content_hash <> ?
+        """SELECT source_id FROM entries WHERE page_id = ? AND variant = ? AND content_hash <> ?
            AND (expires_at > ? OR pinned) ORDER BY no DESC LIMIT 1""",
         new.entry.page_id,
         rows.variant_of(new.facts.options),
@@ -205,7 +205,7 @@ def _summary(*row: Any) -> Summary:
 def source_ids(at: Moment, prefix: str, limit: int) -> list[str]:
     """The source_ids that begin so, newest first."""
     return at.column(
-        """SELECT source_id FROM kept WHERE substr(source_id, 1, length(?1)) = ?1 AND (expires_at > ?2 OR pinned)
+        """SELECT source_id FROM entries WHERE substr(source_id, 1, length(?1)) = ?1 AND (expires_at > ?2 OR pinned)
            ORDER BY retrieved DESC, no DESC LIMIT ?3""",
         rows.clean(prefix),
         at.now,
@@ -224,12 +224,12 @@ def prune(at: Moment) -> tuple[str, ...]:
 
 def next_expiry(at: Moment) -> float | None:
     """When the next entry expires that is not pinned."""
-    return at.one("SELECT min(expires_at) FROM kept WHERE NOT pinned")
+    return at.one("SELECT min(expires_at) FROM entries WHERE pinned = 0")
 
 
 def _find(at: Moment, source_id: str) -> tuple[str, str | None, str, int] | None:
     return at.do(
-        "SELECT page_id, raw_type, retrieved_at, size FROM kept WHERE source_id = ? AND (expires_at > ? OR pinned)",
+        "SELECT page_id, raw_type, retrieved_at, size FROM entries WHERE source_id = ? AND (expires_at > ? OR pinned)",
         rows.clean(source_id),
         at.now,
     ).fetchone()

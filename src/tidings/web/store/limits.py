@@ -24,11 +24,11 @@ VERSIONS: Final = 20
 ALIASES: Final = 16
 """How many URLs of one page are known."""
 
-_OLD_VERSIONS: Final = """SELECT source_id FROM kept k
-    WHERE page_id = (SELECT page_id FROM entries WHERE source_id = ?) AND NOT pinned
+_OLD_VERSIONS: Final = """SELECT source_id FROM entries k
+    WHERE page_id = (SELECT page_id FROM entries WHERE source_id = ?) AND pinned = 0
     AND (SELECT count(*) FROM entries n WHERE n.page_id = k.page_id AND n.no > k.no) >= ?"""
 
-_FREE: Final = "SELECT source_id, size FROM kept WHERE NOT pinned AND source_id <> ? ORDER BY no"
+_FREE: Final = "SELECT source_id, size FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no"
 _BEHIND: Final = """SELECT source_id, size FROM entries e WHERE source_id <> ?
     AND EXISTS (SELECT 1 FROM entries n WHERE n.page_id = e.page_id AND n.no > e.no) ORDER BY no"""
 _ALL: Final = "SELECT source_id, size FROM entries WHERE source_id <> ? ORDER BY no"
@@ -44,9 +44,9 @@ def make_room(at: Moment, kept: str) -> list[str]:
     """Bring the store within its bounds; `kept` is the source_id that was just put. Gives those that went."""
     gone = expired(at) + at.column(_OLD_VERSIONS, kept, VERSIONS)
     at.remove(gone)
-    free = at.column("SELECT source_id FROM kept WHERE NOT pinned AND source_id <> ? ORDER BY no DESC", kept)
+    free = at.column("SELECT source_id FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no DESC", kept)
     # Where the one that was put is not pinned, it counts.
-    room = at.bounds.entries - at.one("SELECT NOT pinned FROM kept WHERE source_id = ?", kept)
+    room = at.bounds.entries - at.one("SELECT NOT pinned FROM entries WHERE source_id = ?", kept)
     at.remove(free[room:])
     gone += free[room:][::-1]
     gone += _over_bytes(at, kept)
@@ -56,7 +56,7 @@ def make_room(at: Moment, kept: str) -> list[str]:
 
 def expired(at: Moment) -> list[str]:
     """The entries whose time is over."""
-    return at.column("SELECT source_id FROM kept WHERE expires_at <= ? AND NOT pinned ORDER BY no", at.now)
+    return at.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= ? ORDER BY no", at.now)
 
 
 def _over_bytes(at: Moment, kept: str) -> list[str]:

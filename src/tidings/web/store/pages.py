@@ -20,7 +20,7 @@ _FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, 
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id)
     FROM pages p WHERE page_id IN (SELECT ?1 UNION ALL SELECT page_id FROM aliases WHERE url = ?1)"""
 
-_VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM kept
+_VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM entries
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
 
 
@@ -110,7 +110,7 @@ def checked(at: Moment, page_id: str, etag: str | None, last_modified: str | Non
         rows.clean(page_id),
     )
     newest = at.one(
-        """SELECT no FROM kept WHERE page_id = ?1 AND (expires_at > ?2 OR pinned)
+        """SELECT no FROM entries WHERE page_id = ?1 AND (expires_at > ?2 OR pinned)
            AND no = (SELECT max(no) FROM entries WHERE page_id = ?1)""",
         rows.clean(page_id),
         at.now,

@@ -63,7 +63,8 @@ TABLES: Final = {
         variant TEXT NOT NULL,       -- only those of the same are compared; '' for those without one
         size INTEGER NOT NULL,
         expires_at REAL NOT NULL,
-        ttl REAL NOT NULL
+        ttl REAL NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0
     )""",
     "parts": """(
         id INTEGER PRIMARY KEY,
@@ -93,20 +94,28 @@ TABLES: Final = {
     "owners": "(owner TEXT PRIMARY KEY, alive_until REAL NOT NULL, alive REAL NOT NULL) WITHOUT ROWID",
 }
 
-_VIEWS: Final = (
-    # Two versions of a watched page are pinned: the newest, and the newest of those that say something else, which is
-    # the other side of its diff. Both are of one variant: the one that was fetched last, and each that is watched.
-    """CREATE VIEW kept AS SELECT *, page_id IN (SELECT page_id FROM watchers) AND variant IN (
-        SELECT variant FROM watchers w WHERE w.page_id = e.page_id
+_PIN: Final = """UPDATE entries SET pinned = page_id IN (SELECT page_id FROM watchers) AND variant IN (
+        SELECT variant FROM watchers w WHERE w.page_id = entries.page_id
         UNION ALL
-        SELECT variant FROM entries n WHERE n.no = (SELECT max(no) FROM entries v WHERE v.page_id = e.page_id)
+        SELECT variant FROM entries n WHERE n.no = (SELECT max(no) FROM entries v WHERE v.page_id = entries.page_id)
     ) AND no IN (
-        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND v.variant = e.variant
+        SELECT max(no) FROM entries v WHERE v.page_id = entries.page_id AND v.variant = entries.variant
         UNION ALL
-        SELECT max(no) FROM entries v WHERE v.page_id = e.page_id AND v.variant = e.variant AND content_hash <> (
-            SELECT content_hash FROM entries n WHERE n.page_id = e.page_id AND n.variant = e.variant
-            ORDER BY no DESC LIMIT 1)
-    ) AS pinned FROM entries e""",
+        SELECT max(no) FROM entries v WHERE v.page_id = entries.page_id AND v.variant = entries.variant
+        AND v.content_hash <> (
+            SELECT content_hash FROM entries n WHERE n.page_id = entries.page_id AND n.variant = entries.variant
+            ORDER BY n.no DESC LIMIT 1)
+    ) WHERE page_id = {page_id}"""
+"""Two versions of a watched page are pinned: the newest, and the newest of those that say something else, which is the
+other side of its diff. Both are of one variant: the one that was fetched last, and each that is watched."""
+
+_TRIGGERS: Final = tuple(
+    f"CREATE TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN {_PIN.format(page_id=page_id)}; END"
+    for table in ("entries", "watchers")
+    for event, page_id in (("insert", "new.page_id"), ("delete", "old.page_id"))
+)
+
+_VIEWS: Final = (
     """CREATE VIEW watched AS SELECT w.page_id, p.url, p.canonical_url,
         EXISTS (SELECT 1 FROM watchers a WHERE a.page_id = w.page_id AND a.owner = '') AS explicit,
         (SELECT count(*) FROM watchers a WHERE a.page_id = w.page_id AND a.owner <> '') AS subscribers,
@@ -119,6 +128,8 @@ _INDICES: Final = (
     "CREATE INDEX aliases_by_page ON aliases (page_id, no)",
     "CREATE INDEX entries_by_page ON entries (page_id, no)",
     "CREATE INDEX entries_by_variant ON entries (page_id, variant, no, content_hash)",
+    "CREATE INDEX entries_by_expiry ON entries (pinned, expires_at)",
+    "CREATE INDEX entries_by_arrival ON entries (pinned, no, source_id)",
     "CREATE INDEX entries_by_age ON entries (retrieved, no)",
     "CREATE INDEX pages_by_change ON pages (changed)",
     "CREATE INDEX pages_by_seen ON pages (seen)",
@@ -133,7 +144,7 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN EXCLUSIVE")
     for name, columns in TABLES.items():
         connection.execute(f"CREATE TABLE {name} {columns}")
-    for statement in (*_VIEWS, *_INDICES):
+    for statement in (*_VIEWS, *_TRIGGERS, *_INDICES):
         connection.execute(statement)
     connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -159,7 +170,7 @@ def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
         raise errors.newer_schema(path, version, SCHEMA_VERSION)
     if version < SCHEMA_VERSION:
         raise errors.Unreadable(f"it is of an older version ({version}, this is {SCHEMA_VERSION})")
-    for table in (*TABLES, "kept", "watched"):
+    for table in (*TABLES, "watched"):
         # A damaged one is noticed now rather than later.
         connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - names of our own
     return True
