@@ -1,0 +1,263 @@
+"""A page as a browser shows it: fetched like any other, then run in Chromium, which asks for everything through us.
+
+    async with Renderer(fetcher) as renderer:
+        rendered = await renderer.render("https://example.org/", RenderOptions(screenshot=True))
+
+The page itself is fetched first, so that what is refused, missing or not HTML is told as it always is, and so that the
+browser starts where the redirects end. Its deadline is one for all: when it comes, what is there by then is the answer,
+with a `render_timeout` warning; if the page lets nobody look at it, that is what was fetched.
+"""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urldefrag
+
+import anyio
+
+from tidings.web.answers import failed
+from tidings.web.browser import Browser, tried
+from tidings.web.extract.model import Warning_
+from tidings.web.net.fetch import Fetcher
+from tidings.web.net.model import BadRequest, FetchError, Request, Response, TooSlow
+from tidings.web.options import RenderOptions
+from tidings.web.routing import Budget, Routing
+from tidings.web.sight import Sight
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+logger = logging.getLogger(__name__)
+
+_ACCEPT: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.1"
+_RENDERED: Final = frozenset(("text/html", "application/xhtml+xml", ""))
+_AT_ONCE: Final = 4
+_VIEW: Final = (1280, 800)
+_RESERVE: Final = 3.0
+"""Seconds of the deadline that are kept for looking at the page, or a quarter of it if that is less."""
+_GRACE: Final = 2.0
+"""Seconds behind the deadline after which a browser that does nothing any more is given up."""
+_SETTLING: Final = 2.0
+"""Seconds that a loaded page has to get what its scripts asked for in the end."""
+_PULSE: Final = 0.1
+"""Seconds without a request after which it has."""
+_ALONE: Final = """
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "SharedWorker"]) delete self[name];
+self.open = () => null;
+"""
+"""What could go past the routes is not there to begin with; that the browser has no network is what counts."""
+
+
+class NotRendered(FetchError):
+    """It is nothing that a browser has to show."""
+
+    kind = "not-rendered"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A page as it was when the browser was done, or its time was up."""
+
+    html: bytes
+    """In UTF-8."""
+    url: str
+    screenshot: bytes | None = None
+    """PNG."""
+    warnings: tuple[Warning_, ...] = ()
+
+
+class Renderer:
+    """Renders pages in one browser that all share; each page starts with nothing of the others."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        budget: Budget = Budget(),  # noqa: B008 - a frozen value
+        browser: Browser | None = None,
+    ) -> None:
+        """All that pages ask for comes through `fetcher`. A `browser` that is given is not closed with this."""
+        self._fetcher = fetcher
+        self._budget = budget
+        self._own = browser is None
+        self._browser = browser or Browser()
+        self._turns = anyio.Semaphore(_AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        if self._own:
+            await self._browser.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._own:
+            await self._browser.__aexit__(kind, error, traceback)
+
+    async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> Rendered:
+        """The page at `url` after its scripts ran.
+
+        Args:
+            url: Of the page.
+            options: What to wait for, and what to leave out.
+            request: The headers and limits to fetch it with.
+
+        Raises:
+            FetchError: It could not be fetched, it is not HTML, or there is no browser.
+        """
+        asked = replace(request or Request(url), url=url, etag=None, last_modified=None)
+        limit = self._fetcher.limits.timeout
+        timeout = limit if asked.timeout is None else min(asked.timeout, limit)
+        until = anyio.current_time() + timeout
+        first = await self._first(asked)
+        for _ in range(2):
+            async with self._turn(url, until):
+                with anyio.move_on_at(until + _GRACE):
+                    rendered = await self._shown(asked, first, options, until, min(_RESERVE, timeout / 4))
+                    if rendered is not None:
+                        return rendered
+        return Rendered(first.body, first.url, warnings=(_given_up("the browser broke down"),))
+
+    async def _first(self, asked: Request) -> Response:
+        response = await self._fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
+        if response.status >= 400:
+            raise failed(response)
+        kind = response.content_type.partition(";")[0].strip().lower()
+        if kind not in _RENDERED:
+            raise NotRendered(
+                f"{response.url} is {kind}, which is not rendered: fetch it with mode 'http'.", url=asked.url
+            )
+        return response
+
+    @asynccontextmanager
+    async def _turn(self, url: str, until: float) -> AsyncGenerator[None]:
+        with anyio.move_on_at(until) as waiting:
+            await self._turns.acquire()
+        if waiting.cancelled_caught:
+            raise TooSlow(f"{url} was not rendered in time: the browser is busy; ask again later.", url=url)
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def _shown(
+        self, asked: Request, first: Response, options: RenderOptions, until: float, reserve: float
+    ) -> Rendered | None:
+        """None: the browser died."""
+        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+
+        limits = self._fetcher.limits
+        routing = Routing(
+            self._fetcher,
+            asked,
+            first,
+            until=until - reserve,
+            budget=self._budget,
+            block_third_party=options.block_third_party,
+            pictures=options.screenshot,
+        )
+        try:
+            async with self._page(asked, routing) as page:
+                sight = await Sight.open(page, most=min(asked.max_bytes or limits.max_bytes, limits.max_bytes))
+                late = await self._wait(page, _with_fragment(first.url, asked.url), options, until - reserve, routing)
+                seen = await sight.html(until)
+                picture = await sight.screenshot(until) if options.screenshot and seen is not None else None
+                if not self._browser.alive:
+                    return None
+        except Error as error:
+            logger.debug("the browser broke down on %s: %s", asked.url, error.message)
+            return None
+        warnings = (*((late,) if late else ()), *routing.warnings(), *sight.warnings())
+        if seen is None:
+            lost = _given_up("its scripts let nobody look at it")
+            return Rendered(first.body, first.url, warnings=(lost, *routing.warnings()))
+        return Rendered(seen.html, seen.url or first.url, picture, warnings)
+
+    @asynccontextmanager
+    async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator["Page"]:
+        width, height = _VIEW
+        context = await self._browser.context(
+            user_agent=asked.user_agent or self._fetcher.limits.user_agent,
+            viewport={"width": width, "height": height},
+            service_workers="block",
+            accept_downloads=False,
+        )
+        try:
+            await context.route("**/*", routing)
+            await context.route_web_socket("**/*", lambda socket: tried(socket.close()))
+            await context.add_init_script(_ALONE)
+            page = await context.new_page()
+            context.on("page", lambda other: tried(other.close()))
+            yield page
+        finally:
+            routing.end()
+            with anyio.CancelScope(shield=True):
+                await self._leave(context)
+
+    async def _leave(self, context: "BrowserContext") -> None:
+        with anyio.move_on_after(5) as closing:
+            await tried(context.unroute_all(behavior="ignoreErrors"))
+            await tried(context.close())
+        if closing.cancelled_caught and self._browser.alive:
+            logger.warning("A page could not be closed: the browser is started again.")
+            await self._browser.restart()
+
+    async def _wait(
+        self, page: "Page", url: str, options: RenderOptions, until: float, routing: Routing
+    ) -> Warning_ | None:
+        """Wait for what the options say; a warning if it did not come in time."""
+        from playwright.async_api import Error, TimeoutError  # noqa: A004, PLC0415 - only if rendering was asked for
+
+        doing = f"it had not reached {options.wait_until!r}"
+        try:
+            await page.goto(url, wait_until=options.wait_until, timeout=_left(until))
+            if options.wait_until == "load":
+                await _settle(routing, until)
+            if options.selector:
+                doing = f"{options.selector!r} was not there"
+                await page.wait_for_selector(f"css={options.selector}", state="attached", timeout=_left(until))
+        except TimeoutError:
+            return Warning_("render_timeout", f"The time was up when {doing}: this is what was there by then.")
+        except Error as error:
+            if "parsing css selector" in error.message:
+                message = f"{options.selector!r} is no CSS selector: write one like #main or .article."
+                raise BadRequest(message, url=url) from error
+            logger.debug("the browser on %s: %s", url, error.message)
+        if options.wait_ms:
+            return await _linger(options.wait_ms / 1000, until)
+        return None
+
+
+def _left(until: float) -> float:
+    """Milliseconds; never 0, which means for ever."""
+    return max(1.0, (until - anyio.current_time()) * 1000)
+
+
+async def _linger(seconds: float, until: float) -> Warning_ | None:
+    room = max(0.0, until - anyio.current_time())
+    await anyio.sleep(min(seconds, room))
+    if seconds <= room:
+        return None
+    return Warning_("render_timeout", "The time was up before wait_ms was: this is what was there by then.")
+
+
+async def _settle(routing: Routing, until: float) -> None:
+    """Wait while there is something on its way, but not for long: a page may ask for ever."""
+    until = min(until, anyio.current_time() + _SETTLING)
+    quiet = 0
+    while quiet < 2 and anyio.current_time() < until:
+        await anyio.sleep(_PULSE)
+        quiet = 0 if routing.busy else quiet + 1
+
+
+def _with_fragment(url: str, asked: str) -> str:
+    """What is behind the `#` is for the scripts of the page; it was not sent."""
+    fragment = urldefrag(asked).fragment
+    return f"{url}#{fragment}" if fragment else url
+
+
+def _given_up(why: str) -> Warning_:
+    return Warning_("render_timeout", f"The page was given up: {why}. This is what came without its scripts.")
