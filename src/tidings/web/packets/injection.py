@@ -1,0 +1,214 @@
+"""Text that gives instructions to the model that reads it: found and named, never obeyed, never silently dropped.
+
+    look_for(text, hidden=..., where=...) -> list[Unsafe]
+    disarm(text) -> str             without the characters that nobody sees (see `invisible`)
+
+Three things raise the alarm: characters that hide a message, markup of chats and tool calls, and words spoken to a
+model (`phrases`). What readers see has to be clear to be an alarm; what is hidden from them, and what stands in a title
+or an error, less so. Code may hold the markup of chats. A text that speaks of models may quote what is said to them, in
+code, in quotes, in lists and tables; what it says itself counts.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from tidings.web.packets.blocks import Span, blocks_of
+from tidings.web.packets.invisible import disarm, hidden_in, stripped
+from tidings.web.packets.model import Unsafe
+from tidings.web.packets.phrases import ABOUT, ENGLISH, OVERRIDE, STRONG, TAGS, Sign
+from tidings.web.packets.phrases_abroad import ABROAD
+
+__all__ = ["disarm", "look_for"]
+
+_SIGNS = (*ENGLISH, *ABROAD, *TAGS)
+_CLEAR, _SUSPICIOUS = 3, 2
+"""The sum of weights that is an alarm: in what readers see, and elsewhere."""
+_TOGETHER = 160
+"""Characters between two signs that belong together."""
+_MOST = 20
+_SHOWN = 300
+_HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
+"""Signs that are weighed, and places that are looked at: so many, and one more for some characters each. Ordinary
+writing has far fewer; a text with more is made of them."""
+
+_ESCAPED = re.compile(r"\\([\\`*_\[\]])")
+_DISGUISED = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u2018\u2019\u02bc]")
+_PLAIN = {
+    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'"),
+}
+_MATHEMATICAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_PLAIN.update({0x1D400 + number: ord(_MATHEMATICAL[number % 52]) for number in range(13 * 52)})
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁһ", "aeopcyxijsdh")  # noqa: RUF001 - Cyrillic letters, which is the point
+_MIXED = re.compile("[a-z][аеорсухіјѕԁһ]|[аеорсухіјѕԁһ][a-z]")  # noqa: RUF001 - see above
+_OPENING = frozenset("“„«「『")
+_CLOSING = frozenset("”»」』")
+
+
+class _Hit(NamedTuple):
+    start: int
+    end: int
+    weight: int
+    said: str
+    sign: Sign
+
+
+def look_for(text: str, *, hidden: Sequence[str] = (), where: str = "content") -> list[Unsafe]:
+    """What in `text`, or in the parts of its page that readers do not see, speaks to a model, and why it seems so."""
+    seen = _Looked(text)
+    found = [_named(one, where) for one in hidden_in(text)]
+    enough = _CLEAR if where == "content" else _SUSPICIOUS
+    alarming = (one for one in seen.clusters() if sum(seen.weights(one)) >= enough and not seen.excuses(one))
+    found.extend(_named(seen.told(one), where) for one in islice(alarming, _MOST))
+    if seen.too_many:
+        found.append(_named(Unsafe(text="", reason="has more words of commands than can be looked at"), where))
+    for part in hidden:
+        found.extend(_in_hidden(part, seen))
+    return list({(one["text"], one["reason"]): one for one in found}.values())[:_MOST]
+
+
+def _in_hidden(part: str, seen: "_Looked") -> Iterator[Unsafe]:
+    for one in hidden_in(part):
+        yield _named(one, "hidden text")
+    looked = _Looked(part)
+    for cluster in looked.clusters():
+        # A tab of an article on models may be hidden and shown by turns.
+        quoted = seen.about is not None and looked.text in seen.text
+        if sum(looked.weights(cluster)) >= _SUSPICIOUS and not quoted:
+            yield _named(looked.told(cluster), "hidden text")
+
+
+def _named(one: Unsafe, where: str) -> Unsafe:
+    return one if where == "content" else Unsafe(text=one["text"], reason=f"in {where}: {one['reason']}")
+
+
+class _Looked:
+    """A text as it is looked at: nothing invisible in it, letters in disguise made plain."""
+
+    def __init__(self, text: str) -> None:
+        plain = _ESCAPED.sub(r"\1", stripped(text))
+        self.text = plain.translate(_PLAIN) if _DISGUISED.search(plain) else plain
+        self.small = _small(self.text)
+        self.too_many = False
+
+    @cached_property
+    def about(self) -> tuple[int, int] | None:
+        """The first and the last place where it speaks of models; None if it does not."""
+        places = [place for word in ABOUT for place in (self.small.find(word), self.small.rfind(word)) if place >= 0]
+        return (min(places), max(places)) if places else None
+
+    def clusters(self) -> list[list[_Hit]]:
+        """Signs, grouped by standing together."""
+        hits, self.too_many = _hits(self.small)
+        if _MIXED.search(self.small):
+            hits += _hits(self.small.translate(_LOOKALIKES))[0]
+        clusters: list[list[_Hit]] = []
+        end = 0
+        for hit in sorted(hits, key=lambda hit: hit.start):
+            if not clusters or hit.start > end + _TOGETHER:
+                clusters.append([])
+                end = hit.end
+            clusters[-1].append(hit)
+            end = max(end, hit.end)
+        return clusters
+
+    def weights(self, cluster: Sequence[_Hit]) -> list[int]:
+        """What each kind of sign adds; markup of different names counts each, words of one kind once."""
+        best: dict[str, int] = {}
+        for hit in cluster:
+            if hit.sign.tag and self._in_code(hit):
+                continue
+            key = hit.said if hit.sign.tag else hit.sign.reason
+            best[key] = max(best.get(key, 0), hit.weight)
+        return list(best.values())
+
+    def excuses(self, cluster: Sequence[_Hit]) -> bool:
+        """Whether this is an example in a text that speaks of models."""
+        main = max(cluster, key=lambda hit: hit.weight)
+        start, end = cluster[0].start, cluster[-1].end
+        if self.about is None or (self.about[0] >= start and self.about[1] < end):
+            return False
+        return self._quoted(main)
+
+    def told(self, cluster: Sequence[_Hit]) -> Unsafe:
+        """The words of a cluster, and what they do."""
+        start = max(0, cluster[0].start - 20)
+        start = 0 if start == 0 else self.text.find(" ", start, cluster[0].start) + 1 or cluster[0].start
+        end = min(cluster[-1].end + 80, start + 2 * _SHOWN)
+        text = " ".join(self.text[start:end].split())
+        reasons = dict.fromkeys(hit.sign.reason for hit in sorted(cluster, key=lambda hit: -hit.weight))
+        return Unsafe(text=text if len(text) <= _SHOWN else text[:_SHOWN] + "…", reason="; ".join(list(reasons)[:3]))
+
+    @cached_property
+    def _blocks(self) -> list[Span]:
+        return blocks_of(self.text)
+
+    def _block(self, place: int) -> Span | None:
+        at = bisect_right(self._blocks, place, key=lambda span: span.start) - 1
+        return self._blocks[at] if at >= 0 else None
+
+    def _in_code(self, hit: _Hit) -> bool:
+        block = self._block(hit.start)
+        if block is None:
+            return False
+        return block.kind == "code" or self._before(block, hit).count("`") % 2 == 1
+
+    def _quoted(self, hit: _Hit) -> bool:
+        block = self._block(hit.start)
+        if block is None:
+            return False
+        before = self._before(block, hit)
+        opened = sum(before.count(one) for one in _OPENING) > sum(before.count(one) for one in _CLOSING)
+        return (
+            block.kind in {"code", "quote", "list", "table", "heading"}
+            or opened
+            or before.count('"') % 2 == 1
+            or before.count("`") % 2 == 1
+            or before.rstrip()[-1:] in {"'", ":"}
+        )
+
+    def _before(self, block: Span, hit: _Hit) -> str:
+        # Quotes do not go on for pages.
+        return self.text[max(block.start, hit.start - 2_000) : hit.start]
+
+
+def _small(text: str) -> str:
+    small = text.lower()
+    if len(small) == len(text):
+        return small
+    # A few capitals become two letters; places have to stay the same.
+    return "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
+
+
+def _hits(small: str) -> tuple[list[_Hit], bool]:
+    """The signs in `small`, and whether there are too many places to look at."""
+    hits: list[_Hit] = []
+    tries = _TRIES + len(small) // _CHARACTERS_A_TRY
+    for sign in _SIGNS:
+        for place in _places(small, sign.stems):
+            found = sign.pattern.match(small, place)
+            tries -= 1
+            if found:
+                sure = sign.reason == OVERRIDE and sign.weight < _CLEAR and STRONG.search(found[0])
+                hits.append(_Hit(place, found.end(), _CLEAR if sure else sign.weight, found[0], sign))
+            if len(hits) >= _HITS or tries <= 0:
+                return hits, True
+    return hits, False
+
+
+def _places(small: str, stems: Sequence[str]) -> Iterator[int]:
+    for stem in stems:
+        place = small.find(stem)
+        while place >= 0:
+            if _begins(small, place, stem):
+                yield place
+            place = small.find(stem, place + len(stem))
+
+
+def _begins(small: str, place: int, stem: str) -> bool:
+    """Whether a word begins here; scripts without spaces do not show it."""
+    return not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not small[place - 1].isalnum()
