@@ -125,7 +125,7 @@ async def test_a_live_client_that_watches_is_woken_with_the_diff_and_then_lets_t
                 if len(texts) == 3:
                     break
                 place.pages["/"] = html(STORY, f"{NEWS} {len(texts)}")
-            assert "is the only version" in texts[0]
+            assert "there is no version before" in texts[0]
             assert f"+{NEWS} 1" in texts[1]
             assert f"-{NEWS} 1\n+{NEWS} 2" in texts[2]
             with pytest.raises(ResourceNotFound):

@@ -86,6 +86,18 @@ async def test_a_diff_can_begin_with_any_version(era: str) -> None:
         assert error.error.code == NOT_FOUND[era]
 
 
+async def test_bytes_that_somebody_gave_do_not_speak_for_a_page_that_was_fetched() -> None:
+    async with at() as agent:
+        page = await agent.fetch()
+        (given,) = (
+            await agent.call("extract", text="<p>Quite another thing, said by nobody.</p>", url=agent.site.url())
+        )["pages"]
+        assert given["page_id"] == page["page_id"]
+        assert STORY in json.loads(await agent.read(page["page_uri"]))["content"]
+        assert "there is no version before" in await agent.read(f"webfetch://diff/{page['page_id']}")
+        assert STORY in (await agent.fetch())["content"]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_not_there_and_what_is_no_uri_of_ours_is_the_eras_error(era: str) -> None:
     async with at(era=era) as agent:

@@ -106,7 +106,7 @@ async def test_a_diff_says_what_changed_between_versions() -> None:
         first = await agent.fetch()
         said = await agent.call("diff", page=first["page_id"])
         assert (said["added"], said["removed"]) == (0, 0)
-        assert "is the only version" in agent.text
+        assert "there is no version before" in agent.text
         agent.site.pages["/"] = html(STORY, "It is said to cost three million.")
         second = await agent.fetch(cache_ttl_s=0)
         assert second["page_id"] == first["page_id"]

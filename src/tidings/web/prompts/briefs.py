@@ -11,6 +11,7 @@ from typing import Final
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
 from tidings.web.resources.addresses import SCHEME, address, parse_address
+from tidings.web.resources.differences import newest_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import Entry, Page
 from tidings.web.store.store import Store
@@ -83,7 +84,7 @@ async def known(store: Store, asked: str) -> Known:
             entry = await store.get(parsed.id)
             return Known(asked, await store.page_of(entry.page_id) if entry else None, entry)
     page = await store.page_of(name)
-    newest = page.versions[0].source_id if page and page.versions else None
+    newest = newest_of(page).source_id if page and page.versions else None
     return Known(asked, page, await store.get(newest) if newest else None)
 
 

@@ -33,15 +33,14 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
         NotFound: A version of which something is asked is not here, or no longer.
         BadAddress: `since` can be none.
     """
-    if not page.versions:
-        raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
-    newest = page.versions[0]
+    newest = newest_of(page)
     after = await _entry(store, page, newest.source_id)
-    older = _chosen(page, source_id_of(since)) if since else _before(page)
+    older = _chosen(page, source_id_of(since)) if since else _before(page, newest)
     if older is None:
-        return Difference(_nothing(page, after, "is the only version of it"), newest.source_id)
+        nothing = f"there is no version before {_named(after)} that says something else"
+        return Difference(_nothing(page, nothing), newest.source_id)
     if older.content_hash == newest.content_hash:
-        return Difference(_nothing(page, after, "says the same"), newest.source_id, older.source_id)
+        return Difference(_nothing(page, f"{_named(after)} says the same"), newest.source_id, older.source_id)
     before = await _entry(store, page, older.source_id)
     found = await to_thread.run_sync(diff, _lines(before), _lines(after))
     head = [
@@ -54,11 +53,27 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
     return Difference(text, newest.source_id, older.source_id, found.added, found.removed)
 
 
-def _before(page: Page) -> Version | None:
+def newest_of(page: Page) -> Version:
+    """The version that speaks for a page: the newest that was fetched; what somebody gave only if there is no other.
+
+    Raises:
+        NotFound: None is kept any more.
+    """
+    if not page.versions:
+        raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
+    return next((each for each in page.versions if _variant(each)), page.versions[0])
+
+
+def _before(page: Page, newest: Version) -> Version | None:
     """The version before the newest that says something else, of those that were fetched and read in the same way."""
-    newest, *others = page.versions
-    alike = [each for each in others if each.options == newest.options]
+    older = page.versions[page.versions.index(newest) + 1 :]
+    alike = [each for each in older if _variant(each) == _variant(newest)]
     return next((each for each in alike if each.content_hash != newest.content_hash), None)
+
+
+def _variant(version: Version) -> str | None:
+    """The same for versions that were fetched and read in the same way; None for those that were given."""
+    return version.options.get("variant")
 
 
 def _chosen(page: Page, source_id: str) -> Version:
@@ -81,8 +96,8 @@ def _lines(entry: Entry) -> str:
     return f"{entry.packet['content'].rstrip()}\n"
 
 
-def _nothing(page: Page, after: Entry, why: str) -> str:
-    return f"{page.canonical_url}\nNothing changed: {_named(after)} {why}.\n"
+def _nothing(page: Page, why: str) -> str:
+    return f"{page.canonical_url}\nNothing changed: {why}.\n"
 
 
 def _named(entry: Entry) -> str:

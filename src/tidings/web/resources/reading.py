@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.web.packets.injection import disarm
 from tidings.web.resources.addresses import Address, address, parse_address
-from tidings.web.resources.differences import difference
+from tidings.web.resources.differences import difference, newest_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import Page, Version
@@ -74,7 +74,7 @@ async def _missing(store: Store, asked: Address) -> str:
 
 async def _page(store: Store, asked: Address) -> Content:
     page = await known_page(store, asked.id)
-    entry = await store.get(page.versions[0].source_id) if page.versions else None
+    entry = await store.get(newest_of(page).source_id)
     if entry is None:
         raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
     packet = entry.packet

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from tidings.web.options import FetchOptions
 from tidings.web.resources.addresses import SCHEME, parse_address
+from tidings.web.resources.differences import newest_of
 from tidings.web.resources.missing import NotFound
 from tidings.web.tools import mapping
 from tidings.web.tools.arguments import (
@@ -121,7 +122,7 @@ class FetchTools:
         store, source_id = self._server.store, asked.id
         if asked.family.live:
             page = await store.page_of(asked.id)
-            source_id = page.versions[0].source_id if page and page.versions else ""
+            source_id = newest_of(page).source_id if page and page.versions else ""
         entry = await store.get(source_id) if source_id else None
         if entry is None:
             raise NotFound(f"{uri} is not here, or no longer: `fetch` the page by its URL.")
