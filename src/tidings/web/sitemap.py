@@ -10,12 +10,10 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from typing import Any, cast
 from urllib.parse import urljoin
-
-# lxml comes without types.
-from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
 MOST_URLS = 50_000
 """What one sitemap may list, as its standard says; and the most that is looked at in a page."""
@@ -120,7 +118,8 @@ def _from_xml(body: bytes, url: str) -> Sitemap:
 
 def _entries(body: bytes) -> Iterator[tuple[str, str, str | None]]:
     """Each `url` or `sitemap` of the document: which it is, its `loc`, its `lastmod`."""
-    lxml = cast("Any", etree)
+    # Imported when the first sitemap comes; and lxml comes without types.
+    lxml = cast("Any", import_module("lxml.etree"))
     options = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "recover": True}
     try:
         known = False

@@ -7,8 +7,10 @@ matches nothing.
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from tidings.web.extract.tree import Element, drop
+if TYPE_CHECKING:
+    from tidings.web.extract.tree import Element
 
 _STEP = re.compile(r"\s*(>)?\s*((?:[\w-]+|\*)?)((?:[#.][\w-]+|\[[\w-]+(?:=(?:\"[^\"']*\"|'[^\"']*'|[\w-]+))?\])*)")
 _PART = re.compile(r"([#.])([\w-]+)|\[([\w-]+)(?:=[\"']?([^\"'\]]*)[\"']?)?\]")
@@ -24,12 +26,19 @@ class BadSelector(ValueError):
         self.selector = selector
 
 
-def remove(root: Element, selectors: Iterable[str]) -> None:
+def remove(root: "Element", selectors: Iterable[str]) -> None:
     """Take everything that one of the selectors matches out of the tree."""
     for selector in selectors:
         for one in selector.split(","):
             for element in root.xpath(_path(one)):
-                drop(element)
+                _drop(element)
+
+
+def _drop(element: "Element") -> None:
+    # Imported here, so that selectors can be checked where no page is ever parsed.
+    from tidings.web.extract.tree import drop  # noqa: PLC0415
+
+    drop(element)
 
 
 def _path(selector: str) -> str:
