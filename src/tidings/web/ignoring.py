@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import regex
 
 from tidings.web.extract.model import Entry as FeedEntry
 from tidings.web.extract.selectors import BadSelector, remove
-from tidings.web.extract.tree import Element
 from tidings.web.noise import READY
 from tidings.web.store.model import Entry
+
+if TYPE_CHECKING:
+    from tidings.web.extract.tree import Element
 
 MOST_RULES = 50
 MOST_CHARACTERS = 500
