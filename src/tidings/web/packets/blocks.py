@@ -18,6 +18,8 @@ _FENCE = re.compile(r"[ \t]*+(?:[-+*][ \t]++|\d{1,9}[.)][ \t]++)?(`{3,}+|~{3,}+)
 _ITEM = re.compile(r"[ \t]*+(?:[-+*]|(\d{1,9})[.)])(?:[ \t]|$)")
 _QUOTE = re.compile(r" {0,3}>")
 _META = re.compile(r" {0,3}\[[^\[\]]{1,200}\]:[ \t]*+\S|[ \t]*+<!--")
+_LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
+_EMPHASIS = re.compile(r"\\([\\`*_\[\]])|\*{1,3}|`{1,2}")
 _FRONT_MATTER = 200
 """Lines that front matter has at most."""
 _HEADING_LINES = 3
@@ -58,11 +60,18 @@ def heading_text(block: str) -> str:
     """What a heading says, without its marks, on one line."""
     text = block.strip()
     if not text.startswith("#"):
-        return " ".join(text.rpartition("\n")[0].split())
+        return _plain(text.rpartition("\n")[0])
     words = text.lstrip("#").split()
     if words and not words[-1].strip("#"):
         words.pop()
-    return " ".join(words)
+    return _plain(" ".join(words))
+
+
+def _plain(text: str) -> str:
+    """Words without their markup; links and images by their label."""
+    if "](" in text:
+        text = _LINK.sub(r"\1", _LINK.sub(r"\1 ", text))
+    return " ".join(_EMPHASIS.sub(r"\1", text).split())
 
 
 def _blank(line: str) -> bool:

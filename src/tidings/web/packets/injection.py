@@ -91,7 +91,7 @@ class _Looked:
 
     def __init__(self, text: str) -> None:
         plain = _ESCAPED.sub(r"\1", stripped(text))
-        self.text = plain.translate(_PLAIN) if _DISGUISED.search(plain) else plain
+        self.text = plain.translate(_PLAIN) if not plain.isascii() and _DISGUISED.search(plain) else plain
         self.small = _small(self.text)
         self.too_many = False
 
@@ -104,7 +104,7 @@ class _Looked:
     def clusters(self) -> list[list[_Hit]]:
         """Signs, grouped by standing together."""
         hits, self.too_many = _hits(self.small)
-        if _MIXED.search(self.small):
+        if not self.small.isascii() and _MIXED.search(self.small):
             hits += _hits(self.small.translate(_LOOKALIKES))[0]
         clusters: list[list[_Hit]] = []
         end = 0

@@ -1,0 +1,110 @@
+"""How much a sentence says: by the words that it shares with its text, where it stands, and what was asked for."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tidings.web.packets.sentences import Sentence
+
+_WORDS = re.compile(r"\w+")
+_UNSPACED = "\u2e80"
+"""From here on come scripts that do not part words."""
+_ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
+_COMMON, _FEW = 0.2, 10
+"""Words in more than this part of the sentences say nothing, if there are more than a few sentences."""
+
+_CAPITAL = "[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]"
+_MONTHS = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s\d{1,4}|\d{1,2}\.?(?:\sde)?\s(?:jan|f[eé]b|f[eé]v|"
+    r"m[aä]r|abr|avr|apr|ma[iy]|jui?n|jui?l|ao[uû]|ag|aug|se[pt]|o[ckt]t|out|nov|d[eéi][czs])[a-zéû]{0,7}"
+)
+PRESERVED: dict[str, re.Pattern[str]] = {
+    "numbers": re.compile(r"^(?:\s{0,8}\d{1,3}[.)]\s)?+.*?\d", re.DOTALL),
+    "dates": re.compile(
+        rf"\b(?:1[5-9]|20)\d\d\b|\b\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b|\b(?:{_MONTHS})|\d{{1,4}}[年月日년월일]",
+        re.IGNORECASE,
+    ),
+    "names": re.compile(
+        rf"\b{_CAPITAL}[\w'’.-]{{1,30}} (?:(?:of|de|van|von|der|la|bin|al) )?{_CAPITAL}[\w'’-]{{1,30}}"  # noqa: RUF001
+        rf"|(?<=[\w,;(] ){_CAPITAL}[\w'’-]{{2,30}}"  # noqa: RUF001
+    ),
+    "definitions": re.compile(
+        r"\b(?:is|are|was) (?:an?|the|defined|called|known)\b|\b(?:means|denotes|refers? to|stands for|defined as)\b|"
+        r"\*\*[^*]{1,60}\*\*\s?[:–—-]|\b(?:ist eine?|sind|bezeichnet|bedeutet|heißt|est une?|désigne|signifie|"  # noqa: RUF001
+        r"es una?|significa|se define|é uma?|è una?)\b|是指|指的是|定义为|とは|이란",
+        re.IGNORECASE,
+    ),
+    "procedures": re.compile(
+        r"^\s{0,8}\d{1,3}[.)]\s|^(?:[-+*] )?(?:\*\*)?(?:step \d|first|second|then|next|finally|after that|click|run|"
+        r"install|open|select|press|enter|type|choose|go to|create|download|add|remove|set|make sure|use)\b|"
+        r"\bstep \d|^(?:schritt|zuerst|dann|klicken|öffnen|étape|d'abord|ensuite|cliquez|paso|primero|luego)\b",
+        re.IGNORECASE,
+    ),
+}
+"""What can be asked to be kept, and how it is known."""
+_KEPT, _KEPT_MOST = 0.8, 1.6
+"""What it adds to a sentence, each and at most; without it a sentence has about 1."""
+
+
+def terms(text: str) -> list[str]:
+    """The words of a text in a form that other forms of them share; pairs of letters where words are not parted."""
+    found: list[str] = []
+    for word in _WORDS.findall(text.lower()):
+        if word[0] >= _UNSPACED:
+            found.extend(word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        elif len(word) > 2 or word.isdigit():
+            found.append(stem(word))
+    return found
+
+
+def stem(word: str) -> str:
+    """An English word without its ending; close enough for others."""
+    if len(word) > 4 and word.isascii():
+        for ending in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= 3:
+                return word[: -len(ending)]
+    return word
+
+
+class Salience:
+    """The scores of the sentences of one text, about 0 to 1 before what is to be preserved is added."""
+
+    def __init__(
+        self, content: str, sentences: Sequence[Sentence], about: str = "", preserve: Iterable[str] = ()
+    ) -> None:
+        """`about` are words that matter more: a title, headings."""
+        self.terms = [frozenset(terms(content[one.start : one.end])) for one in sentences]
+        self._weights = _weights(self.terms)
+        self._about = frozenset(terms(about))
+        self._preserved = [PRESERVED[name] for name in preserve]
+        shared = [self._shared(words) for words in self.terms]
+        most = max(shared, default=0.0) or 1.0
+        self.scores = [
+            score / most + self._place(number, one, len(sentences)) + self._kept(content, one)
+            for number, (one, score) in enumerate(zip(sentences, shared, strict=True))
+        ]
+
+    def _shared(self, words: frozenset[str]) -> float:
+        weights = self._weights
+        score = sum(weights[word] * (1.5 if word in self._about else 1.0) for word in words)
+        # Long sentences share more words than they say more.
+        return score / (len(words) + 8) if len(words) > 3 else 0.0
+
+    def _place(self, number: int, one: Sentence, count: int) -> float:
+        early = 0.3 / (1 + 20 * number / count)
+        first = 0.15 if one.rank == 0 and one.kind == "paragraph" else 0.0
+        return early + first - (0.5 if one.kind in {"code", "table"} else 0.0)
+
+    def _kept(self, content: str, one: Sentence) -> float:
+        text = content[one.start : one.end]
+        # Menus are made of links.
+        links = -min(0.6, 40 * text.count("](") / (len(text) + 1))
+        return links + min(_KEPT_MOST, _KEPT * sum(1 for pattern in self._preserved if pattern.search(text)))
+
+
+def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
+    """How much each word says: more if it comes often, nothing if it comes everywhere."""
+    counts = Counter(word for words in sentences for word in words)
+    limit = _COMMON * len(sentences) if len(sentences) > _FEW else math.inf
+    return {word: math.log1p(count) if count <= limit else 0.0 for word, count in counts.items()}
