@@ -16,17 +16,20 @@ from tests.web.net.servers import ROOMY, Ask, Names, Site, fetcher, leads_to, si
 from tidings.web import browser as browsers
 from tidings.web.answers import HttpFailed
 from tidings.web.browser import Browser, NoBrowser
-from tidings.web.net.model import BadRequest, Blocked, FetchError, Limits, Request
+from tidings.web.net.model import BadRequest, Blocked, FetchError, Limits, Request, TooSlow
 from tidings.web.options import RenderOptions
 from tidings.web.render import NotRendered, Rendered, Renderer
 from tidings.web.routing import Budget, site_of
+from tidings.web.sight import Sight
 
-pytest.importorskip("playwright.async_api", reason="needs playwright: pip install 'tidings[render]'")
+playwright = pytest.importorskip("playwright.async_api", reason="needs playwright: pip install 'tidings[render]'")
+BrowserContext, Error = playwright.BrowserContext, playwright.Error
 
 pytestmark = pytest.mark.anyio
 in_browser = pytest.mark.browser
 
 FILLED = "<p id=stays>still here</p>"
+USUAL = Budget()
 HERE = (ip_network("127.0.0.1/32"),)
 """The one address that may be fetched from: all else on loopback is as private as it ever is."""
 
@@ -47,7 +50,7 @@ async def chromium() -> AsyncGenerator[Browser]:
 
 @asynccontextmanager
 async def rendering(
-    chromium: Browser, pages: dict[str, Any], budget: Budget = Budget(), limits: Limits = ROOMY, **options: Any
+    chromium: Browser, pages: dict[str, Any], budget: Budget = USUAL, limits: Limits = ROOMY, **options: Any
 ) -> AsyncGenerator[tuple[Site, Renderer]]:
     async with (
         site(pages) as here,
@@ -122,7 +125,7 @@ async def test_an_error_of_the_site_is_told_as_one() -> None:
 async def test_what_is_not_html_is_not_rendered() -> None:
     pages = {"/": text("%PDF-1.7", Content_Type="application/pdf")}
     async with site(pages) as here, fetcher() as fetching, Renderer(fetching) as renderer:
-        with pytest.raises(NotRendered, match="application/pdf.*mode 'http'"):
+        with pytest.raises(NotRendered, match=r"application/pdf.*mode 'http'"):
             await renderer.render(here.url("/"), RenderOptions())
 
 
@@ -168,7 +171,7 @@ ATTACKS = {
     "move": "location = '{to}/move'",
     "refresh": "document.head.innerHTML += `<meta http-equiv=refresh content='0;url={to}/refresh'>`",
     "form": "document.body.innerHTML += `<form method=post action='{to}/form'></form>`; document.forms[0].submit()",
-    "rtc": "if (self.RTCPeerConnection) new RTCPeerConnection({{iceServers: [{{urls: '{to}'.replace('http', 'stun')}}]}})",
+    "rtc": "self.RTCPeerConnection && new RTCPeerConnection({{iceServers: [{{urls: 'stun' + '{to}'.slice(4)}}]}})",
 }
 
 
@@ -199,7 +202,7 @@ async def test_a_page_that_is_led_to_a_private_address_stays_where_it_is(chromiu
         async with rendering(chromium, pages) as (here, renderer):
             rendered = await renderer.render(here.url("/"), RenderOptions(block_third_party=False))
     assert b"still here" in rendered.html
-    assert rendered.url == here.url("/")
+    assert (rendered.url, rendered.warnings) == (here.url("/"), ())
     assert inner.connections == 0
 
 
@@ -212,8 +215,6 @@ async def test_a_private_page_is_refused_before_any_browser_starts() -> None:
 
 @in_browser
 async def test_what_goes_past_the_routes_reaches_nobody(chromium: Browser) -> None:
-    from playwright.async_api import Error
-
     async with site() as here:
         context = await chromium.context()
         page = await context.new_page()
@@ -343,6 +344,7 @@ async def test_a_page_that_loads_itself_again_and_again_is_cut_off(chromium: Bro
     async with rendering(chromium, {"/": script("location.reload()")}, Budget(navigations=3)) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert b"still here" in rendered.html
+    assert kinds(rendered) == []
     assert here.paths().count("/") <= 4
 
 
@@ -391,12 +393,14 @@ async def test_nothing_is_left_of_a_rendering_that_is_cancelled(chromium: Browse
         waiting.set()
         await silent(ask)
 
-    async with rendering(chromium, {"/": page("<script src=/asked></script>"), "/asked": asked}) as (here, renderer):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(renderer.render, here.url("/"), RenderOptions())
-            with anyio.fail_after(20):
-                await waiting.wait()
-            tasks.cancel_scope.cancel()
+    async with (
+        rendering(chromium, {"/": page("<script src=/asked></script>"), "/asked": asked}) as (here, renderer),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(renderer.render, here.url("/"), RenderOptions())
+        with anyio.fail_after(20):
+            await waiting.wait()
+        tasks.cancel_scope.cancel()
     assert chromium._chromium is not None
     assert chromium._chromium.contexts == []
 
@@ -409,6 +413,90 @@ async def test_closing_ends_every_process() -> None:
         started = processes() - before
     assert started
     assert not started & processes()
+
+
+@in_browser
+async def test_a_browser_that_gives_no_page_is_started_again(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await chromium.context()).close()
+
+    async def broken(**_: Any) -> None:
+        raise Error("broken")
+
+    monkeypatch.setattr(chromium._chromium, "new_context", broken)
+    await (await chromium.context()).close()
+    assert chromium.alive
+
+
+@in_browser
+async def test_a_page_that_cannot_be_closed_is_closed_with_the_browser(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rendering(chromium, {"/": page("")}) as (here, renderer):
+        with monkeypatch.context() as patch:
+            patch.setattr("tidings.web.render._CLOSING", 0.05)
+            patch.setattr(BrowserContext, "close", lambda _: anyio.sleep_forever())
+            rendered = await renderer.render(here.url("/"), RenderOptions())
+        assert not chromium.alive
+        again = await renderer.render(here.url("/"), RenderOptions())
+    assert rendered.html == again.html
+
+
+class Broken(Browser):
+    """A browser that gives no page, however often it is asked."""
+
+    async def context(self, **_: Any) -> BrowserContext:
+        raise Error("broken")
+
+
+async def test_a_page_that_breaks_every_browser_is_given_as_it_came() -> None:
+    pages = {"/": page("")}
+    async with site(pages) as here, fetcher() as fetching, Renderer(fetching, browser=Broken()) as renderer:
+        rendered = await renderer.render(here.url("/"), RenderOptions())
+    assert b"still here" in rendered.html
+    assert "broke down" in rendered.warnings[0].message
+
+
+async def test_who_has_no_turn_in_time_is_told_to_come_again() -> None:
+    async with site({"/": page("")}) as here, fetcher() as fetching, Renderer(fetching, browser=Broken()) as renderer:
+        for _ in range(4):
+            await renderer._turns.acquire()
+        with pytest.raises(TooSlow, match="ask again"):
+            await renderer.render(here.url("/"), RenderOptions(), Request(here.url("/"), timeout=0.5))
+
+
+class Mute:
+    """A page that answers nothing."""
+
+    async def send(self, *_: Any) -> None:
+        await anyio.sleep_forever()
+
+    async def screenshot(self, **_: Any) -> None:
+        raise Error("no picture")
+
+
+async def test_a_page_that_answers_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.web.sight._LEAST", 0.02)
+    mute: Any = Mute()
+    sight = Sight(mute, mute, 1_000)
+    assert await sight.html(anyio.current_time()) is None
+    assert await sight.screenshot(anyio.current_time()) is None
+    assert "No screenshot" in next(sight.warnings()).message
+
+
+@in_browser
+async def test_a_page_that_lets_nobody_look_is_given_as_it_came(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(Sight, "html", nothing)
+    async with rendering(chromium, {"/": script("document.body.append('more')")}) as (here, renderer):
+        rendered = await renderer.render(here.url("/"), RenderOptions(screenshot=True))
+    assert rendered.html.endswith(b"</script>")
+    assert kinds(rendered) == ["render_timeout"]
 
 
 async def test_without_playwright_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,8 @@ _RESERVE: Final = 3.0
 """Seconds of the deadline that are kept for looking at the page, or a quarter of it if that is less."""
 _GRACE: Final = 2.0
 """Seconds behind the deadline after which a browser that does nothing any more is given up."""
+_CLOSING: Final = 5.0
+"""Seconds for a page to go."""
 _SETTLING: Final = 2.0
 """Seconds that a loaded page has to get what its scripts asked for in the end."""
 _PULSE: Final = 0.1
@@ -198,7 +200,7 @@ class Renderer:
                 await self._leave(context)
 
     async def _leave(self, context: "BrowserContext") -> None:
-        with anyio.move_on_after(5) as closing:
+        with anyio.move_on_after(_CLOSING) as closing:
             await tried(context.unroute_all(behavior="ignoreErrors"))
             await tried(context.close())
         if closing.cancelled_caught and self._browser.alive:
@@ -213,7 +215,8 @@ class Renderer:
 
         doing = f"it had not reached {options.wait_until!r}"
         try:
-            await page.goto(url, wait_until=options.wait_until, timeout=_left(until))
+            with routing.loading:
+                await page.goto(url, wait_until=options.wait_until, timeout=_left(until))
             if options.wait_until == "load":
                 await _settle(routing, until)
             if options.selector:

@@ -41,6 +41,9 @@ _KEPT_BACK: Final = frozenset(
 )
 """Headers that belong to the connection, or would make the browser do or keep something."""
 
+_PATIENCE: Final = 1.0
+"""Seconds for a page to finish loading after it could not be left."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -75,6 +78,8 @@ class Routing:
         self._budget = budget
         self._block = block_third_party
         self._skipped = _NEVER if pictures else _NEVER | _PICTURES
+        self.loading = anyio.CancelScope()
+        """For who waits until the page is loaded: ends when that may never be said."""
         self._scopes: set[anyio.CancelScope] = set()
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
@@ -124,7 +129,11 @@ class Routing:
 
     async def _refuse(self, route: "Route") -> None:
         # The page stays when a navigation is aborted; any other error would be shown in its place.
-        await tried(route.abort("aborted" if route.request.is_navigation_request() else "blockedbyclient"))
+        navigates = route.request.is_navigation_request()
+        await tried(route.abort("aborted" if navigates else "blockedbyclient"))
+        if navigates and _leaves(route.request):
+            # Of a page that was about to be left, no browser says any more that it is loaded.
+            self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
 
     async def _response(self, asked: "Asked") -> Response | None:
         """What the browser gets; None if it gets nothing."""
@@ -189,6 +198,16 @@ class Routing:
     def _count(self, error: FetchError) -> None:
         self._limited += isinstance(error, RateLimited)
         self._forbidden += isinstance(error, RobotsRefused)
+
+
+def _leaves(asked: "Asked") -> bool:
+    """Whether it is the page that would be left, and not a frame in it."""
+    from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+
+    try:
+        return asked.frame.parent_frame is None
+    except Error:  # of a window that is not there yet
+        return False
 
 
 def site_of(host: str) -> str:
