@@ -13,7 +13,7 @@ from tidings.web.answers import HttpFailed
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, Warning_
 from tidings.web.extract.workers import Workers
 from tidings.web.fetching import NoRenderer
-from tidings.web.library import Fetched
+from tidings.web.library import Fetched, Library
 from tidings.web.net.model import BadRequest, BadUrl, FetchError, Request, TooLarge, Unreachable
 from tidings.web.options import FetchOptions, RenderOptions
 from tidings.web.refreshing import PageUnknown
@@ -330,6 +330,36 @@ async def test_a_page_of_scripts_says_so_and_what_to_do() -> None:
         assert "--render" in said[0]
 
 
+@pytest.mark.parametrize(("why", "says"), [("login", "login"), ("scanned", "pictures"), ("empty", "no text")])
+async def test_why_a_page_says_nothing_is_said(why: str, says: str) -> None:
+    class Empty(InThread):
+        async def extract(self, *_: Any) -> Extracted:
+            return Extracted("page", "none", empty=why)
+
+    async with shelf({"/": html(ARTICLE)}, workers=Empty()) as here:
+        fetched = await here.library.fetch(here.site.url())
+
+        assert says in next(each["message"] for each in fetched.entry.packet["warnings"] if each["type"] == "empty")
+
+
+async def test_a_page_that_ended_too_early_says_so() -> None:
+    cut = gzip.compress(ARTICLE.encode() * 50)[:-200]
+    async with shelf({"/": text(cut, Content_Type="text/html", Content_Encoding="gzip")}) as here:
+        assert "truncated" in warnings(await here.library.fetch(here.site.url()))
+
+
+async def test_when_to_ask_again_is_told_if_the_site_says_so() -> None:
+    async with shelf({"/": text("", 503, Retry_After="120")}) as here:
+        with pytest.raises(HttpFailed, match="in 120 s"):
+            await here.library.fetch(here.site.url())
+
+
+async def test_a_library_that_tells_nobody_works_as_well() -> None:
+    async with shelf({"/": text("x"), "/2": text("y")}) as here:
+        alone = Library(here.library._mapper._fetcher, InThread(), here.store, clock=here.clock)
+        assert (await alone.fetch(here.site.url())).entry.packet["content"].strip() == "x"
+
+
 async def test_selectors_that_are_not_understood_are_an_error_of_the_request() -> None:
     async with shelf({"/": html(ARTICLE)}) as here:
         options = FetchOptions(extraction=ExtractOptions(remove_selectors=("p:hover",)))
@@ -504,6 +534,22 @@ async def test_a_screenshot_is_kept_beside_the_packet() -> None:
         assert kept is not None
         assert kept.screenshot == b"\x89PNG"
         assert "screenshot_base64" not in kept.packet
+
+
+async def test_what_a_browser_does_not_show_is_fetched_without_a_screenshot_and_says_so() -> None:
+    class NotRendered(FetchError):
+        kind = "not-rendered"
+
+    renderer = Renderer(error=NotRendered("It is text.", url="x"))
+    options = FetchOptions(render=RenderOptions(screenshot=True), cache_ttl=0)
+    async with shelf({"/": text("plain", Content_Type="text/plain")}, renderer=renderer) as here:
+        fetched = await here.library.fetch(here.site.url(), options)
+
+        assert fetched.entry.packet["content"].strip() == "plain"
+        assert "There is no screenshot: It is text." in [each["message"] for each in fetched.entry.packet["warnings"]]
+        renderer.error = FetchError("The browser is gone.", url="x")
+        with pytest.raises(FetchError, match="browser"):
+            await here.library.fetch(here.site.url(), options)
 
 
 @pytest.mark.parametrize("options", [FetchOptions(mode="render"), FetchOptions(render=RenderOptions(screenshot=True))])

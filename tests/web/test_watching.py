@@ -467,6 +467,17 @@ async def test_a_page_that_nobody_knows_cannot_be_watched() -> None:
                 await here.watcher.begin(page_id, "subscription")
 
 
+async def test_a_page_that_went_while_its_watch_began_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: Any, **__: Any) -> None:
+        return None
+
+    async with shelf({"/": Changing("one")}) as here:
+        page_id = await here.fetch()
+        monkeypatch.setattr(here.store, "begin_watch", none)
+        with pytest.raises(PageUnknown):
+            await here.watcher.begin(page_id, "subscription")
+
+
 async def test_no_more_pages_are_watched_than_may_be() -> None:
     async with shelf({f"/{n}": Changing(f"{n}") for n in range(3)}, watching={"most": 2}) as here:
         ids = [await here.fetch(f"/{number}") for number in range(3)]
@@ -623,7 +634,7 @@ async def test_it_runs_by_itself_and_stops_at_once_with_what_it_claimed_given_ba
         assert len(await here.store.due(5, 180.0)) == 1, "nobody has to wait until a claim ends that nobody holds"
 
 
-async def test_no_more_pages_are_looked_at_at_once_than_may_be() -> None:
+async def test_no_more_pages_are_looked_at_at_once_than_may_be_and_of_one_host_half_of_that() -> None:
     at_once = most = 0
 
     class Counted(Changing):
@@ -637,17 +648,78 @@ async def test_no_more_pages_are_looked_at_at_once_than_may_be() -> None:
 
     pages = {f"/{number}": Counted("one") for number in range(12)}
     limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
-    async with shelf(dict(pages), limits=limits, watching={"at_once": 3}) as here:
+    async with shelf(dict(pages), limits=limits, watching={"at_once": 6, "rest": 0.01}) as here:
         for path in pages:
             await here.watch(path)
         most = 0
         here.clock.now += PACE.most
         with anyio.fail_after(20):
             async with here.watcher:
-                while len(here.site.asked) < 12 or at_once:  # noqa: ASYNC110 - no event says that all have come
-                    await anyio.sleep(0.01)
+                while len(set(here.site.paths())) < 12:
+                    # Those of a host that has its share are put off for five seconds.
+                    here.clock.now += 5
+                    await anyio.sleep(0.02)
         assert most == 3
-        assert len(here.requests()) == 12
+
+
+async def test_while_all_hands_are_full_the_process_says_that_it_lives() -> None:
+    async with shelf({"/": Changing("one"), "/2": Changing("two")}, watching={"at_once": 1}) as here:
+        page_id = await here.watch("/")
+        asked = anyio.Event()
+
+        async def waits(_: Ask) -> None:
+            asked.set()
+            await anyio.sleep_forever()
+
+        here.site.pages["/"] = waits
+        here.clock.now += PACE.most
+        beaten = anyio.Event()
+        beat = here.store.heartbeat
+
+        async def heartbeat() -> None:
+            await beat()
+            beaten.set()
+
+        here.store.heartbeat = heartbeat  # type: ignore[method-assign]
+        with anyio.fail_after(20):
+            async with here.watcher:
+                await asked.wait()
+                await here.watcher.begin(page_id, "another")
+                await beaten.wait()
+
+
+async def test_a_slow_host_does_not_keep_the_pages_of_others_waiting() -> None:
+    slow = {f"/{number}": Changing("one") for number in range(6)}
+    page = Changing("one")
+    asked = 0
+
+    async def never(_: Ask) -> None:
+        nonlocal asked
+        asked += 1
+        await anyio.sleep_forever()
+
+    limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    async with (
+        site({"/": page}, host="::1") as there,
+        shelf(dict(slow), limits=limits, watching={"at_once": 4}) as here,
+    ):
+        for path in slow:
+            await here.watch(path)
+            here.site.pages[path] = never
+        here.clock.now += 1
+        page_id = (await here.library.fetch(f"http://[::1]:{there.port}/")).page_id
+        await here.watcher.begin(page_id, "subscription")
+        here.heard()
+        page.body = "two"
+        here.clock.now += PACE.most
+        with anyio.fail_after(20):
+            async with here.watcher:
+                while not here.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+        assert here.heard()[0] == both(page_id)
+        assert asked <= 2
+        put_off = [watch for watch in await here.store.watches() if watch.next_at == here.clock.now + 5]
+        assert len(put_off) == 4
 
 
 async def test_a_store_that_cannot_be_read_for_a_while_stops_nothing(
@@ -699,6 +771,72 @@ async def test_what_a_server_of_another_version_wrote_is_understood_as_far_as_it
 
     assert wish == Wish("https://example.org/", FetchOptions())
     assert State.from_json({"later": 1}) == State()
+
+
+async def test_bytes_that_somebody_gave_for_a_watched_page_are_no_change_of_it_and_cost_no_more_than_one_body() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        await here.watch()
+        await here.later()
+        await here.library.extract(b"something else", "text/plain", here.site.url())
+        here.heard()
+        await here.later()
+        await here.later()
+        assert here.heard() == ([], 0)
+        assert page.not_modified == 3
+
+
+async def test_bytes_that_somebody_gave_before_the_first_look_hide_nothing() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        await here.library.extract(b"something else", "text/plain", here.site.url())
+        here.heard()
+        await here.later()
+        assert here.heard() == ([], 0)
+        await here.later()
+        assert page.not_modified == 1
+        page.body = "two"
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+
+
+async def test_a_page_that_is_refreshed_by_hand_is_told_of_to_those_who_watch() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        await here.later()
+        page.body = "two"
+        async with here.watcher:
+            assert (await here.library.refresh(page_id)).stored
+            with anyio.fail_after(20):
+                while not here.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+        assert here.heard() == (both(page_id), 1)
+
+
+async def test_a_page_that_nobody_watches_is_not_looked_at_when_somebody_fetches_it() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here, here.watcher:
+        await here.fetch()
+        page.body = "two"
+        page_id = await here.fetch(options=FetchOptions(cache_ttl=0))
+        assert await here.store.watch_of(page_id) is None
+        with pytest.raises(PageUnknown):
+            await here.library.refresher.bury("0" * 16, "x", FetchOptions(), 410)
+
+
+async def test_a_rule_that_takes_too_long_is_named_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tidings.web.ignoring.SECONDS", 0.05)
+    page = Changing("one " + "x" * 5000 + " y")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch(ignore=Ignore(patterns=("(?:x+x+)+y",)))
+        page.body = page.body.replace("one", "two")
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+        assert "(?:x+x+)+y" in caplog.text
 
 
 async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:

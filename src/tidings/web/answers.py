@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from tidings.web.extract.model import Extracted, Warning_
+from tidings.web.intervals import retry_after
 from tidings.web.net.model import FetchError, Response
 from tidings.web.packets.injection import disarm
 
@@ -21,7 +22,7 @@ _CURES: Final = {
     404: "check the address, or look for the page with `map`",
     407: "it wants a login: send the headers that it asks for",
     410: "it is gone for good: look for another page with `map`",
-    429: "it is asked too often: wait, and ask less often",
+    429: "it is asked too often: ask again later, and less often",
     451: "it may not be shown for legal reasons",
 }
 
@@ -53,6 +54,8 @@ def failed(response: Response) -> HttpFailed:
     status = response.status
     said = title_of(response.body)
     cure = _CURES.get(status) or ("the site has a problem: try it later" if status >= 500 else "check the request")
+    if asked := retry_after(response.headers, response.retrieved_at.timestamp()):
+        cure = f"{cure} (in {asked:.0f} s, it says)"
     quoted = f', its page is titled "{said}"' if said else ""
     message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."
     return HttpFailed(message, url=response.url, status=status, headers=response.headers)

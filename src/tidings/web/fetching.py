@@ -113,14 +113,23 @@ class Fetching:
             ExtractionFailed: It could not be read.
         """
         request = options.request(url, etag=etag, last_modified=last_modified)
-        if options.mode == "render" or (options.mode == "auto" and options.render.screenshot):
+        if options.mode == "render":
             return await self._rendered(request, options)
+        unseen: tuple[Warning_, ...] = ()
+        if options.mode == "auto" and options.render.screenshot:
+            try:
+                return await self._rendered(request, options)
+            except FetchError as error:
+                if error.kind != "not-rendered":
+                    raise
+                unseen = (Warning_("notice", f"There is no screenshot: {error}"),)
         response = await self._fetcher.fetch(request, progress)
         if response.not_modified and (etag or last_modified):
             return Got(response.headers)
         if response.status >= 400 or response.not_modified:
             raise failed(response)
         extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
+        extracted = _with(extracted, *unseen)
         if extracted.empty and options.mode == "auto" and self._renderer is not None:
             return await self._instead(extracted, response, request, options)
         return await self._made(extracted, response, request, options)
@@ -219,6 +228,8 @@ class Fetching:
     def _why_empty(self, why: str) -> str:
         if why == "login":
             return "The page shows a login instead of its content: send the headers of somebody who may see it."
+        if why == "scanned":
+            return "Its pages are pictures: there is no text in it."
         if why != "script-only":
             return "The page has no text."
         cure = "rendering it brought none either" if self._renderer else "start the server with --render to have it run"

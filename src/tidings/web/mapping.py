@@ -130,16 +130,16 @@ class Mapper:
         except FetchError as error:
             found.note(f"{site.origin}/robots.txt", error)
         known = dict.fromkeys(named or [str(site.at("/sitemap.xml"))])
-        level = list(known)
+        level, tried, left = list(known), 0, 0
         for _ in range(DEEPEST):
-            level = level[: MOST_SITEMAPS - len(found.sitemaps)]
-            following = [each for read in await self._read_all(level, found) for each in read.sitemaps]
+            room = MOST_SITEMAPS - tried
+            left += len(level[room:])
+            tried += len(level[:room])
+            following = [each for read in await self._read_all(level[:room], found) for each in read.sitemaps]
             level = [url for url in dict.fromkeys(following) if url not in known]
             known |= dict.fromkeys(level)
-        if level:
-            found.notes.append(
-                f"{len(level)} further sitemaps were not read: {MOST_SITEMAPS} are, {DEEPEST} steps deep."
-            )
+        if left := left + len(level):
+            found.notes.append(f"{left} further sitemaps were not read: {MOST_SITEMAPS} are, {DEEPEST} steps deep.")
 
     async def _read_all(self, urls: Sequence[str], found: _Found) -> list[Sitemap]:
         """Read some sitemaps, a few at a time; what they list is found in their order."""

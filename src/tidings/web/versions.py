@@ -5,6 +5,7 @@ in another way, is not compared with it, and the validators of one say nothing o
 """
 
 from dataclasses import replace
+from datetime import datetime
 
 from tidings.web.options import FetchOptions
 from tidings.web.packets.ids import source_id
@@ -39,7 +40,8 @@ def as_version_of(page: Page, entry: Entry) -> Entry:
     if entry.page_id == page.page_id:
         return entry
     packet = entry.packet
-    renamed = source_id(page.canonical_url, packet["retrieved_at"], packet["hashes"]["content_hash"])
+    at = datetime.fromisoformat(packet["retrieved_at"])
+    renamed = source_id(page.canonical_url, at, packet["hashes"]["content_hash"])
     return replace(
         entry, page_id=page.page_id, packet={**packet, "canonical_url": page.canonical_url, "source_id": renamed}
     )

@@ -3,16 +3,21 @@
 The watches are the store's, shared by every process on it. A page that is due is claimed by one process, which looks at
 it (see `looking`) and says when it is due again. A page is watched as long as there is a cause: a subscription, which
 ends with its process at the latest, or `TOOL`, which does not end until somebody says so.
+
+No host gets more than half of the looks at the same time. One whose rate limit makes them slow, because a thousand of
+its pages are watched, does not keep those of others waiting: what is too much of it is put off for some seconds.
 """
 
 import asyncio
 import logging
 import random as chance
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import TaskGroup
@@ -29,6 +34,10 @@ logger = logging.getLogger(__name__)
 
 TOOL: Final = "tool"
 """The cause of a watch that somebody asked for by a tool: it survives this process and all its clients."""
+
+
+_PUT_OFF: Final = (5.0, 30.0)
+"""Seconds, from and to, by chance."""
 
 
 class TooManyWatches(Exception):
@@ -77,7 +86,7 @@ class Watcher:
         self._causes: dict[str, set[str]] = {}
         self._turn = anyio.Lock()
         self._count: int | None = None
-        self._busy = 0
+        self._busy: Counter[str] = Counter()  # looks, by host
         self._mark: int | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -205,23 +214,28 @@ class Watcher:
         """Begin the looks that are due and that there is room for; the seconds until there may be more."""
         if self._follow:
             await self._tell_of_others()
-        free = self._at_once - self._busy
+        free = self._at_once - self._busy.total()
         if free == 0:
             await self._store.heartbeat()
             return self._rest
-        claimed = await self._store.due(free, self._lease)
-        self._busy += len(claimed)
-        for watch in claimed:
-            tasks.start_soon(self._work, watch)
+        for watch in await self._store.due(free, self._lease):
+            host = _host(watch)
+            if self._busy[host] >= max(1, self._at_once // 2):
+                least, most = _PUT_OFF
+                later = self._clock() + least + (most - least) * self._random()
+                await self._store.reschedule(watch.page_id, later, failures=watch.failures)
+            else:
+                self._busy[host] += 1
+                tasks.start_soon(self._work, watch, host)
         due = await self._store.next_due()
         # Not at once: what is due and was not claimed is another process's, which will be done with it.
         return self._rest if due is None else min(max(due - self._clock(), 0.1), self._rest)
 
-    async def _work(self, watch: Watch) -> None:
+    async def _work(self, watch: Watch, host: str) -> None:
         try:
             await self._look(watch)
         finally:
-            self._busy -= 1
+            self._busy -= Counter({host: 1})
             self._wake.set()
 
     async def _look(self, watch: Watch) -> None:
@@ -243,3 +257,7 @@ class Watcher:
         if news.pages or news.listed:
             await self._library.on_change(uris_of(*news.pages), news.listed)
         self._mark = news.mark
+
+
+def _host(watch: Watch) -> str:
+    return urlsplit(watch.url).hostname or ""

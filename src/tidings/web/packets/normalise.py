@@ -172,7 +172,9 @@ def _warnings(
     extracted: Extracted, status: int, retrieved_at: datetime, notes: Sequence[str], unsafe: Sequence[Unsafe]
 ) -> list[PacketWarning]:
     warnings = [_warning(one.type, disarm(one.message)) for one in extracted.warnings]
-    if extracted.empty is not None:
+    if any(warning["type"] == "empty" for warning in warnings):
+        pass  # Whoever extracted it knows better why.
+    elif extracted.empty is not None:
         message = _EMPTY.get(extracted.empty, f"The page shows no text of its own: {disarm(extracted.empty)}.")
         warnings.append(_warning("empty", message))
     elif not extracted.markdown.strip():
