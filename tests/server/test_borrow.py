@@ -6,7 +6,7 @@ import math
 import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -215,6 +215,43 @@ async def test_a_server_that_cannot_start_says_why_when_the_web_server_asks(erro
     assert (answer["type"], told) == ("lifespan.startup.failed", ["asked"])
     assert re.search(said, answer["message"])
     assert app.send is None
+
+
+FAILED = {"type": "lifespan.startup.failed", "message": "Traceback and so on"}
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (BusMismatch("The file is no store."), False, ["The live server cannot start: The file is no store."]),
+        (ZeroDivisionError("a mistake"), True, ["Traceback and so on"]),
+        (None, False, ["Traceback and so on"]),
+    ],
+    ids=["named", "mistake", "none"],
+)
+async def test_an_application_that_cannot_start_says_why_without_a_traceback_if_the_error_explains_itself(
+    error: Exception | None, raised: bool, said: list[str]
+) -> None:
+    wire = Wire()
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        await send(dict(FAILED))
+        if error is not None:
+            raise error
+
+    with pytest.raises(ZeroDivisionError) if raised else nullcontext():
+        await Borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
+    assert [(message["type"], message["message"]) for message in wire.sent] == [(FAILED["type"], text) for text in said]
+
+
+async def test_an_error_of_an_application_that_has_started_is_nobody_elses() -> None:
+    async def app(*_: Any) -> None:
+        raise OSError("later")
+
+    wire = Wire()
+    with pytest.raises(OSError, match="later"):
+        await Borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
+    assert wire.sent == []
 
 
 async def test_a_listen_request_carries_its_stream_and_what_the_sdk_writes_goes_through_unchanged() -> None:

@@ -208,13 +208,28 @@ class Borrowing:
                 await send({"type": "lifespan.startup.failed", "message": _why_not(error)})
                 return
 
+            held: list[Message] = []
+
             async def say(message: Message) -> None:
+                if message["type"] == "lifespan.startup.failed":
+                    held.append(message)  # It is said below, without the traceback of an error that explains itself.
+                    return
                 # Once it is told that all is shut down, the web server ends the process, and whatever still runs.
                 if message["type"].startswith("lifespan.shutdown."):
                     await stack.aclose()
                 await send(message)
 
-            await self.app(scope, receive, say)
+            try:
+                await self.app(scope, receive, say)
+            except (TidingsError, OSError) as error:
+                if not held:
+                    raise
+                held[0]["message"] = _why_not(error)
+                await send(held.pop())
+            except BaseException:
+                await _say_all(held, send)
+                raise
+            await _say_all(held, send)
 
     def _borrow(self, scope: Scope, receive: Receive, send: Send) -> BorrowedStream | None:
         """The stream of a request whose answer will carry changes, if it succeeds."""
@@ -246,6 +261,11 @@ class Borrowing:
     def _named(self, stream: BorrowedStream, session_id: str) -> None:
         stream.session_id = session_id
         self._lender.stream_opened(session_id, stream)
+
+
+async def _say_all(held: list[Message], send: Send) -> None:
+    for message in held:
+        await send(message)
 
 
 def _why_not(error: Exception) -> str:

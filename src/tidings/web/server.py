@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -27,7 +27,7 @@ from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
-from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, TidingsError
+from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable, TidingsError
 from tidings.server import LiveServer
 from tidings.server.shared import Shared
 from tidings.server.tool_errors import ExactTools
@@ -152,12 +152,17 @@ class WebServer(ExactTools[None], LiveServer[None]):
 
     @asynccontextmanager
     async def _run(self) -> AsyncGenerator[None]:
-        async with running(self.web_settings, self._publish, alone=self._alone) as parts:
-            self._parts = parts
+        async with AsyncExitStack() as stack:
             try:
-                yield
-            finally:
-                self._parts = None
+                parts = await stack.enter_async_context(running(self.web_settings, self._publish, alone=self._alone))
+            except StoreError as error:
+                raise StateUnusable(str(error)) from error
+            self._parts = parts
+            stack.callback(self._forget_parts)
+            yield
+
+    def _forget_parts(self) -> None:
+        self._parts = None
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
         changes: list[Change] = [ResourceUpdated(uri) for uri in uris]

@@ -117,7 +117,7 @@ async def test_an_empty_page_is_said_to_be_empty() -> None:
     shell = "<html><body><div id=root></div><script src=app.js></script></body></html>"
     async with at({"/": text(shell, content_type="text/html")}) as agent:
         page = await agent.fetch()
-        assert [warning["type"] for warning in page["warnings"]] == ["empty"]
+        assert "empty" in {warning["type"] for warning in page["warnings"]}
         assert "The page has no text" in agent.text
 
 
