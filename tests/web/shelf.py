@@ -13,8 +13,8 @@ from tidings.web.extract.model import Extracted, ExtractOptions
 from tidings.web.fetching import Extracts
 from tidings.web.intervals import Intervals
 from tidings.web.library import Library
-from tidings.web.looking import DIFF, PAGE
 from tidings.web.store.store import Store
+from tidings.web.watches import DIFF, PAGE
 from tidings.web.watching import Watcher
 
 BEGINNING = 1_767_225_600.0

@@ -591,21 +591,100 @@ async def test_a_page_whose_process_is_gone_is_looked_at_by_another(tmp_path: Pa
         assert other.heard()[0] == both(page_id)
 
 
-async def test_a_process_without_a_bus_tells_of_what_another_found(tmp_path: Path) -> None:
+async def test_without_a_bus_each_process_tells_its_own_clients_once_whoever_found_the_change(tmp_path: Path) -> None:
+    page, clock, path = Changing("0"), Clock(), tmp_path / "pages"
+    follow = {"follow": True}
+    async with (
+        shelf({"/": page}, clock=clock, path=path, watching=follow) as one,
+        shelf(here=one.site, clock=clock, path=path, watching=follow) as other,
+    ):
+        followers = [each.watcher._follower for each in (one, other)]
+        for follower in followers:
+            assert follower is not None
+            await follower.start()
+        page_id = await one.watch()
+        await other.watcher.begin(page_id, "subscription")
+        for each in (one, other):
+            each.library.on_new_version = each.watcher.nudge
+
+        async def settled() -> list[list[str]]:
+            for follower in followers:
+                assert follower is not None
+                await follower.catch_up()
+                await follower.catch_up()
+            return [each.heard()[0] for each in (one, other)]
+
+        await settled()
+        for number, looks in enumerate((one, other, one), 1):
+            page.body = f"looked {number}"
+            assert await looks.later() == 1
+            assert await settled() == [both(page_id)] * 2
+        for number, fetches in enumerate((one, other), 1):
+            page.body = f"fetched {number}"
+            clock.now += 1
+            await fetches.fetch(options=FetchOptions(cache_ttl=0))
+            assert await settled() == [both(page_id)] * 2
+            await other.later()
+            assert await settled() == [[], []]
+        await one.fetch(options=FetchOptions(headers={"accept-language": "de"}))
+        assert await settled() == [[], []]
+
+
+async def test_without_a_bus_a_change_that_could_not_be_told_is_told_the_next_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    page = Changing("one")
+    async with shelf({"/": page}, watching={"follow": True}) as here:
+        page_id = await here.watch()
+        page.body = "two"
+        here.deaf = True
+        with caplog.at_level(logging.CRITICAL):
+            await here.later()
+        here.deaf = False
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+
+
+async def test_without_a_bus_what_is_ignored_or_not_watched_any_more_is_not_told() -> None:
+    page = Changing("5 minutes ago")
+    async with shelf({"/": page}, watching={"follow": True}) as here:
+        page_id = await here.watch()
+        page.body = "6 minutes ago"
+        await here.fetch(options=FetchOptions(cache_ttl=0))
+        await here.watcher.nudge(page_id)
+        assert here.heard()[0] == []
+        await here.watcher.end(page_id, "subscription")
+        page.body = "other"
+        await here.fetch(options=FetchOptions(cache_ttl=0))
+        await here.watcher.nudge(page_id)
+        assert here.heard()[0] == []
+
+
+async def test_without_a_bus_a_process_hears_by_itself_of_what_another_found(tmp_path: Path) -> None:
     page, path = Changing("one"), tmp_path / "pages"
     follow = {"follow": True, "rest": 0.02}
     async with (
         shelf({"/": page}, path=path) as one,
         shelf(here=one.site, path=path, watching=follow) as other,
-        other.watcher,
     ):
-        page_id = await one.watch()
+        page_id = await one.watch(cause=TOOL)
+        async with other.watcher:
+            page.body = "two"
+            await one.later()
+            with anyio.fail_after(20):
+                while not other.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+            assert other.heard()[0] == both(page_id)
+
+
+async def test_without_a_bus_a_page_without_any_version_of_its_kind_is_not_told_of() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}, watching={"follow": True}) as here:
+        await here.watch(ignore=Ignore(selectors=(".x",)))
         page.body = "two"
-        await one.later()
-        with anyio.fail_after(20):
-            while both(page_id)[0] not in other.told:  # noqa: ASYNC110 - told by a task of its own
-                await anyio.sleep(0.01)
-        assert other.told.count(both(page_id)[1]) == 1
+        page_id = await here.fetch(options=FetchOptions(cache_ttl=0))
+        await here.watcher.nudge(page_id)
+        assert here.heard()[0] == []
 
 
 async def test_it_runs_by_itself_and_stops_at_once_with_what_it_claimed_given_back() -> None:

@@ -148,7 +148,11 @@ class Fetching:
     async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
         """The entry of a page of which there is none any more."""
         response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
-        return await self._made(as_gone(status), response, Request(url), options)
+        got = await self._made(as_gone(status), response, Request(url), options)
+        assert got.entry is not None  # noqa: S101 - it was made
+        # What is said of an error's own words does not hold here: these are not the site's.
+        warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
+        return replace(got, entry=replace(got.entry, packet={**got.entry.packet, "warnings": warnings}))
 
     async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
         if not body:

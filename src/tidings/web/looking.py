@@ -19,17 +19,15 @@ import anyio
 
 from tidings.web.answers import HttpFailed
 from tidings.web.extract.model import ExtractionFailed
+from tidings.web.following import Follower
 from tidings.web.intervals import Intervals, Pace, after_failure, after_look, retry_after
 from tidings.web.library import Library
 from tidings.web.net.model import FetchError, RateLimited
 from tidings.web.refreshing import PageUnknown, Refreshed
 from tidings.web.store.model import StoreError, Watch
-from tidings.web.watches import Seen, State, Wish
+from tidings.web.watches import Seen, State, Wish, uris_of
 
 logger = logging.getLogger(__name__)
-
-PAGE: Final = "webfetch://page/"
-DIFF: Final = "webfetch://diff/"
 
 _NO_TURN: Final = {"busy", "stopped"}
 """Kinds of failed extractions that say nothing of the page."""
@@ -51,14 +49,29 @@ class _Empty(Exception):
 
 
 class Looker:
-    """Looks at pages. `patience` is for how many seconds at most; `clock` is the store's."""
+    """Looks at pages.
+
+    Args:
+        library: What fetches and keeps them.
+        limits: How often.
+        patience: For how many seconds at most.
+        follower: What tells of changes, if each process tells its own clients.
+        clock: The store's.
+    """
 
     def __init__(
-        self, library: Library, limits: Intervals, *, patience: float, clock: Callable[[], float] = time.time
+        self,
+        library: Library,
+        limits: Intervals,
+        *,
+        patience: float,
+        follower: Follower | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._library = library
         self._limits = limits
         self._patience = patience
+        self._follower = follower
         self._clock = clock
 
     async def look(self, watch: Watch) -> Looked:
@@ -123,8 +136,11 @@ class Looker:
         if changed and seen is not None and found.before != seen.source_id:
             # Somebody else stored it, or what was told of is no longer the version before it.
             changed = not await self._library.refresher.same(seen.source_id, found.source_id, wish.ignore)
-        if changed or found.listed:
-            await self._library.on_change(uris_of(page_id) if changed else (), found.listed)
+        mine = changed and self._follower is None
+        if mine or found.listed:
+            await self._library.on_change(uris_of(page_id) if mine else (), found.listed)
+        if self._follower is not None:
+            await self._follower.compare(page_id)
         return changed
 
     def _done(self, state: State, wish: Wish, found: Refreshed, *, changed: bool) -> Looked:
@@ -144,8 +160,3 @@ class Looker:
         failures = watch.failures + 1
         pace = after_failure(state.interval, failures=failures, retry_after=asked, limits=self._limits)
         return Looked(pace.wait, failures, replace(state, doubt=doubt, problem=why[:500]))
-
-
-def uris_of(*page_ids: str) -> tuple[str, ...]:
-    """What is different when these pages are."""
-    return tuple(kind + page_id for page_id in page_ids for kind in (PAGE, DIFF))

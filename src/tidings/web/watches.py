@@ -6,13 +6,16 @@ it goes.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from tidings.web.ignoring import BadRule, Ignore
 from tidings.web.options import FetchOptions
 from tidings.web.refreshing import Refreshed, Validators
 from tidings.web.store.model import Page
 from tidings.web.versions import last_request, newest_of
+
+PAGE: Final = "webfetch://page/"
+DIFF: Final = "webfetch://diff/"
 
 
 @dataclass(frozen=True)
@@ -105,3 +108,8 @@ class State:
 
 def _seen(said: Mapping[str, str] | None) -> Seen | None:
     return Seen(said["source_id"], said["content_hash"]) if said else None
+
+
+def uris_of(page_id: str) -> tuple[str, str]:
+    """What is different when this page is."""
+    return PAGE + page_id, DIFF + page_id

@@ -22,10 +22,11 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 
+from tidings.web.following import Follower
 from tidings.web.ignoring import Ignore
 from tidings.web.intervals import Intervals, with_chance
 from tidings.web.library import Library
-from tidings.web.looking import Looker, uris_of
+from tidings.web.looking import Looker
 from tidings.web.refreshing import PageUnknown
 from tidings.web.store.model import StoreError, Watch
 from tidings.web.watches import Wish
@@ -54,7 +55,7 @@ class Watcher:
         most: How many may be watched.
         lease: For how many seconds a page is claimed. A look that takes nearly as long is given up.
         rest: The longest wait, in seconds, before the store is asked what is due: other processes write to it, too.
-        follow: Tell of changes that other processes on the store found. For those that no bus connects.
+        follow: Tell the clients of this process of changes, whoever found them. For processes that no bus connects.
         clock: Tells the time in seconds since 1970; the same as the store's.
         random: A number from 0 to 1.
     """
@@ -75,26 +76,25 @@ class Watcher:
         self._library = library
         self._store = library.store
         self._limits = limits or Intervals()
-        self._looker = Looker(library, self._limits, patience=lease * 0.75, clock=clock)
+        self._follower = Follower(library) if follow else None
+        self._looker = Looker(library, self._limits, patience=lease * 0.75, follower=self._follower, clock=clock)
         self._at_once = at_once
         self._most = most
         self._lease = lease
         self._rest = rest
-        self._follow = follow
         self._clock = clock
         self._random = random
         self._causes: dict[str, set[str]] = {}
         self._turn = anyio.Lock()
         self._count: int | None = None
         self._busy: Counter[str] = Counter()  # looks, by host
-        self._mark: int | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._library.on_new_version = self.nudge
-        if self._follow:
-            self._mark = (await self._store.news()).mark
+        if self._follower is not None:
+            await self._follower.start()
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
@@ -127,6 +127,8 @@ class Watcher:
         """
         async with self._turn:
             watch = await self._begin(page_id, cause == TOOL, ignore or Ignore(), every)
+            if self._follower is not None:
+                self._follower.begun(watch)
             if cause != TOOL:
                 self._causes.setdefault(page_id, set()).add(cause)
         self._wake.set()
@@ -150,9 +152,12 @@ class Watcher:
             return watched
 
     async def nudge(self, page_id: str) -> None:
-        """Somebody found another content of this page: if it is watched, compare soon."""
+        """Somebody found another content of this page: if it is watched, compare now, or soon."""
         mine = page_id in self._causes
         try:
+            if self._follower is not None:
+                await self._follower.compare(page_id)
+                return
             watch = await self._store.watch_of(page_id)
             if watch is not None and (mine or watch.explicit):
                 await self._store.begin_watch(page_id, explicit=not mine, next_at=self._clock())
@@ -212,8 +217,8 @@ class Watcher:
 
     async def _round(self, tasks: TaskGroup) -> float:
         """Begin the looks that are due and that there is room for; the seconds until there may be more."""
-        if self._follow:
-            await self._tell_of_others()
+        if self._follower is not None:
+            await self._follower.catch_up()
         free = self._at_once - self._busy.total()
         if free == 0:
             await self._store.heartbeat()
@@ -251,12 +256,6 @@ class Watcher:
             with anyio.move_on_after(0.5, shield=True), suppress(StoreError):
                 await self._store.release(watch.page_id)
             raise
-
-    async def _tell_of_others(self) -> None:
-        news = await self._store.news(self._mark)
-        if news.pages or news.listed:
-            await self._library.on_change(uris_of(*news.pages), news.listed)
-        self._mark = news.mark
 
 
 def _host(watch: Watch) -> str:
