@@ -106,7 +106,7 @@ def test_more_than_may_be_in_a_sitemap_is_cut_and_said_to_be(monkeypatch: pytest
     [
         b"<urlset>" + b"<a>" * 100_000,
         b"<urlset><url " + b" ".join(b'a%d="x"' % n for n in range(100_000)) + b"/></urlset>",
-        b"<urlset>" + b"<url><loc>x</loc></url>" * 60_000,
+        b"<urlset>" + b"<url><loc>x</loc></url>" * 20_000,
     ],
 )
 def test_a_monster_of_a_sitemap_breaks_nothing(body: bytes) -> None:
@@ -149,7 +149,7 @@ def test_the_feeds_of_a_page_are_those_that_it_calls_so() -> None:
     assert links_of(body, "https://example.org/").feeds == ("https://example.org/feed", "https://example.org/atom")
 
 
-@pytest.mark.parametrize("body", [b"<a " * 500_000, b"<a href=x>" * 100_000, b"<a href='" + b"x" * 5_000_000])
+@pytest.mark.parametrize("body", [b"<a " * 500_000, b"<a href=x>" * 60_000, b"<a href='" + b"x" * 5_000_000])
 def test_a_monster_of_a_page_breaks_nothing(body: bytes) -> None:
     assert len(links_of(body, "https://example.org/").pages) <= 1
 
