@@ -94,13 +94,14 @@ class Salience:
     def _place(self, number: int, one: Sentence, count: int) -> float:
         early = 0.3 / (1 + 20 * number / count)
         first = 0.15 if one.rank == 0 and one.kind == "paragraph" else 0.0
-        return early + first - (0.5 if one.kind in {"code", "table"} else 0.0)
+        few = 0.5 if len(self.terms[number]) <= 3 else 0.0
+        return early + first - few - (0.5 if one.kind in {"code", "table"} else 0.0)
 
     def _kept(self, content: str, one: Sentence) -> float:
         text = content[one.start : one.end]
-        # Menus are made of links.
-        links = -min(0.6, 40 * text.count("](") / (len(text) + 1))
-        return links + min(_KEPT_MOST, _KEPT * sum(1 for pattern in self._preserved if pattern.search(text)))
+        # Menus are made of links; what ends with a colon or asks says nothing without what follows.
+        less = -min(0.6, 40 * text.count("](") / (len(text) + 1)) - (0.3 if text[-1] in ":?\uff1f\uff1a" else 0.0)
+        return less + min(_KEPT_MOST, _KEPT * sum(1 for pattern in self._preserved if pattern.search(text)))
 
 
 def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:

@@ -30,10 +30,11 @@ def outline_of(content: str, blocks: Sequence[Span]) -> list[OutlineItem]:
 class Sections:
     """Where each section begins. A section is what stands below one heading, up to the next one of any level."""
 
-    def __init__(self, content: str, blocks: Sequence[Span]) -> None:
+    def __init__(self, content: str, blocks: Sequence[Span], above: Path = ()) -> None:
+        """`above` are the headings of what comes before the first heading."""
         found = list(_walk(content, blocks))
         self.starts = [0, *(block.start for block, _, _ in found)]
-        self.paths: list[Path] = [(), *(path for _, _, path in found)]
+        self.paths: list[Path] = [above, *(path for _, _, path in found)]
 
     def at(self, place: int) -> int:
         """The number of the section that `place` is in; 0 is what comes before the first heading."""
