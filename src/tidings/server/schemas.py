@@ -27,6 +27,7 @@ def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]
         if "$ref" in part:
             # What is said beside a reference is about this use of it.
             part = definitions[part["$ref"].removeprefix("#/$defs/")] | {k: v for k, v in part.items() if k != "$ref"}
+        part = _plain(part)
         return {
             key: inside(key, value) for key, value in part.items() if key not in drop and not _says_nothing(key, value)
         }
@@ -43,6 +44,14 @@ def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]
         )
 
     return shorter(schema)
+
+
+def _plain(part: dict[str, Any]) -> dict[str, Any]:
+    """What may be left out, without the null that it is then: to leave it out is how one says so."""
+    others = [each for each in part.get("anyOf", ()) if each != {"type": "null"}]
+    if len(others) != 1 or part.get("default", "") is not None:
+        return part
+    return others[0] | {key: value for key, value in part.items() if key not in ("anyOf", "default")}
 
 
 def _says_nothing(key: str, value: Any) -> bool:

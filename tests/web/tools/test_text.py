@@ -4,7 +4,7 @@ import pytest
 from mcp_types import CreateMessageResult, TextContent
 
 from tests.web.agent import ERAS, STORY, at, html
-from tests.web.net.servers import text
+from tests.web.net.servers import Page, text
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +67,23 @@ async def test_a_page_is_shortened_in_its_own_words(mode: str) -> None:
             assert quote["text"] in page["content"]
 
 
+async def test_chunks_can_be_shortened_as_they_came_or_as_texts() -> None:
+    async with at(PAGES) as agent:
+        page = await agent.fetch()
+        chunks = (await agent.call("chunk", source_id=page["source_id"], max_tokens=400))["chunks"]
+        said = await agent.call("compact", chunks=chunks[2:4], max_tokens=300)
+        ids = {quote["chunk_id"] for quote in said["important_quotes"]}
+        assert ids <= {chunk["chunk_id"] for chunk in chunks[2:4]}
+        said = await agent.call("compact", chunks=[STORY, "The mill is old."], max_tokens=300)
+        assert "The mill is old." in agent.text
+        assert "text" in await agent.refused("compact", chunks=[{"body": "x"}])
+
+
+async def test_a_budget_that_nothing_fits_is_refused() -> None:
+    async with at() as agent:
+        assert "give" in await agent.refused("chunk", content=STORY, max_tokens=50, margin_ratio=0.9)
+
+
 async def test_a_question_is_needed_to_focus_on_one() -> None:
     async with at() as agent:
         assert "needs a `question`" in await agent.refused("compact", content=STORY, mode="question_focused")
@@ -121,6 +138,25 @@ async def test_a_diff_says_what_changed_between_versions() -> None:
         assert "No page" in await agent.refused("diff", page="https://example.org/never")
         paths = agent.site.paths().count("/")
         assert paths == 2
+
+
+async def test_what_changed_in_a_feed_is_told_by_its_entries() -> None:
+    def feed(*titles: str) -> Page:
+        items = "".join(
+            f"<item><title>{title}</title><guid>{title}</guid><link>https://example.org/{title}</link></item>"
+            for title in titles
+        )
+        body = f"<rss version='2.0'><channel><title>Feed</title>{items}</channel></rss>"
+        return text(body, content_type="application/rss+xml")
+
+    async with at({"/": feed("one", "two", "three")}) as agent:
+        page = await agent.fetch()
+        agent.site.pages["/"] = feed("zero", "one", "two")
+        await agent.fetch(cache_ttl_s=0)
+        said = await agent.call("diff", page=page["page_id"])
+        assert "entries added: 1, changed: 0, removed: 0" in said["diff"]
+        assert "zero" in said["diff"]
+        assert (said["added"], said["removed"]) == (1, 0)
 
 
 async def test_a_long_diff_goes_on_where_it_ended() -> None:

@@ -62,14 +62,16 @@ def test_a_choice_among_shapes_is_spelled_out_and_keeps_what_is_said_of_it() -> 
     schema = {
         "properties": {
             "one": {"$ref": "#/$defs/Part", "description": "This use of it."},
-            "two": {"anyOf": [{"$ref": "#/$defs/Part"}, {"type": "null"}], "default": None},
+            "two": {"anyOf": [{"$ref": "#/$defs/Part"}, {"type": "integer"}]},
+            "three": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None, "description": "Optional."},
         },
         "$defs": {"Part": {"title": "Part", "description": "A part.", "type": "object"}},
     }
     assert compact(schema) == {
         "properties": {
             "one": {"description": "This use of it.", "type": "object"},
-            "two": {"anyOf": [{"description": "A part.", "type": "object"}, {"type": "null"}]},
+            "two": {"anyOf": [{"description": "A part.", "type": "object"}, {"type": "integer"}]},
+            "three": {"type": "integer", "description": "Optional."},
         }
     }
 

@@ -15,12 +15,11 @@ from tidings.web.packets.injection import disarm
 from tidings.web.packets.tokens import estimate, weigh
 
 Sample = Callable[[str, int], Awaitable[str]]
-"""Asks a model: the prompt, and how many tokens it may answer with."""
+"""Asks a model: the prompt, and how many tokens it may answer with. May be asked many things at once."""
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 4_000, 16_000
 _CHUNKS, _MOST_CHUNKS = 32, 64
 """Chunks grow so that there are no more than the first; what is behind the second is left out."""
-_AT_ONCE = 4
 _NOTE = 600
 """Tokens of a note at most."""
 _HEADING = re.compile(r"^[#*\s]{0,6}(summary|key points)[*\s]{0,4}:?[*\s]{0,4}$", re.IGNORECASE | re.MULTILINE)
@@ -83,16 +82,14 @@ class _Asker:
         self.why = "the model answered with nothing"
 
     async def notes(self, texts: Sequence[str]) -> list[str | None]:
-        """Notes on each text, a few at once; None where there are none."""
+        """Notes on each text; None where there are none. All are asked for: how many at once is up to `sample`."""
         found: list[str | None] = [None] * len(texts)
-        limit = anyio.CapacityLimiter(_AT_ONCE)
 
         async def note(number: int) -> None:
-            async with limit:
-                try:
-                    found[number] = await self._ask("Write short notes on this part of a page.", texts[number], _NOTE)
-                except SampleFailed as error:
-                    self.why = str(error)
+            try:
+                found[number] = await self._ask("Write short notes on this part of a page.", texts[number], _NOTE)
+            except SampleFailed as error:
+                self.why = str(error)
 
         async with anyio.create_task_group() as group:
             for number in range(len(texts)):

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from anyio import to_thread
 
+from tidings.web.packets.injection import disarm
 from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.resources.missing import NotFound
 from tidings.web.store.diffs import diff
+from tidings.web.store.feed_diffs import diff_feeds
 from tidings.web.store.model import Entry, Page, Version
 from tidings.web.store.store import Store
 
@@ -42,15 +44,26 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
     if older.content_hash == newest.content_hash:
         return Difference(_nothing(page, f"{_named(after)} says the same"), newest.source_id, older.source_id)
     before = await _entry(store, page, older.source_id)
-    found = await to_thread.run_sync(diff, _lines(before), _lines(after))
+    counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
-        f"{shown_title(after.packet['metadata'].get('title'), page.canonical_url)}",
-        f"{page.canonical_url}: lines added: {found.added:,}, removed: {found.removed:,}",
+        shown_title(after.packet["metadata"].get("title"), page.canonical_url),
+        f"{page.canonical_url}: {counted}",
         f"--- {_named(before)}",
         f"+++ {_named(after)}",
     ]
-    text = "\n".join([*head, found.text])
-    return Difference(text, newest.source_id, older.source_id, found.added, found.removed)
+    return Difference("\n".join([*head, text]), newest.source_id, older.source_id, added, removed)
+
+
+def _compared(before: Entry, after: Entry) -> tuple[str, str, int, int]:
+    """What changed, counted and told: of a feed by its entries, of all else by its lines."""
+    if before.entries and after.entries:
+        feed = diff_feeds(before.entries, after.entries)
+        if not feed.same:
+            added, removed, changed = len(feed.added), len(feed.removed), len(feed.changed)
+            counted = f"entries added: {added:,}, changed: {changed:,}, removed: {removed:,}"
+            return counted, disarm(feed.text()), added + changed, removed + changed
+    found = diff(_lines(before), _lines(after))
+    return f"lines added: {found.added:,}, removed: {found.removed:,}", found.text, found.added, found.removed
 
 
 def newest_of(page: Page) -> Version:

@@ -6,12 +6,14 @@ The descriptions are read by language models, which pay for each word.
 import base64
 import binascii
 import re
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidings.web.extract.model import ExtractOptions
 from tidings.web.options import FetchOptions, RenderOptions
+from tidings.web.packets.model import Chunk
 from tidings.web.settings import Settings
 
 MOST_URLS: Final = 20
@@ -22,6 +24,12 @@ Output = Literal["markdown", "llm_packet", "normalized", "raw"]
 
 class BadArgument(ValueError):
     """An argument is not what the tool takes. Says what it takes."""
+
+
+def _as_chunks(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [{"text": each} if isinstance(each, str) else each for each in cast("list[Any]", value)]
 
 
 def _as_list(value: Any) -> Any:
@@ -74,6 +82,17 @@ class Ignore(Part):
     ] = ["relative-times"]
 
 
+class GivenChunk(BaseModel):
+    """A chunk, as `chunk` answered with it; of one that somebody made, only the text has to be there."""
+
+    text: str
+    chunk_id: str = ""
+    headings_path: str = ""
+    est_tokens: int = 0
+    start_char: Annotated[int, Field(ge=0)] | None = None
+    end_char: int = 0
+
+
 class Packet(Part):
     """A stored version, or a text."""
 
@@ -91,11 +110,13 @@ Urls = Annotated[
         description="As in ['https://example.org']; webfetch:// URIs read what is stored",
     ),
 ]
+Chunks = Annotated[
+    list[GivenChunk], BeforeValidator(_as_chunks), Field(max_length=1000, description="From `chunk`, instead")
+]
 MaxTokens = Annotated[
     int | None, Field(ge=50, le=1_000_000, description="Of the answer; the rest is named, not cut silently")
 ]
 Start = Annotated[int, Field(ge=0, description="Character to begin with, to go on reading")]
-Selected = Annotated[Literal["headings_first", "balanced"], Field()]
 
 NO_RENDER: Final = Render()
 NO_EXTRACTION: Final = Extraction()
@@ -177,6 +198,27 @@ def decoded(raw_bytes: str, most: int) -> bytes:
         return base64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError):
         raise BadArgument("raw_bytes is not base64: encode the bytes, or give the page as `text`.") from None
+
+
+def chunks_of(given: Sequence[GivenChunk]) -> list[Chunk]:
+    """Chunks that were given, as the library takes them: those without a place follow each other."""
+    made: list[Chunk] = []
+    end = 0
+    for number, each in enumerate(given):
+        start = end if each.start_char is None else each.start_char
+        end = start + len(each.text)
+        made.append(
+            Chunk(
+                chunk_id=each.chunk_id or f"given:c{number}",
+                headings_path=each.headings_path,
+                text=each.text,
+                est_tokens=each.est_tokens,
+                start_char=start,
+                end_char=end,
+            )
+        )
+        end += each.start_char is None  # Nobody said that they are one text.
+    return made
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:

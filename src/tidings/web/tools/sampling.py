@@ -27,6 +27,8 @@ from mcp_types import (
 )
 from mcp_types.version import is_version_at_least
 
+from tidings.web.packets.mapreduce import SampleFailed
+
 T = TypeVar("T")
 
 Sample = Callable[[str, int], Awaitable[str]]
@@ -37,11 +39,14 @@ Raises:
 """
 
 _MODERN: Final = "2026-07-28"
+_AT_ONCE: Final = 4
+"""How many questions a client of the old era is asked at the same time; one of the modern era gets them all."""
+
 _QUIET_TURNS: Final = 20
 """After so many turns of the event loop in which nothing was asked, everything that can be asked now was asked."""
 
 
-class Declined(Exception):
+class Declined(SampleFailed):
     """The client's model gave no answer. Says why."""
 
 
@@ -58,17 +63,19 @@ async def with_sampling(
     if not offers_sampling(ctx):
         return await work(None)
     if not is_version_at_least(ctx.protocol_version or "", _MODERN):
-        return await work(lambda prompt, most: _ask_now(ctx, prompt, most))
+        room = anyio.CapacityLimiter(_AT_ONCE)
+        return await work(lambda prompt, most: _ask_now(ctx, room, prompt, most))
     return await _Rounds(ctx).run(work)
 
 
-async def _ask_now(ctx: Context[Any, Any], prompt: str, most: int) -> str:
+async def _ask_now(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, most: int) -> str:
     try:
-        answer = await ctx.session.send_request(
-            _request(prompt, most),
-            CreateMessageResult,
-            metadata=ServerMessageMetadata(related_request_id=ctx.request_context.request_id),
-        )
+        async with room:
+            answer = await ctx.session.send_request(
+                _request(prompt, most),
+                CreateMessageResult,
+                metadata=ServerMessageMetadata(related_request_id=ctx.request_context.request_id),
+            )
     except MCPError as error:
         raise Declined(f"The client's model did not answer: {error.error.message}") from error
     return _text(answer)

@@ -3,8 +3,8 @@
 The docstrings and descriptions are read by language models, which pay for each word.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
@@ -18,7 +18,8 @@ from tidings.web.resources.addresses import address, is_id, page_id_of, source_i
 from tidings.web.resources.differences import difference
 from tidings.web.resources.missing import NotFound
 from tidings.web.resources.reading import known_page
-from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start
+from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, chunks_of
+from tidings.web.tools.arguments import Chunks as ChunksGiven
 from tidings.web.tools.fitting import fit
 from tidings.web.tools.refusals import refusals_told
 from tidings.web.tools.results import Chunks, Difference, answer
@@ -31,6 +32,7 @@ SourceId = Annotated[str, Field(description="From `fetch`")]
 Content = Annotated[str, Field(description="A text of your own, instead")]
 Preserve = Literal["numbers", "dates", "names", "definitions", "procedures"]
 NO_PACKET = Packet()
+T = TypeVar("T")
 
 
 class TextTools:
@@ -56,9 +58,12 @@ class TextTools:
         with refusals_told():
             name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
             most = max_tokens or self._settings.chunk_tokens
-            made = await to_thread.run_sync(
-                lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
-            )
+            try:
+                made = await to_thread.run_sync(
+                    lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
+                )
+            except ValueError as error:
+                raise BadArgument(str(error)) from error
             return _chunks(name, made, start, answer_tokens or max(self._settings.answer_tokens, most))
 
     async def compact(
@@ -68,7 +73,7 @@ class TextTools:
         source_id: SourceId = "",
         content: Content = "",
         packet: Packet = NO_PACKET,
-        chunks: Annotated[list[str], Field(description="Texts of chunks, instead")] = [],  # noqa: B006 - never changed
+        chunks: ChunksGiven = [],  # noqa: B006 - never changed
         max_tokens: Annotated[int, Field(ge=50, le=100_000)] = 1000,
         mode: Annotated[
             Literal["structural", "salience", "question_focused", "map_reduce"],
@@ -84,8 +89,8 @@ class TextTools:
         with refusals_told():
             if mode == "question_focused" and not question.strip():
                 raise BadArgument("question_focused needs a `question`.")
-            given = "\n\n".join(chunks) if chunks else content or packet.content
-            _, text = await self._text_of(source_id or packet.source_id, given)
+            given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
+            text = given[1] if isinstance(given, tuple) else given
 
             async def work(sample: Sample | None) -> Compacted:
                 return await compact(
@@ -93,7 +98,8 @@ class TextTools:
                 )
 
             if mode != "map_reduce":
-                return _compacted(await work(None))
+                # It waits for nothing then, and takes its time: not on the event loop.
+                return _compacted(await to_thread.run_sync(_finished, work(None)))
             made = await with_sampling(ctx, work)
             return made if isinstance(made, InputRequiredResult) else _compacted(made)
 
@@ -139,6 +145,15 @@ class TextTools:
         if part is None:
             raise NotFound(f"{name} is not here, or no longer: `fetch` the page again.")
         return name, str(part.data)
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits for something")
 
 
 def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallToolResult:
