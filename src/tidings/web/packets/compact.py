@@ -93,6 +93,8 @@ def _extracted(text: Document, wish: _Wish, notice: str | None = None) -> Compac
     if not order:
         notices.append("Nothing in the text speaks of the question: what says the most is given instead.")
         order = by_salience(salience)
+    # A word or two says nothing, unless there is nothing else.
+    order = [n for n in order if len(salience.terms[n]) > 2] or order
     headings = headings_within(text, shares.summary / 2) if wish.mode == "structural" else []
     chosen = pick(text, salience, order, shares.summary - weight_of(text, headings))
     summary = fitted(text, chosen, headings, shares.summary)

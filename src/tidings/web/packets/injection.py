@@ -11,7 +11,7 @@ code, in quotes, in lists and tables; what it says itself counts.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -61,8 +61,7 @@ def look_for(text: str, *, hidden: Sequence[str] = (), where: str = "content") -
     """What in `text`, or in the parts of its page that readers do not see, speaks to a model, and why it seems so."""
     seen = _Looked(text)
     found = [_named(one, where) for one in hidden_in(text)]
-    enough = _CLEAR if where == "content" else _SUSPICIOUS
-    alarming = (one for one in seen.clusters() if sum(seen.weights(one)) >= enough and not seen.excuses(one))
+    alarming = seen.alarming(_CLEAR if where == "content" else _SUSPICIOUS)
     found.extend(_named(seen.told(one), where) for one in islice(alarming, _MOST))
     if seen.too_many:
         found.append(_named(Unsafe(text="", reason="has more words of commands than can be looked at"), where))
@@ -75,10 +74,9 @@ def _in_hidden(part: str, seen: "_Looked") -> Iterator[Unsafe]:
     for one in hidden_in(part):
         yield _named(one, "hidden text")
     looked = _Looked(part)
-    for cluster in looked.clusters():
-        # A tab of an article on models may be hidden and shown by turns.
-        quoted = seen.about is not None and looked.text in seen.text
-        if sum(looked.weights(cluster)) >= _SUSPICIOUS and not quoted:
+    # A tab of an article on models may be hidden and shown by turns.
+    if seen.about is None or looked.text not in seen.text:
+        for cluster in looked.alarming(_SUSPICIOUS):
             yield _named(looked.told(cluster), "hidden text")
 
 
@@ -101,8 +99,16 @@ class _Looked:
         places = [place for word in ABOUT for place in (self.small.find(word), self.small.rfind(word)) if place >= 0]
         return (min(places), max(places)) if places else None
 
-    def clusters(self) -> list[list[_Hit]]:
-        """Signs, grouped by standing together."""
+    def alarming(self, enough: int) -> Iterator[list[_Hit]]:
+        """Signs that stand together and are enough for an alarm, without those that are examples."""
+        for cluster in self._clusters():
+            if sum(_weights(cluster)) >= enough:
+                bounds = cluster[0].start, max(hit.end for hit in cluster)
+                meant = [hit for hit in cluster if not self._excused(hit, *bounds)]
+                if sum(_weights(meant)) >= enough:
+                    yield meant
+
+    def _clusters(self) -> list[list[_Hit]]:
         hits, self.too_many = _hits(self.small)
         if not self.small.isascii() and _MIXED.search(self.small):
             hits += _hits(self.small.translate(_LOOKALIKES))[0]
@@ -116,23 +122,13 @@ class _Looked:
             end = max(end, hit.end)
         return clusters
 
-    def weights(self, cluster: Sequence[_Hit]) -> list[int]:
-        """What each kind of sign adds; markup of different names counts each, words of one kind once."""
-        best: dict[str, int] = {}
-        for hit in cluster:
-            if hit.sign.tag and self._in_code(hit):
-                continue
-            key = hit.said if hit.sign.tag else hit.sign.reason
-            best[key] = max(best.get(key, 0), hit.weight)
-        return list(best.values())
-
-    def excuses(self, cluster: Sequence[_Hit]) -> bool:
-        """Whether this is an example in a text that speaks of models."""
-        main = max(cluster, key=lambda hit: hit.weight)
-        start, end = cluster[0].start, cluster[-1].end
+    def _excused(self, hit: _Hit, start: int, end: int) -> bool:
+        """Whether this is markup in code, or an example in a text that speaks of models elsewhere too."""
+        if hit.sign.tag and self._in_code(hit):
+            return True
         if self.about is None or (self.about[0] >= start and self.about[1] < end):
             return False
-        return self._quoted(main)
+        return self._quoted(hit)
 
     def told(self, cluster: Sequence[_Hit]) -> Unsafe:
         """The words of a cluster, and what they do."""
@@ -168,12 +164,21 @@ class _Looked:
             or opened
             or before.count('"') % 2 == 1
             or before.count("`") % 2 == 1
-            or before.rstrip()[-1:] in {"'", ":"}
+            or before.rstrip()[-1:] == "'"
         )
 
     def _before(self, block: Span, hit: _Hit) -> str:
         # Quotes do not go on for pages.
         return self.text[max(block.start, hit.start - 2_000) : hit.start]
+
+
+def _weights(cluster: Sequence[_Hit]) -> Iterable[int]:
+    """What each kind of sign adds; markup of different names counts each, words of one kind once."""
+    best: dict[str, int] = {}
+    for hit in cluster:
+        key = hit.said if hit.sign.tag else hit.sign.reason
+        best[key] = max(best.get(key, 0), hit.weight)
+    return best.values()
 
 
 def _small(text: str) -> str:

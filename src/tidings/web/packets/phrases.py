@@ -51,9 +51,9 @@ def override(stems: str, verbs: str, earlier: str, nouns: str) -> Sign:
 
 OVERRIDE = "tells a model to drop its instructions"
 STRONG = re.compile(
-    r"\b(?:all|any|every|your|prompt|developer|safety|programming|alle|allen|alles|jegliche|sämtliche|deine|toutes?|"
+    r"(?<![^\W_])(?:all|any|every|your|prompt|developer|safety|programming|alle|allen|alles|jegliche|sämtliche|deine|toutes?|"
     r"tous|tes|vos|todas|todos|tus|suas|seus|tutte|tutti|tue|wszystkie|twoje|все|всі|свои|ваши|semua|seluruh|alla|"
-    r"tất cả|كل|جميع|כל|промпт\w*)\b"
+    r"tất cả|كل|جميع|כל|מכל|промпт)(?![^\W_])"
 )
 """Words that make an override sure: all of them, yours, the prompt."""
 
@@ -139,8 +139,8 @@ ENGLISH: tuple[Sign, ...] = (
     ),
     sign(
         _SECRET,
-        "reveal/print/repeat/output/show/display/leak/disclose/expose/tell me/give me/send/share/write/copy",
-        rf"(?:reveal|print|repeat|output|show|display|leak|disclose|expose|tell me|give me|send|share|write|copy){GAP}"
+        "reveal/print/repeat/output/show/display/leak/disclose/expose/tell me/give me/send/write out",
+        rf"(?:reveal|print|repeat|output|show|display|leak|disclose|expose|tell me|give me|send|write out){GAP}"
         rf"{WORD}{{0,3}}?your{GAP}{WORD}{{0,2}}?(?:system|initial|original|hidden|developer|secret){GAP}"
         r"(?:prompts?|instructions)",
         3,
@@ -167,9 +167,8 @@ ENGLISH: tuple[Sign, ...] = (
         rf"(?:call|invoke|use|execute|run){GAP}(?:the{GAP})?[\w.-]{{2,40}}{GAP}(?:tool|function){GAP}(?:to|with|and|now)\b",
         1,
     ),
-    sign(
-        _POSES, "system", r"system[\W_]{1,3}(?:override|prompt|instructions?|directives?|notice|command)[\W_]{0,3}:", 1
-    ),
+    sign(_POSES, "system", r"system[\W_]{1,3}override[\W_]{0,3}:", 2),
+    sign(_POSES, "system", r"system[\W_]{1,3}(?:prompt|instructions?|directives?|notice|command)[\W_]{0,3}:", 1),
     sign(
         _POSES,
         "new/begin/end of/start of/updated/revised",
@@ -186,7 +185,7 @@ ENGLISH: tuple[Sign, ...] = (
         2,
     ),
     sign(
-        "wants to be remembered",
+        "speaks of later conversations",
         "for future/in future",
         rf"(?:for|in){GAP}future{GAP}(?:conversations|chats|citations|sessions|answers)",
         1,

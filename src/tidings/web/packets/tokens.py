@@ -40,11 +40,11 @@ _SCRIPTS: tuple[tuple[int, float], ...] = (
     (0x3000, 1.0),  # punctuation of East Asia
     (0x3040, 0.92),  # Kana
     (0x3100, 1.2),
-    (0x3400, 0.92),  # Han
+    (0x3400, 0.98),  # Han
     (0xA000, 1.2),
     (0xAC00, 1.02),  # Hangul
     (0xD7B0, 1.2),
-    (0xF900, 0.92),  # Han
+    (0xF900, 0.98),  # Han
     (0xFB00, 1.0),
     (0xFF00, 1.0),  # full width
     (0x10000, 2.8),  # emoji and what is rare
