@@ -133,6 +133,16 @@ def test_a_pattern_that_takes_too_long_is_left_out_on_both_sides_and_named(monke
     assert judge(version("1 " + "x" * 5000 + " y"), version("2 " + "x" * 5000 + " y"), ignore).same
 
 
+def test_a_pattern_that_takes_too_long_on_one_side_alone_is_left_out_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ignoring, "SECONDS", 0.05)
+    ignore = Ignore(patterns=(r"(?:x+x+)+y", r"\d+"), ready=())
+
+    judged = judge(version("x1" * 5000 + " y xxy"), version("x" * 5000 + " y xxy"), ignore)
+
+    assert judged.same
+    assert len(judged.too_slow) == 1
+
+
 @pytest.mark.parametrize(
     ("rules", "says"),
     [

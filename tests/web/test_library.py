@@ -440,6 +440,21 @@ async def test_what_is_evicted_to_make_room_is_told_as_a_change_of_the_list() ->
         assert here.heard() == ([], 3)
 
 
+async def test_what_expired_is_told_even_if_what_came_was_there_before() -> None:
+    pages = {path: text(path, Content_Type="text/plain") for path in ("/old", "/new")}
+    async with shelf(pages, storing={"ttl": 100.0}) as here:
+        await here.fetch("/old")
+        here.clock.now += 60
+        await here.fetch("/new")
+        here.heard()
+        here.clock.now += 60
+        again = await here.library.fetch(here.site.url("/new"), FetchOptions(cache_ttl=0))
+
+        assert again.put is not None
+        assert (again.put.new, len(again.put.gone)) == (False, 1)
+        assert here.heard() == ([], 1)
+
+
 async def test_a_page_is_refreshed_as_it_was_fetched() -> None:
     page = Changing("one")
     async with shelf({"/": page}) as here:

@@ -69,6 +69,13 @@ async def test_a_page_without_validators_is_compared_by_its_text() -> None:
         assert here.heard() == (both(page_id), 1)
 
 
+async def test_a_page_that_was_looked_at_and_is_the_same_is_fresh_for_who_fetches_it() -> None:
+    async with shelf({"/": Changing("one", validators=False)}) as here:
+        await here.watch()
+        await here.later()
+        assert (await here.library.fetch(here.site.url())).from_cache
+
+
 async def test_bytes_that_differ_where_the_text_does_not_are_no_change() -> None:
     words = "<p>It rains in the north, and the rivers are as high as they have been in years.</p>"
     page = Changing(f"<html><body><!-- 1 -->{words}</body></html>", "text/html")
@@ -656,6 +663,32 @@ async def test_without_a_bus_what_is_ignored_or_not_watched_any_more_is_not_told
         await here.watcher.end(page_id, "subscription")
         page.body = "other"
         await here.fetch(options=FetchOptions(cache_ttl=0))
+        await here.watcher.nudge(page_id)
+        assert here.heard()[0] == []
+
+
+async def test_without_a_bus_one_who_comes_later_does_not_hide_a_change_from_those_before(tmp_path: Path) -> None:
+    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
+    async with (
+        shelf({"/": page}, clock=clock, path=path, watching={"follow": True}) as here,
+        shelf(here=here.site, clock=clock, path=path) as other,
+    ):
+        page_id = await here.watch(cause="first")
+        page.body = "two"
+        await other.later()
+        await here.watcher.begin(page_id, "second")
+        await here.watcher.nudge(page_id)
+        assert here.heard()[0] == both(page_id)
+
+
+async def test_without_a_bus_the_same_content_fetched_in_another_way_is_no_change() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}, watching={"follow": True}) as here:
+        page_id = await here.watch()
+        page.body = "two"
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+        await here.fetch(options=FetchOptions(headers={"accept-language": "fr"}))
         await here.watcher.nudge(page_id)
         assert here.heard()[0] == []
 
