@@ -675,7 +675,7 @@ async def test_without_a_bus_one_who_comes_later_does_not_hide_a_change_from_tho
     ):
         page_id = await here.watch(cause="first")
         page.body = "two"
-        await other.later()
+        assert await other.later(PACE.least) == 1
         await here.watcher.begin(page_id, "second")
         await here.watcher.nudge(page_id)
         assert here.heard()[0] == both(page_id)
