@@ -18,12 +18,12 @@ class ProcessFailed(Exception):
 
 
 class Process:
-    """`python -m module arguments`, spoken to in JSON lines."""
+    """`python -m module arguments`, spoken to in JSON lines; `python` is this one unless another is given."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, python: str | Path = sys.executable) -> None:
         self.name = " ".join([module.rpartition(".")[2], *arguments])
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [str(python), "-m", module, *arguments], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._popen.stdin
         assert self._popen.stdout

@@ -1,13 +1,15 @@
 """The web server's extraction beside its peers: quality, pages a CPU second, memory.
 
-    python -m benchmarks.web [--pages DIR] [--cross TIMES] [--json FILE]
+    python -m benchmarks.web [--pages DIR] [--most N] [--alone] [--cross TIMES] [--json FILE]
 
 The pages whose content is known are no part of the repository; without them there is nothing to measure, and that is
-said. `--cross` also fits the model anew on parts of the pages and scores it on the others (needs `lightgbm`): those are
-the figures that hold for pages nobody has seen.
+said. A peer that cannot be installed is left out, and named. `--cross` also fits the model anew on parts of the pages
+and scores it on the others (needs `lightgbm` and `numpy`): those are the figures that hold for pages nobody has seen.
 """
 
 import argparse
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.parts import web_quality
@@ -17,15 +19,11 @@ from benchmarks.report import Row, conclude
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("benchmarks.web", description="Extraction beside its peers.")
-    parser.add_argument("--pages", type=Path, default=HOME, metavar="DIR", help="pages with their truth.jsonl")
-    parser.add_argument("--cross", type=int, default=0, metavar="TIMES", help="cross-validate, too")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
-    chosen = parser.parse_args(argv)
+    chosen = _parser().parse_args(argv)
     rows: list[Row] = []
     failed: list[str] = []
     try:
-        rows += web_quality.measure(chosen.pages)
+        rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=chosen.most)
         if rows and chosen.cross:
             rows += _crossed(chosen.pages, chosen.cross)
     except ProcessFailed as error:
@@ -35,7 +33,21 @@ def main(argv: list[str] | None = None) -> int:
     return conclude(rows, failed, chosen.json)
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("benchmarks.web", description="Extraction beside its peers.")
+    parser.add_argument("--pages", type=Path, default=HOME, metavar="DIR", help="pages with their truth.jsonl")
+    parser.add_argument("--most", type=int, metavar="N", help="no more than so many pages")
+    parser.add_argument("--alone", action="store_true", help="without the peers; nothing is installed")
+    parser.add_argument("--cross", type=int, default=0, metavar="TIMES", help="cross-validate, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
+    return parser
+
+
 def _crossed(home: Path, times: int) -> list[Row]:
+    missing = [name for name in ("lightgbm", "numpy") if find_spec(name) is None]
+    if missing:
+        print(f"not cross-validated: install {' and '.join(missing)} with `pip install`", file=sys.stderr)
+        return []
     from benchmarks.parts import web_fit
 
     overall, articles = web_fit.crossed(home, times)

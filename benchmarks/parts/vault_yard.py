@@ -14,8 +14,9 @@ from typing import Self, TypeVar
 
 import psutil
 
+from benchmarks.installing import NotInstalled
 from benchmarks.parts.vault_notes import Vault, generate
-from benchmarks.parts.vault_servers import PEERS, NotInstalled, Server, Tidings
+from benchmarks.parts.vault_servers import PEERS, Server, Tidings
 from benchmarks.parts.vault_session import Session
 from benchmarks.process import ProcessFailed
 from benchmarks.report import TIMES, Cell, shown

@@ -1,97 +1,103 @@
 """How good is extraction, what does a page cost, and how much memory does it take: beside the libraries people use.
 
-Each runs in a process of its own over the same pages. What counts is CPU time, parsing included, after a first page
-that is not counted; and the most memory the process held above what it held before.
+Each runs in a process of its own, the peers with nothing installed but what they need. All are up at the same time and
+take each page in turn, so that whoever else is busy on the machine is so for all of them. What counts is CPU time,
+parsing included, after a first page that is not counted; and the most memory the process held, above what it held
+before.
 """
 
-import importlib.util
-import json
-import resource
-import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.parts.web_truth import Known, Scores, pages, scores
-from benchmarks.process import ProcessFailed
+from benchmarks.installing import NotInstalled, from_pypi
+from benchmarks.parts.web_truth import Known, Scores, mean_scores, pages
+from benchmarks.process import Process, ProcessFailed
 from benchmarks.report import Cell, Row, Target
 
 OVERALL = Target(0.875, "least")
 ARTICLES = Target(0.96, "least")
 SPEED = Target(60, "least", "/s")
-LIMIT = 1200
-
-
-def tidings(page: Known) -> str:
-    from tidings.web.extract import extract
-
-    return extract(page.body, "text/html", page.url).text
-
-
-def trafilatura(page: Known) -> str:
-    import trafilatura as library
-
-    return library.extract(page.body) or ""
-
-
-def resiliparse(page: Known) -> str:
-    from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
-
-    return extract_plain_text(bytes_to_str(page.body, detect_encoding(page.body)), main_content=True, alt_texts=False)
-
-
-def readability(page: Known) -> str:
-    from lxml import html
-    from readability import Document
-
-    return str(html.fromstring(Document(page.body).summary()).text_content())
-
-
-def mcp_server_fetch(page: Known) -> str:
-    from mcp_server_fetch.server import extract_content_from_html
-
-    return str(extract_content_from_html(page.body.decode("utf-8", "replace")))
-
-
-METHODS: dict[str, tuple[str, Callable[[Known], str]]] = {
-    "tidings": ("tidings.web.extract", tidings),
-    "trafilatura": ("trafilatura", trafilatura),
-    "resiliparse": ("resiliparse", resiliparse),
-    "readability-lxml": ("readability", readability),
-    "mcp-server-fetch": ("mcp_server_fetch", mcp_server_fetch),
+RATIO = Target(2, "least", "\N{MULTIPLICATION SIGN}")
+PEERS = {
+    "trafilatura": "2.3.1",
+    "resiliparse": "1.1.0",
+    "readability-lxml": "0.9",
+    "mcp-server-fetch": "2026.10.24",
 }
-"""By name: the module that must be there, and what gives the text of a page."""
+"""By their names at PyPI, with the versions that are measured."""
+_PATIENCE = 120.0
+"""Seconds for a page; and for a start, which reads all pages."""
 
 
-def measure(home: Path) -> list[Row]:
-    """The rows of everything that is installed; none, with a word, where there are no pages."""
-    if not (home / "truth.jsonl").is_file():
-        print(f"quality is not measured: there are no pages in {home}", file=sys.stderr)
+@dataclass
+class Measured:
+    """What one method did with all pages."""
+
+    took: float = 0.0
+    memory: float = 0.0
+    scores: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+
+    def figures(self) -> dict[str, float]:
+        score: Scores = mean_scores(self.scores)
+        speed = len(self.scores) / self.took if self.took else 0.0
+        return {"flat": score.flat, "mixed": score.mixed, **score.kinds, "speed": speed, "memory": self.memory}
+
+
+def measure(home: Path, *, alone: bool = False, most: int | None = None) -> list[Row]:
+    """The rows of everything that is there; none, with a word, where there are no pages."""
+    known = pages(home)[:most]
+    if not known:
+        print(
+            f"quality is not measured: there are no pages in {home}. Give a folder with --pages or in "
+            "TIDINGS_WEB_PAGES: WCXB's development set has them, a truth.jsonl beside gzipped HTML.",
+            file=sys.stderr,
+        )
         return []
-    found: dict[str, dict[str, float]] = {}
-    for name, (module, _) in METHODS.items():
-        if _installed(module):
-            found[name] = _run(name, home)
-        else:
-            print(f"{name} is left out: it is not installed", file=sys.stderr)
-    return rows(found)
+    with ExitStack() as stack:
+        tidings = stack.enter_context(_started("tidings", home))
+        processes = {"tidings": tidings}
+        for name in () if alone else PEERS:
+            if (peer := _peer(name, home)) is not None:
+                processes[name] = stack.enter_context(peer)
+        found = _in_turn(processes, known)
+    return rows({name: measured.figures() for name, measured in found.items()})
 
 
-def _installed(module: str) -> bool:
+def _started(name: str, home: Path, python: str | Path = sys.executable) -> Process:
+    process = Process("benchmarks.parts.web_worker", name, str(home), python=python)
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+        process.answer(_PATIENCE)
+    except ProcessFailed:
+        process.stop()
+        raise
+    return process
 
 
-def _run(name: str, home: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.parts.web_quality", name, str(home)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    if done.returncode:
-        raise ProcessFailed(f"{name}: {done.stderr.strip()[-500:]}")
-    return json.loads(done.stdout)
+def _peer(name: str, home: Path) -> Process | None:
+    try:
+        return _started(name, home, from_pypi(name, PEERS[name]))
+    except (NotInstalled, ProcessFailed) as why:
+        print(f"{name} is left out: {why}", file=sys.stderr)
+        return None
+
+
+def _in_turn(processes: dict[str, Process], known: Sequence[Known]) -> dict[str, Measured]:
+    found: dict[str, Measured] = defaultdict(Measured)
+    for number, page in enumerate(known):
+        for name, process in processes.items():
+            answer = process.ask("read", _PATIENCE, page=number)
+            measured = found[name]
+            measured.took += answer["took"]
+            measured.memory = answer["memory"]
+            measured.scores.append((page.kind, answer["score"]))
+    return found
+
+
+_OTHERS = {"flat", "mixed", "speed", "memory"}
 
 
 def rows(found: dict[str, dict[str, float]]) -> list[Row]:
@@ -103,42 +109,18 @@ def rows(found: dict[str, dict[str, float]]) -> list[Row]:
         "speed": "pages a CPU second",
         "memory": "MB at most",
     }
-    targets = {"speed": SPEED}
     made: list[Row] = []
     for key, what in said.items():
         others: dict[str, Cell] = {name: of[key] for name, of in found.items() if name != "tidings"}
-        target = targets.get(key)
         value = found["tidings"][key]
-        made.append(Row("quality", what, tidings=value, value=value if target else None, target=target, others=others))
+        target = SPEED if key == "speed" else None
+        note = "" if key in {"speed", "memory"} else "fitted on these pages: not judged"
+        made.append(
+            Row(
+                "quality", what, tidings=value, value=value if target else None, target=target, note=note, others=others
+            )
+        )
+    if "trafilatura" in found and found["trafilatura"]["speed"]:
+        ratio = found["tidings"]["speed"] / found["trafilatura"]["speed"]
+        made.append(Row("quality", "pages a CPU second, against trafilatura's", value=ratio, target=RATIO))
     return made
-
-
-_OTHERS = {"flat", "mixed", "speed", "memory"}
-
-
-def one(name: str, home: Path) -> dict[str, float]:
-    """Measure one method in this process."""
-    known = pages(home)
-    text = METHODS[name][1]
-    text(known[0])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    took = 0.0
-
-    def timed(page: Known) -> str:
-        nonlocal took
-        start = time.process_time()
-        try:
-            return text(page)
-        except Exception as error:  # noqa: BLE001 - a page a library fails on is a page without text
-            print(f"{name} failed on {page.id}: {error!r}", file=sys.stderr)
-            return ""
-        finally:
-            took += time.process_time() - start
-
-    score: Scores = scores(known, timed)
-    held = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return {"flat": score.flat, "mixed": score.mixed, **score.kinds, "speed": len(known) / took, "memory": held}
-
-
-if __name__ == "__main__":
-    print(json.dumps(one(sys.argv[1], Path(sys.argv[2]))))

@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-HOME = Path(__file__).parents[3] / "shared" / "data" / "wcxb-dev"
+HOME = Path(os.environ.get("TIDINGS_WEB_PAGES") or Path(__file__).parents[3] / "shared" / "data" / "wcxb-dev")
 """Where the pages are by default; they are no part of this repository."""
 
 SHARES = {
@@ -72,9 +73,14 @@ class Scores:
 
 
 def scores(known: Iterable[Known], extracted: Callable[[Known], str]) -> Scores:
+    return mean_scores((page.kind, f1(extracted(page), page.content)) for page in known)
+
+
+def mean_scores(of: Iterable[tuple[str, float]]) -> Scores:
+    """The means of scores that are given with the kinds of their pages."""
     found: dict[str, list[float]] = defaultdict(list)
-    for page in known:
-        found[page.kind].append(f1(extracted(page), page.content))
+    for kind, value in of:
+        found[kind].append(value)
     kinds = {kind: sum(values) / len(values) for kind, values in found.items()}
     everything = [value for values in found.values() for value in values]
     share = sum(SHARES[kind] for kind in kinds)

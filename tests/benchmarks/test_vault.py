@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import vault
+from benchmarks import installing, vault
+from benchmarks.installing import NotInstalled
 from benchmarks.parts import vault_limits, vault_servers
 from benchmarks.parts.vault_notes import COMMON, PATTERN, PHRASE, RARE, generate
 from benchmarks.parts.vault_search import SAID
-from benchmarks.parts.vault_servers import NotInstalled
 from benchmarks.parts.vault_yard import VaultSize, Yard, high, ratios
 from benchmarks.process import ProcessFailed
 from benchmarks.report import TIMES, Row, table
@@ -117,9 +117,9 @@ def test_an_answer_that_is_wrong_fails_the_run(monkeypatch: pytest.MonkeyPatch, 
 def test_a_peer_that_cannot_be_installed_is_left_out_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(vault_servers, "TOOLS", tmp_path)
+    monkeypatch.setattr(installing, "TOOLS", tmp_path)
     monkeypatch.setattr(vault_servers, "_node", lambda *arguments: ["false"])
-    monkeypatch.setattr(vault_servers.uv, "find_uv_bin", lambda: str(tmp_path / "uv"))
+    monkeypatch.setattr("uv.find_uv_bin", lambda: str(tmp_path / "uv"))
     with Yard(TINY) as yard:
         assert yard.peers == []
     said = capsys.readouterr().err
@@ -128,9 +128,9 @@ def test_a_peer_that_cannot_be_installed_is_left_out_and_named(
 
 
 def test_what_was_installed_is_not_installed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault_servers, "TOOLS", tmp_path)
+    monkeypatch.setattr(installing, "TOOLS", tmp_path)
     runs: list[list[str]] = []
-    monkeypatch.setattr(vault_servers, "_run", runs.append)
+    monkeypatch.setattr(installing, "run", runs.append)
     (tmp_path / "mcpvault" / vault_servers.McpVault.version / "half").mkdir(parents=True)
     for _ in range(2):
         vault_servers.McpVault()
@@ -164,4 +164,4 @@ def test_a_server_that_does_not_answer_says_why(tmp_path: Path) -> None:
 
 def test_a_failing_installation_names_the_kind_of_failure() -> None:
     with pytest.raises(NotInstalled, match=r"sh could not install it \(ENOTFOUND\)"):
-        vault_servers._run(["sh", "-c", "echo 'npm error code ENOTFOUND registry' >&2; exit 1"])
+        installing.run(["sh", "-c", "echo 'npm error code ENOTFOUND registry' >&2; exit 1"])

@@ -2,15 +2,17 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import web
-from benchmarks.parts import web_quality
+from benchmarks.installing import NotInstalled
+from benchmarks.parts import web_quality, web_worker
 from benchmarks.parts.web_labels import labels
 from benchmarks.parts.web_truth import Known, f1, pages, scores
-from tests.web.extract.sample import SENTENCES, article, paragraphs
+from tests.web.extract.sample import SENTENCES, article
 
 
 def test_the_score_counts_each_word_as_often_as_it_stands_there() -> None:
@@ -47,14 +49,72 @@ def test_without_pages_nothing_is_measured_and_that_is_said(tmp_path: Path, caps
     assert "no pages" in capsys.readouterr().err
 
 
-def test_a_small_set_of_pages_is_measured(
+def write(home: Path, number: int = 2) -> None:
+    """Pages whose content is known, since they are written here."""
+    lines: list[str] = []
+    for each in map(str, range(number)):
+        truth = {"id": each, "url": f"https://a.example/{each}", "page_type": "article"}
+        lines.append(json.dumps({**truth, "main_content": "\n".join(SENTENCES * 8)}) + "\n")
+        (home / f"{each}.html.gz").write_bytes(gzip.compress(article()))
+    (home / "truth.jsonl").write_text("".join(lines))
+
+
+def test_a_small_set_of_pages_is_measured_without_the_peers_that_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    truth = {"id": "1", "url": "https://a.example/b", "page_type": "article", "main_content": paragraphs()}
-    (tmp_path / "truth.jsonl").write_text(json.dumps(truth) + "\n")
-    (tmp_path / "1.html.gz").write_bytes(gzip.compress(article()))
-    monkeypatch.setattr(web_quality, "METHODS", {"tidings": web_quality.METHODS["tidings"], "no": ("no.such", str)})
-    assert web.main(["--pages", str(tmp_path)]) in {0, 1}  # the speed of one page on a busy machine is no matter here
+    write(tmp_path)
+
+    def python_with(name: str, _: str) -> str:
+        if name == "resiliparse":
+            raise NotInstalled("uv could not install it (2)")
+        return sys.executable
+
+    monkeypatch.setattr(web_quality, "from_pypi", python_with)
+    monkeypatch.setattr(web_quality, "PEERS", {"resiliparse": "1", "unheard-of": "2"})
+    code = web.main(["--pages", str(tmp_path), "--json", str(tmp_path / "rows.json")])
+    assert code in {0, 1}  # the speed of two pages on a busy machine is no matter here
+    said = capsys.readouterr().err
+    rows = {row["what"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert rows["word F1, article pages"]["tidings"] > 0.8
+    assert rows["pages a CPU second"]["tidings"] > 0
+    assert "resiliparse is left out: uv could not install it (2)" in said
+    assert "unheard-of is left out: web_worker unheard-of" in said
+    assert "KeyError" in said
+
+
+def test_alone_no_peer_is_installed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, 3)
+    assert web.main(["--pages", str(tmp_path), "--alone", "--most", "1"]) in {0, 1}
     shown = capsys.readouterr()
-    assert "word F1, article pages" in shown.out
-    assert "no is left out" in shown.err
+    assert "| word F1, article pages" in shown.out
+    assert "trafilatura" not in shown.out
+
+
+def test_a_page_that_a_method_fails_on_is_one_without_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path)
+
+    def picky(page: Known) -> str:
+        if page.id == "1":
+            raise ValueError("not this one")
+        return page.content
+
+    monkeypatch.setitem(web_worker.METHODS, "picky", picky)
+    worker = web_worker.Worker("picky", tmp_path)
+    assert [worker.read(0)["score"], worker.read(1)["score"]] == [1, 0]
+    assert "failed on 1: ValueError('not this one')" in capsys.readouterr().err
+
+
+def test_without_what_it_needs_nothing_is_cross_validated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(web, "find_spec", lambda _: None)
+    assert web._crossed(tmp_path, 1) == []
+    assert "install lightgbm and numpy" in capsys.readouterr().err
+
+
+def test_how_much_quicker_it_is_than_the_best_library_is_judged() -> None:
+    of = {"flat": 1.0, "mixed": 1.0, "article": 1.0, "speed": 90.0, "memory": 1.0}
+    rows = web_quality.rows({"tidings": of, "trafilatura": {**of, "speed": 30.0}})
+    assert (rows[-1].value, rows[-1].met) == (3.0, True)
