@@ -9,9 +9,11 @@ import tidings
 from tests.web.agent import STORY, at, html
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourcesListChanged, ResourceUpdated
-from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
+from tidings.errors import BusUnavailable, NotSubscribable, ResourceNotFound, SourceUnavailable
+from tidings.web import parts
 from tidings.web.server import WebServer
 from tidings.web.settings import BadSetting, Settings
+from tidings.web.store.model import StoreError
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +139,69 @@ async def test_the_error_of_an_unknown_page_has_its_uri_in_the_modern_era() -> N
             await agent.client.listen(resource_subscriptions=[f"webfetch://page/{NOWHERE}"]).__aenter__()
         assert refused.value.error.code == -32602
         assert refused.value.error.data["uri"] == f"webfetch://page/{NOWHERE}"
+
+
+async def test_a_store_that_fails_is_said_to_readers_and_subscribers_and_nothing_else_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with at() as agent, tidings.connect(agent.server) as client:
+        page = await agent.fetch()
+
+        async def broken(*_: object, **__: object) -> None:
+            raise StoreError("The disk is full. Free some space.")
+
+        with monkeypatch.context() as patched:
+            for name in ("part", "page_of", "get"):
+                patched.setattr(agent.server.store, name, broken)
+            with pytest.raises(MCPError, match="The disk is full"):
+                await agent.client.read_resource(page["uri"])
+            with pytest.raises(SourceUnavailable, match="The disk is full"):
+                await client.subscribe(page["page_uri"])
+            assert await agent.refused("diff", page=page["page_id"]) == "The disk is full. Free some space."
+            assert await agent.refused("fetch", urls=[agent.site.url()]) == (
+                f"{agent.site.url()}: The disk is full. Free some space."
+            )
+        assert STORY in (await agent.fetch())["content"]
+
+
+async def test_a_change_that_the_bus_does_not_take_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with at() as agent:
+
+        async def lost(_: object) -> None:
+            raise BusUnavailable("nobody listens")
+
+        monkeypatch.setattr(agent.server.notify, "publish", lost)
+        await agent.fetch()
+    assert "A change could not be published: nobody listens" in caplog.text
+
+
+async def test_what_expires_is_forgotten_later_if_the_store_fails_now(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        """A store that fails, and then has nothing to forget."""
+
+        def __init__(self) -> None:
+            self.asked = anyio.Event()
+            self.times = 0
+
+        async def prune(self) -> tuple[str, ...]:
+            self.times += 1
+            if self.times == 1:
+                raise StoreError("It is locked.")
+            self.asked.set()
+            return ()
+
+        async def next_expiry(self) -> float | None:
+            return None
+
+    async def nobody(*_: object) -> None:
+        raise AssertionError
+
+    store = Broken()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(parts._keep_house, store, 0.01, nobody)
+            await store.asked.wait()
+            tasks.cancel_scope.cancel()
+    assert "It is locked." in caplog.text

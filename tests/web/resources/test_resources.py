@@ -181,3 +181,27 @@ async def test_the_list_is_told_of_when_versions_come_expire_and_make_room() -> 
         while (await agent.client.list_resources()).resources:
             await agent.server.tells_of(since=told)
             told = len(agent.server.told)
+
+
+@pytest.mark.parametrize("part", ["page", "diff"])
+async def test_a_page_whose_versions_are_all_gone_is_to_be_fetched_again(part: str) -> None:
+    async with at(keep=1) as agent:
+        page = await agent.fetch()
+        told = len(agent.server.told)
+        while (await agent.client.list_resources()).resources:
+            await agent.server.tells_of(since=told)
+            told = len(agent.server.told)
+        error = await refusal(agent, f"webfetch://{part}/{page['page_id']}")
+        assert "is kept any more: `fetch` it again." in error.error.message
+
+
+async def test_a_version_that_goes_while_it_is_read_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with at() as agent:
+        page = await agent.fetch()
+
+        async def gone(_: str) -> None:
+            return None
+
+        monkeypatch.setattr(agent.server.store, "get", gone)
+        assert "is kept any more" in (await refusal(agent, page["page_uri"])).error.message
+        assert "has just expired" in (await refusal(agent, f"webfetch://diff/{page['page_id']}")).error.message

@@ -7,6 +7,8 @@ import pytest
 
 from tests.web.agent import ERAS, STORY, at, html
 from tests.web.net.servers import Ask
+from tidings.web.store.model import Watch
+from tidings.web.tools.tools_watch import _listed
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +66,27 @@ async def test_what_cannot_be_watched_is_refused_with_the_cure() -> None:
         agent.site.pages["/b"] = html(STORY)
         assert "--max-watches" in await agent.refused("watch", page=agent.site.url("/b"))
         assert "No page" in await agent.refused("unwatch", page="https://example.org/never")
+
+
+async def test_a_watched_page_that_fails_is_listed_with_why() -> None:
+    async with at(**QUICK) as agent:
+        page = await agent.fetch()
+        failing = anyio.Event()
+
+        async def broken(ask: Ask) -> None:
+            failing.set()
+            await ask.reply(b"", 500)
+
+        await agent.call("watch", page=page["page_id"])
+        agent.site.pages["/"] = broken
+        with anyio.fail_after(20):
+            await failing.wait()
+            while not (listed := (await agent.call("watch"))["watched"][0]).get("failures"):
+                await anyio.lowlevel.checkpoint()
+        assert "500" in listed["problem"]
+
+
+async def test_of_very_many_watched_pages_the_first_are_listed_and_the_others_counted() -> None:
+    watch = Watch("0123456789abcdef", "https://a.b/", "https://a.b/", True, 0, {}, 0.0, 0, {})
+    said = _listed([watch] * 250).structured_content
+    assert (len(said["watched"]), said["left_out"]) == (200, 50)
