@@ -15,6 +15,7 @@ BENCHMARKS = {
     "client": "What the live client costs more than the SDK's own, and what it does for that.",
     "scale": "How soon, and how much, many processes hear of over each bus.",
     "vault": "What the vault server needs for thousands of notes, beside its peers and ripgrep.",
+    "web": "How well and how quickly the web server reads pages, beside the libraries people use.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 

@@ -117,7 +117,7 @@ class Browser:
             return await self._playwright.chromium.launch(
                 executable_path=self._found(self._playwright.chromium.executable_path),
                 args=list(_ISOLATION),
-                chromium_sandbox=os.geteuid() != 0,
+                chromium_sandbox=os.geteuid() != 0,  # Chromium has none for root
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
