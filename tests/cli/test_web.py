@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,12 @@ from typing import Any
 import anyio
 import pytest
 from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
 
 import tidings
 from tidings.cli import clients, web
 from tidings.cli.main import main
+from tidings.web.needs import PACKAGES
 from tidings.web.settings import SETTINGS, Settings
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +121,7 @@ def test_a_start_imports_nothing_that_only_fetching_or_reading_needs() -> None:
         "print(*sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not set(run.stdout.split()) & {"lxml", "lxml.etree", "protego", "h2", "pypdf", "playwright"}
+    assert not set(run.stdout.split()) & {"lxml", "lxml.etree", "protego", "h2", "pypdfium2", "playwright"}
 
 
 # Refusals
@@ -137,6 +140,11 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
 def test_a_bus_in_memory_needs_no_store(asked: list[web.Options]) -> None:
     assert tidings_web("--bus", "memory:").exit_code == 0
     assert web.make_server(asked.pop()).web_settings == Settings()
+
+
+def test_the_packages_that_are_looked_for_are_those_of_the_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(PACKAGES) == {Requirement(text).name for text in project["optional-dependencies"]["web"]}
 
 
 def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

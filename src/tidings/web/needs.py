@@ -5,7 +5,7 @@ May import: nothing of Tidings.
 
 from collections.abc import Iterable
 
-PACKAGES = ("lxml", "protego", "h2", "brotli", "pypdf", "regex")
+PACKAGES = ("lxml", "pypdfium2", "protego", "httpcore2", "h2", "brotli", "idna", "regex")
 """What the extra `web` installs, by the names they are imported by."""
 
 
