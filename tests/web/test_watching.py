@@ -334,6 +334,7 @@ async def test_a_site_that_says_when_to_come_again_is_left_alone_until_then() ->
         await here.watch()
         page.status = 503
         await here.later()
+        assert len(here.requests()) == 1
         assert await here.later(4999) == 0
         assert await here.later(1) == 1
 

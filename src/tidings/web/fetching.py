@@ -105,14 +105,17 @@ class Fetching:
         *,
         etag: str | None = None,
         last_modified: str | None = None,
+        insist: bool = True,
     ) -> Got:
         """Fetch a page; with `etag` or `last_modified` only if it is another one than they are of.
+
+        `insist`: as for `Request`.
 
         Raises:
             FetchError: It could not be had.
             ExtractionFailed: It could not be read.
         """
-        request = options.request(url, etag=etag, last_modified=last_modified)
+        request = replace(options.request(url, etag=etag, last_modified=last_modified), insist=insist)
         if options.mode == "render":
             return await self._rendered(request, options)
         unseen: tuple[Warning_, ...] = ()

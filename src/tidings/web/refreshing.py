@@ -105,7 +105,10 @@ class Refresher:
         if young and newest and is_of(newest, variant) and speaks_for(page, newest):
             return replace(_standing(newest), asked=False, validators=known)
         sent = _sendable(page, newest, known)
-        got = await self._fetching.get(url, options, etag=sent and sent.etag, last_modified=sent and sent.last_modified)
+        # A look costs one request: a site that cannot serve it now is asked at the next.
+        got = await self._fetching.get(
+            url, options, etag=sent and sent.etag, last_modified=sent and sent.last_modified, insist=False
+        )
         fresh = fresh_for(got.headers, self._clock())
         if got.entry is None or got.facts is None:
             assert newest is not None  # noqa: S101 - only of it can the site have said that it still is

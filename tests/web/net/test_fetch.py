@@ -154,6 +154,14 @@ async def test_an_answer_that_may_change_is_asked_for_again() -> None:
     assert 3 <= time.slept[1] <= 3.5
 
 
+async def test_who_does_not_insist_takes_the_first_answer_and_is_asked_again_only_for_want_of_one() -> None:
+    time = Time()
+    pages = {"/": in_turn(text("busy", 503), text("hello")), "/cut": in_turn(raw(b""), text("hello"))}
+    async with site(pages) as here, fetcher(replace(ROOMY, retries=2), clock=time, sleep=time.sleep) as fetch:
+        assert (await fetch.fetch(Request(here.url(), insist=False))).status == 503
+        assert (await fetch.fetch(Request(here.url("/cut"), insist=False))).body == b"hello"
+
+
 async def test_the_last_answer_counts_when_attempts_or_time_run_out() -> None:
     time = Time()
     pages = {"/": text("busy", 429), "/later": text("busy", 503, Retry_After="Fri, 31 Dec 2100 23:59:59 GMT")}

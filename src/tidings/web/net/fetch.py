@@ -166,7 +166,7 @@ class Fetcher:
                 if hop.status not in RETRIED:
                     return hop
                 seconds = self._pause_for(hop, attempt)
-                if not self._may_retry(attempt, seconds, trip):
+                if not trip.plan.insist or not self._may_retry(attempt, seconds, trip):
                     return hop
                 trip.note(f"It was asked again, as it had answered with status {hop.status}.")
             await self._sleep(seconds)

@@ -38,6 +38,8 @@ class Request:
     """With one of them the answer may be `not_modified`."""
     accept: str | None = None
     respect_robots: bool = True
+    insist: bool = True
+    """Ask again if the site answers that it cannot serve it now. It is asked again in any case if it gave no answer."""
     timeout: float | None = None
     max_bytes: int | None = None
     max_redirects: int | None = None
@@ -66,6 +68,8 @@ class Response:
     truncated: bool = False
     notes: tuple[str, ...] = ()
     """What a reader should know: that it was retried, that a rate limit held it up."""
+    private: bool = False
+    """Whether it came from an address that is not of the public internet."""
 
 
 class FetchError(Exception):

@@ -55,6 +55,7 @@ class Plan:
     max_bytes: int
     max_redirects: int
     respect_robots: bool = True
+    insist: bool = True
     cut: bool = False
     """Leave out what is over `max_bytes`, instead of failing."""
 
@@ -90,6 +91,7 @@ def plan(request: Request, limits: Limits) -> Plan:
         max_bytes=int(_least(request.max_bytes, limits.max_bytes)),
         max_redirects=int(_least(request.max_redirects, limits.max_redirects)),
         respect_robots=request.respect_robots,
+        insist=request.insist,
     )
 
 
