@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from tidings.web.packets.tokens import estimate
 
-_WIDEST: Final = 6
+WIDEST: Final = 6
 """More characters than this are in no token, on average, of any text that people write."""
 
 _SLACK: Final = 0.3
@@ -30,7 +30,7 @@ def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] =
     """The beginning of `text` from `start` on, as much as `room` tokens hold; at least one character."""
     total = len(text)
     start = min(max(start, 0), total)
-    end = min(total, start + room * _WIDEST)
+    end = min(total, start + room * WIDEST)
     if measure(text[start:end]) > room:
         least, most = start, end
         while most - least > 1:

@@ -14,7 +14,7 @@ from tidings.web.resources.addresses import address
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import Entry
 from tidings.web.tools.arguments import Output
-from tidings.web.tools.fitting import Fit, fit, shares
+from tidings.web.tools.fitting import WIDEST, Fit, fit, shares
 from tidings.web.tools.results import PageRead, PagesRead, Problem, answer
 
 _LEAST_ROOM: Final = 40
@@ -40,7 +40,8 @@ def show(
     pages: Sequence[Had], problems: Sequence[Problem], *, output: Output, max_tokens: int, start: int = 0
 ) -> CallToolResult:
     """The answer for some pages, within a budget of tokens for all of them together."""
-    sizes = [estimate(_from(page.entry.packet["content"], start)) for page in pages]
+    # Of a long text only as much is measured as could be shown.
+    sizes = [estimate(page.entry.packet["content"][start : start + max_tokens * WIDEST]) for page in pages]
     rooms = shares(sizes, max(max_tokens, _LEAST_ROOM * len(pages)))
     spare = (max_tokens - sum(rooms)) // len(pages) if pages else 0
     shown = [_shown(page, output, Room(room, spare), start) for page, room in zip(pages, rooms, strict=True)]
@@ -54,10 +55,6 @@ def show(
 
 def _told(problem: Problem) -> str:
     return problem["message"] if problem["url"] in problem["message"] else f"{problem['url']}: {problem['message']}"
-
-
-def _from(content: str, start: int) -> str:
-    return content[start:] if start else content
 
 
 def _shown(page: Had, output: Output, room: Room, start: int) -> PageRead:

@@ -159,7 +159,8 @@ class FetchTools:
                 had = Had(url, fetched.entry, fetched.from_cache)
             else:
                 body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)
-                kind = f"{content_type or 'text/html'}; charset=utf-8" if text else content_type
+                plain = content_type.partition(";")[0].strip() or "text/html"
+                kind = f"{plain}; charset=utf-8" if text else content_type
                 given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
                 fetched = await self._server.library.extract(body, kind, given, options)
                 had = Had(given, fetched.entry)
