@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from anyio import to_thread
+
 from tidings.web.packets.chunk import SMALLEST as MARGINLESS
 from tidings.web.packets.chunk import chunk
 from tidings.web.packets.document import Document, document
@@ -50,15 +52,16 @@ async def compact(
     """
     wish = _Wish(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
     wish.check()
-    text = document(source)
     if mode != "map_reduce":
-        return _extracted(text, wish)
-    if sample is None:
-        return _extracted(text, wish, "The client offers no sampling: what says the most is given instead.")
-    try:
-        return await _by_model(text, wish, sample)
-    except SampleFailed as error:
-        return _extracted(text, wish, f"No model wrote a summary ({error}): what says the most is given instead.")
+        return _extracted(document(source), wish)  # without ever waiting: it may run in a thread of its own
+    text = await to_thread.run_sync(document, source)
+    notice = None if sample else "The client offers no sampling: what says the most is given instead."
+    if sample is not None and text.sentences:
+        try:
+            return await _by_model(text, wish, sample)
+        except SampleFailed as error:
+            notice = f"No model wrote a summary ({error}): what says the most is given instead."
+    return await to_thread.run_sync(_extracted, text, wish, notice)
 
 
 @dataclass(frozen=True)
@@ -152,10 +155,14 @@ async def _by_model(text: Document, wish: _Wish, sample: Sample) -> Compacted:
     shares = _Shares(wish.max_tokens)
     budget = shares.summary + shares.points
     written = await map_reduce(text.content, budget, sample, question=wish.question, preserve=wish.preserve)
-    salience = Salience(text.content, text.sentences, wish.question, wish.preserve)
-    order = by_question(text, salience, wish.question) or by_salience(salience)
-    parts = _Parts(written.summary, written.key_points, _quotes(text, salience, order, shares.quotes), _untold(written))
+    quotes = await to_thread.run_sync(_best_quotes, text, wish, shares.quotes)
+    parts = _Parts(written.summary, written.key_points, quotes, _untold(written))
     return _bound(wish, parts, ["A model wrote summary and key points: only the quotes are the page's own words."])
+
+
+def _best_quotes(text: Document, wish: _Wish, budget: int) -> list[Quote]:
+    salience = Salience(text.content, text.sentences, wish.question, wish.preserve)
+    return _quotes(text, salience, by_question(text, salience, wish.question) or by_salience(salience), budget)
 
 
 def _untold(written: Written) -> list[str]:

@@ -87,7 +87,7 @@ class _Asker:
 
         async def note(number: int) -> None:
             try:
-                found[number] = await self._ask("Write short notes on this part of a page.", texts[number], _NOTE)
+                found[number] = await self._note("Write short notes on this part of a page.", texts[number])
             except SampleFailed as error:
                 self.why = str(error)
 
@@ -97,7 +97,7 @@ class _Asker:
         return [one or None for one in found]
 
     async def merge(self, notes: str) -> str:
-        return await self._ask("Merge these notes on parts of a page into shorter ones.", notes, _NOTE)
+        return await self._note("Merge these notes on parts of a page into shorter ones.", notes)
 
     async def conclude(self, text: str, budget: int) -> str:
         task = (
@@ -109,10 +109,15 @@ class _Asker:
             raise SampleFailed(self.why)
         return answer
 
+    async def _note(self, task: str, text: str) -> str:
+        note = await self._ask(task, text, _NOTE)
+        # A model may write more than it was asked for; the next prompt has no room for it.
+        return note if estimate(note) <= _NOTE else chunk("", note, max_tokens=_NOTE, margin_ratio=0)[0]["text"]
+
     async def _ask(self, task: str, text: str, most: int) -> str:
         prompt = f"{task}{self._wishes}\n{_DATA}\n\n<<<{self._mark}\n{text}\n{self._mark}>>>"
-        # The answer may quote what was hidden in the page, and may be longer than asked for.
-        return _cut(disarm(await self._sample(prompt, most)).strip(), most)
+        # What was hidden in the page may come back in the answer.
+        return disarm(await self._sample(prompt, most)).strip()
 
 
 def _mark(content: str) -> str:
@@ -136,14 +141,6 @@ def _groups(notes: Sequence[str], size: int) -> list[list[str]]:
         groups[-1].append(note)
         load += weight
     return groups
-
-
-def _cut(text: str, most: int) -> str:
-    """At most `most` tokens of `text`, whole lines of it if it has several."""
-    if estimate(text) <= most:
-        return text
-    parts = chunk("", text, max_tokens=max(most, 20), margin_ratio=0)
-    return parts[0]["text"].rstrip()
 
 
 def _parsed(answer: str) -> tuple[str, list[str]]:

@@ -48,7 +48,7 @@ def by_question(text: Document, salience: Salience, question: str) -> list[int]:
     known = Counter(word for words in hits for word in words)
     count = len(hits)
     idf = {word: math.log(1 + (count - df + 0.5) / (df + 0.5)) for word, df in known.items()}
-    mean = sum(map(len, salience.terms)) / count if count else 1.0
+    mean = sum(map(len, salience.terms)) / max(1, count) or 1.0
     above = [sum(idf.get(word, 0.0) for word in frozenset(terms(" ".join(path))) & asked) for path in text.paths]
     scores = [
         sum(idf[word] for word in words)

@@ -11,9 +11,6 @@ _WORDS = re.compile(r"\w+")
 _UNSPACED = "\u2e80"
 """From here on come scripts that do not part words."""
 _ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
-_COMMON, _FEW = 0.2, 10
-"""Words in more than this part of the sentences say nothing, if there are more than a few sentences."""
-
 _CAPITAL = "[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]"
 _MONTHS = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s\d{1,4}|\d{1,2}\.?(?:\sde)?\s(?:jan|f[eé]b|f[eé]v|"
@@ -105,7 +102,6 @@ class Salience:
 
 
 def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """How much each word says: more if it comes often, nothing if it comes everywhere."""
+    """How much each word says: more if it comes again and again, next to nothing if it comes once or everywhere."""
     counts = Counter(word for words in sentences for word in words)
-    limit = _COMMON * len(sentences) if len(sentences) > _FEW else math.inf
-    return {word: math.log1p(count) if count <= limit else 0.0 for word, count in counts.items()}
+    return {word: 0.1 + math.log(count) * (1 - count / len(sentences)) ** 3 for word, count in counts.items()}
