@@ -12,10 +12,11 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.web.net.servers import ROOMY, Ask, Names, Site, fetcher, leads_to, silent, site, text
+from tests.web.net.servers import LOOPBACK, ROOMY, Ask, Names, Site, fetcher, leads_to, silent, site, text
 from tidings.web import browser as browsers
 from tidings.web.answers import HttpFailed
 from tidings.web.browser import Browser, NoBrowser
+from tidings.web.net import client as clients
 from tidings.web.net.model import BadRequest, Blocked, FetchError, Limits, Request, TooSlow
 from tidings.web.options import RenderOptions
 from tidings.web.render import NotRendered, Rendered, Renderer
@@ -151,6 +152,61 @@ async def test_the_callers_headers_go_to_the_pages_own_origin_alone(chromium: Br
     secrets = {ask.path: ask.headers.get("x-secret") for ask in [*here.asked, *other.asked]}
     assert (secrets["/"], secrets["/own"], secrets["/script"]) == ("s", "s", None)
     assert b"Reader/2" in rendered.html
+
+
+@in_browser
+async def test_the_callers_headers_do_not_follow_a_page_that_was_led_elsewhere(chromium: Browser) -> None:
+    pages = {"/": page("<script src='/own'></script>"), "/own": text("", Content_Type="text/javascript")}
+    async with rendering(chromium, pages) as (here, renderer), site() as meant:
+        meant.pages["/"] = leads_to(here.url("/"))
+        request = Request(meant.url("/"), headers={"Authorization": "Bearer s"})
+        await renderer.render(meant.url("/"), RenderOptions(), request)
+    assert meant.asked[-1].headers["authorization"] == "Bearer s"
+    assert {ask.path: ask.headers.get("authorization") for ask in here.asked} == {
+        "/robots.txt": None,
+        "/": None,
+        "/own": None,
+    }
+
+
+READS = """(async () => {
+    for (const url of %s) {
+        let said = "kept";
+        try { said = await (await fetch(url)).text(); } catch {}
+        document.body.append(said + "; ");
+    }
+})()"""
+
+
+@in_browser
+async def test_scripts_read_of_other_origins_what_these_share(chromium: Browser) -> None:
+    async with site() as other:
+        other.pages |= {"/secret": text("secret"), "/open": text("open", Access_Control_Allow_Origin="*")}
+        urls = [other.url("/secret"), "/led/secret", other.url("/open"), "/led/open", "/own"]
+        pages = {
+            "/": script(READS % urls),
+            "/led/secret": leads_to(other.url("/secret")),
+            "/led/open": leads_to(other.url("/open")),
+            "/own": text("own"),
+        }
+        async with rendering(chromium, pages) as (here, renderer):
+            rendered = await renderer.render(here.url("/"), RenderOptions())
+    assert b"kept; kept; open; open; own; " in rendered.html
+
+
+@in_browser
+async def test_a_page_of_the_internet_reads_nothing_private_whatever_names_it_gives_it(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "refusal", lambda address: None if str(address) == "127.0.0.1" else "private")
+    names = Names(www_evil_example=[["127.0.0.1"]], in_evil_example=[["127.0.0.2"]])
+    async with site(host="127.0.0.2") as inside:
+        inside.pages["/"] = text("secret", Access_Control_Allow_Origin="*")
+        secret = inside.url("/", "in.evil.example")
+        pages = {"/": script(READS % [secret])}
+        async with rendering(chromium, pages, resolver=names, allow_private=LOOPBACK) as (here, renderer):
+            rendered = await renderer.render(here.url("/", "www.evil.example"), RenderOptions())
+    assert b"kept; " in rendered.html
 
 
 # Where the browser does not get

@@ -41,6 +41,9 @@ _KEPT_BACK: Final = frozenset(
 )
 """Headers that belong to the connection, or would make the browser do or keep something."""
 
+_SHARED: Final = "access-control-allow-origin"
+_NOBODY: Final = "https://nowhere.invalid"
+"""Whom a site lets read it that says nothing: Playwright would let everybody."""
 _PATIENCE: Final = 1.0
 """Seconds for a page to finish loading after it could not be left."""
 
@@ -72,8 +75,10 @@ class Routing:
         """Start with `first`, the page itself, which came for `request`; fetch nothing after `until`."""
         self._fetcher = fetcher
         self._request = request
+        self._meant = parse(request.url)
         self._ready: Response | None = first
         self._home = parse(first.url)
+        self._private = first.private
         self._until = until
         self._budget = budget
         self._block = block_third_party
@@ -124,6 +129,7 @@ class Routing:
             await tried(route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body))
         else:
             headers = {name: value for name, value in response.headers.items() if name not in _KEPT_BACK}
+            headers.setdefault(_SHARED, _NOBODY)
             self._ready = None if response is self._ready else self._ready
             await tried(route.fulfill(status=response.status, headers=headers, body=response.body))
 
@@ -148,7 +154,7 @@ class Routing:
         with self._counted():
             response = await self._fetcher.fetch(self._asking(asked, url))
             self._bytes += len(response.body)
-            return None if self._unwelcome(response, asked) else response
+            return None if self._unwelcome(response, asked, url) else response
         return None
 
     def _affordable(self, asked: "Asked") -> bool:
@@ -172,9 +178,12 @@ class Routing:
                 self._scopes.discard(scope)
 
     def _asking(self, asked: "Asked", url: Url) -> Request:
-        """The request as the fetcher makes it: the caller's headers go to the page's own origin alone."""
+        """The request as the fetcher makes it: the caller's headers go to the page's own origin alone.
+
+        And only if they were meant for it: where the page was led elsewhere, they were left behind.
+        """
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
-        if url.origin == self._home.origin:
+        if url.origin == self._home.origin and self._meant.trusts(url):
             given |= self._request.headers
         left = self._budget.bytes - self._bytes
         return Request(
@@ -188,9 +197,17 @@ class Routing:
             user_agent=self._request.user_agent,
         )
 
-    def _unwelcome(self, response: Response, asked: "Asked") -> bool:
-        kind = response.content_type.partition(";")[0].strip().lower()
-        return self._foreign(parse(response.url)) or (asked.is_navigation_request() and kind not in _SHOWN)
+    def _unwelcome(self, response: Response, asked: "Asked", url: Url) -> bool:
+        where = parse(response.url)
+        if self._foreign(where) or (response.private and not self._private):
+            # A page of the internet has no business in a private network, whatever its own name leads to by now.
+            return True
+        if asked.is_navigation_request():
+            return response.content_type.partition(";")[0].strip().lower() not in _SHOWN
+        # The browser takes it for what it asked for: whether scripts may read it has to be seen to here. They may run
+        # what they cannot read.
+        shared = response.headers.get(_SHARED, "").strip() in {"*", self._home.origin}
+        return not (shared or url.trusts(where) or asked.resource_type == "script")
 
     def _foreign(self, url: Url) -> bool:
         return self._block and site_of(url.host) != site_of(self._home.host)

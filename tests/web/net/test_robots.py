@@ -1,5 +1,6 @@
 """robots.txt, after RFC 9309."""
 
+import threading
 from datetime import UTC, datetime
 
 import anyio
@@ -128,6 +129,30 @@ def test_a_few_agents_are_remembered_not_all() -> None:
     assert len(found._parsed) <= 4
 
 
+async def test_a_long_file_is_asked_without_holding_up_others() -> None:
+    here = threading.get_ident()
+    long = robots("User-agent: *\n" + "Disallow: /*b\n" * 5_000)
+    threads: list[int] = []
+    long._rules = lambda name: threads.append(threading.get_ident()) or Robots._rules(long, name)
+    assert await long.asked(parse("https://example.org/b"), "Tidings") == "“Disallow: /*b”"
+    assert await robots("User-agent: *\nDisallow: /b").asked(parse("https://example.org/b"), "Tidings")
+    assert threads
+    assert here not in threads
+
+
+async def test_rules_that_are_forgotten_meanwhile_are_used_to_the_end() -> None:
+    found = robots("User-agent: *\n" + "Disallow: /a\n" * 5_000)
+    answers: list[str | None] = []
+
+    async def ask(agent: str) -> None:
+        answers.append(await found.asked(parse("https://example.org/a"), agent))
+
+    async with anyio.create_task_group() as tasks:
+        for n in range(20):
+            tasks.start_soon(ask, f"agent{n}")
+    assert answers == ["“Disallow: /a”"] * 20
+
+
 class Source:
     """Gives a robots.txt, or what else it is told to, and counts."""
 
@@ -236,3 +261,11 @@ async def test_only_so_many_sites_are_remembered(monkeypatch: pytest.MonkeyPatch
     for n in (1, 2, 3, 1, 4, 1, 2):
         await memory.of(parse(f"https://site{n}.example/"), source)
     assert [url[12:13] for url in source.asked] == ["1", "2", "3", "4", "2"]
+
+
+async def test_large_files_are_remembered_only_as_far_as_memory_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.web.net.robots._MOST_TEXT", 1_000)
+    memory, source = Memory(Time()), Source((200, b"#" * 400))
+    for n in (1, 2, 1, 3, 1, 2):
+        await memory.of(parse(f"https://site{n}.example/"), source)
+    assert [url[12:13] for url in source.asked] == ["1", "2", "3", "2"]

@@ -19,7 +19,8 @@ import h2.events
 import h2.exceptions
 import httpcore2
 
-from tidings.web.net.guard import CONNECT_TIMEOUT, Guard, NoSuchHost, Refused
+from tidings.web.net.addresses import Address, refusal
+from tidings.web.net.guard import ADDRESS, CONNECT_TIMEOUT, Guard, NoSuchHost, Refused
 from tidings.web.net.model import BadAnswer, Blocked, FetchError, TooLarge, Unreachable
 from tidings.web.net.urls import Url, shown
 
@@ -35,6 +36,8 @@ class Answer:
         self._response = response
         self.status = response.status
         self.headers = _headers(response.headers)
+        self.private = _is_private(response)
+        """Whether it comes from an address that is not of the public internet."""
         self.complete = False
         """Whether all of the body has been read."""
 
@@ -100,6 +103,12 @@ class Client:
         for connection in self._pool.connections:
             if connection.can_multiplex() and connection.can_handle_request(origin):
                 await connection.aclose()
+
+
+def _is_private(response: httpcore2.Response) -> bool:
+    extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
+    stream = extensions["network_stream"]
+    return refusal(cast("Address", stream.get_extra_info(ADDRESS))) is not None
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:

@@ -134,7 +134,7 @@ class Fetcher:
             robots = await self._robots_of(url, trip)
         except FetchError as error:
             raise error.about(str(url)) from error
-        if rule := robots.refuses(url, trip.plan.agent):
+        if rule := await robots.asked(url, trip.plan.agent):
             from tidings.web.net.robots import refused  # noqa: PLC0415 - it is loaded
 
             raise refused(url, rule)
@@ -190,7 +190,8 @@ class Fetcher:
                 trip.doing = f"{url.host} had not answered"
                 async with self._connections().get(url, headers) as answer:
                     trip.doing = "its body was still on the way"
-                    return Hop(url, answer.status, answer.headers, await body_of(url, answer, trip))
+                    body = await body_of(url, answer, trip)
+                    return Hop(url, answer.status, answer.headers, body, answer.private)
         except NoTurn as late:
             raise _rate_limited(url, late, self.limits) from None
 

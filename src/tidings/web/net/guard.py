@@ -28,6 +28,8 @@ Resolver = Callable[[str], Awaitable[Sequence[Address]]]
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for one address to answer, should the request have more."""
+ADDRESS = "vetted_address"
+"""By this name a stream tells the address that it leads to."""
 _HEAD_START = 0.25
 """Seconds that an address has before the next one is tried beside it."""
 _MOST_TRIED = 6
@@ -122,7 +124,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         await anyio.sleep(seconds)
 
     async def _connect(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
-        return _Stream(await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT))
+        return _Stream(await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT), address)
 
     async def _first_of(self, addresses: Sequence[Address], port: int) -> httpcore2.AsyncNetworkStream:
         if len(addresses) == 1:
@@ -137,10 +139,11 @@ class Guard(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A stream that is closed when TLS cannot be begun on it, also when that is called off."""
+    """A stream that knows where it leads. It is closed when TLS cannot be begun on it, also when that is called off."""
 
-    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, address: Address) -> None:
         self._stream = stream
+        self._address = address
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's
         return await self._stream.read(max_bytes, timeout)
@@ -158,14 +161,16 @@ class _Stream(httpcore2.AsyncNetworkStream):
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return await self._stream.start_tls(ssl_context, server_hostname, CONNECT_TIMEOUT)
+            secure = await self._stream.start_tls(ssl_context, server_hostname, CONNECT_TIMEOUT)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
             raise
+        return _Stream(secure, self._address)
 
     def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        # Not the socket's word: it has none any more when the other end is gone.
+        return self._address if info == ADDRESS else self._stream.get_extra_info(info)
 
 
 class _Race:

@@ -11,8 +11,9 @@ because a file may name thousands of agents for thousands of rules.
 
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -31,6 +32,8 @@ _MOST_SITEMAPS = 1_000
 _MOST_COMPARED = 2_000
 _LONG = 32 * 1024
 """Characters from which on reading it is left to a thread."""
+_MOST_TEXT = 4 * 1024 * 1024
+"""Characters of all files that are remembered: read, they take twenty times as much memory."""
 
 _ENDS = re.compile(r"\r\n?|\n")
 _AGENT = re.compile(r"user[ -]?agent")
@@ -52,22 +55,22 @@ class Robots:
     text: str = ""
     nothing: str | None = None
     """Why nothing may be fetched, whatever the text says."""
-    _lines: dict[str, list[str]] = field(default_factory=dict[str, list[str]], repr=False)
-    _parsed: dict[str, Protego] = field(default_factory=dict[str, Protego], repr=False)
+    _parsed: dict[str, "_Rules"] = field(default_factory=dict[str, "_Rules"], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:
         """The rule that refuses `url` to `agent`, as the file has it; None if it may be fetched."""
         if self.nothing is not None:
             return self.nothing
         name = token(agent)
-        if self._rules(name).can_fetch(str(url), name):
+        rules = self._rules(name)
+        if rules.parsed.can_fetch(str(url), name):
             return None
-        return self._rule_against(url, name)
+        return _rule_against(url, name, rules.lines)
 
     def crawl_delay(self, agent: str) -> float | None:
         """The seconds between two requests that the site asks for."""
         name = token(agent)
-        return self._rules(name).crawl_delay(name)
+        return self._rules(name).parsed.crawl_delay(name)
 
     def sitemaps(self) -> tuple[str, ...]:
         """The sitemaps that the file names, as whole URLs."""
@@ -88,22 +91,36 @@ class Robots:
             await anyio.to_thread.run_sync(self._rules, token(agent))
         return self
 
-    def _rules(self, name: str) -> Protego:
-        if name not in self._parsed:
+    async def asked(self, url: Url, agent: str) -> str | None:
+        """As `refuses`, without holding up others: a long file can be made to take a second for a long URL."""
+        if len(self.text) > _LONG:
+            return await anyio.to_thread.run_sync(self.refuses, url, agent)
+        return self.refuses(url, agent)
+
+    def _rules(self, name: str) -> "_Rules":
+        # Threads may be here at once: what was found is returned, whatever becomes of the memory meanwhile.
+        found = self._parsed.get(name)
+        if found is None:
             if len(self._parsed) >= _MOST_AGENTS:
                 self._parsed.clear()
-                self._lines.clear()
             lines = _lines_for(self.text, name)
-            parsed = Protego.parse("\n".join(["User-agent: *", *lines]))
-            self._lines[name], self._parsed[name] = lines, parsed
-        return self._parsed[name]
+            found = self._parsed[name] = _Rules(lines, Protego.parse("\n".join(["User-agent: *", *lines])))
+        return found
 
-    def _rule_against(self, url: Url, name: str) -> str:
-        # The longest rule that matches is the one that decides.
-        for line in sorted(self._lines[name], key=len, reverse=True)[:_MOST_COMPARED]:
-            if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
-                return f"“{shown(line)}”"
-        return "one of its rules"
+
+class _Rules(NamedTuple):
+    """What is said to one agent."""
+
+    lines: list[str]
+    parsed: Protego
+
+
+def _rule_against(url: Url, name: str, lines: Sequence[str]) -> str:
+    # The longest rule that matches is the one that decides.
+    for line in sorted(lines, key=len, reverse=True)[:_MOST_COMPARED]:
+        if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
+            return f"“{shown(line)}”"
+    return "one of its rules"
 
 
 def _records(text: str) -> list[tuple[str, str]]:
@@ -191,9 +208,12 @@ class Memory:
             robots = before.robots
         self._kept[origin] = _Kept(robots, self._clock() + (_AFTER_FAILURE if failed else DAY))
         self._kept.move_to_end(origin)
-        while len(self._kept) > _MOST_SITES:
+        while len(self._kept) > _MOST_SITES or self._size() > _MOST_TEXT:
             self._kept.popitem(last=False)
         return robots
+
+    def _size(self) -> int:
+        return sum(len(kept.robots.text) for kept in self._kept.values())
 
 
 async def _loaded(url: Url, load: Load) -> Robots:

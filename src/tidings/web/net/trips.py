@@ -47,6 +47,8 @@ class Hop:
     status: int
     headers: Mapping[str, str]
     body: Body
+    private: bool = False
+    """Whether it came from an address that is not public."""
 
     @property
     def location(self) -> str | None:
@@ -135,4 +137,5 @@ def response(hop: Hop, left: Sequence[Url], trip: Trip) -> Response:
         redirects=tuple(map(str, left)),
         truncated=hop.body.truncated,
         notes=tuple(trip.notes),
+        private=hop.private,
     )
