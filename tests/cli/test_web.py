@@ -156,6 +156,15 @@ def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.Monke
     assert 'pip install "tidings[render]"' in refused("--render")
 
 
+def test_a_missing_package_is_named_to_a_program_too() -> None:
+    program = "import sys; sys.modules['idna'] = None\nfrom tidings.web import WebServer"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stderr.endswith(
+        "ImportError: The web server needs more packages (idna): "
+        'pip install "tidings[web]" (in a clone: pip install ".[web]")\n'
+    )
+
+
 # Snippets
 
 
