@@ -653,7 +653,7 @@ async def test_without_a_bus_a_change_that_could_not_be_told_is_told_the_next_ti
         assert here.heard()[0] == both(page_id)
 
 
-async def test_without_a_bus_what_is_ignored_or_not_watched_any_more_is_not_told() -> None:
+async def test_without_a_bus_what_is_ignored_is_not_told() -> None:
     page = Changing("5 minutes ago")
     async with shelf({"/": page}, watching={"follow": True}) as here:
         page_id = await here.watch()
@@ -661,11 +661,85 @@ async def test_without_a_bus_what_is_ignored_or_not_watched_any_more_is_not_told
         await here.fetch(options=FetchOptions(cache_ttl=0))
         await here.watcher.nudge(page_id)
         assert here.heard()[0] == []
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_change_that_is_found_while_nobody_watches_is_told_to_who_was_cut_off_and_asks_what_they_missed(
+    follow: bool,
+) -> None:
+    page = Changing("one")
+    async with shelf({"/": page}, watching={"follow": follow}) as here, here.watcher:
+        page_id = await here.watch()
         await here.watcher.end(page_id, "subscription")
-        page.body = "other"
+        page.body = "two"
         await here.fetch(options=FetchOptions(cache_ttl=0))
-        await here.watcher.nudge(page_id)
-        assert here.heard()[0] == []
+        assert here.heard() == (both(page_id), 1)
+
+
+async def test_without_a_bus_a_process_tells_of_what_another_found_on_a_page_that_nobody_watches(
+    tmp_path: Path,
+) -> None:
+    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
+    how: dict[str, Any] = {"clock": clock, "path": path, "watching": {"follow": True, "rest": 0.01}}
+    async with site({"/": page}) as here, shelf(here=here, **how) as one, shelf(here=here, **how) as other:
+        page_id = await one.watch()
+        async with one.watcher, other.watcher:
+            await one.watcher.end(page_id, "subscription")
+            page.body = "two"
+            await other.fetch(options=FetchOptions(cache_ttl=0))
+            with anyio.fail_after(20):
+                while not one.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+        assert one.heard()[0] == both(page_id)
+
+
+async def test_a_change_that_one_process_fetched_is_told_though_only_another_has_subscribers(tmp_path: Path) -> None:
+    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
+    async with (
+        site({"/": page}) as here,
+        shelf(here=here, clock=clock, path=path) as one,
+        shelf(here=here, clock=clock, path=path) as other,
+    ):
+        page_id = await one.watch()
+        await one.later()
+        page.body = "two"
+        async with other.watcher:
+            await other.fetch(options=FetchOptions(cache_ttl=0))
+            with anyio.fail_after(20):
+                while not other.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+        assert other.heard()[0] == both(page_id)
+        assert await one.later(0) == 0
+
+
+async def test_a_look_on_its_way_swallows_neither_a_change_that_somebody_fetched_nor_its_validators() -> None:
+    page, slow = Changing("one"), anyio.Event()
+
+    async def first_slowly(ask: Ask) -> None:
+        if not slow.is_set():
+            slow.set()
+            await arrived.wait()
+            await ask.reply(b"one", Content_Type="text/plain", ETag='"of one"')
+        else:
+            await page(ask)
+
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        arrived = anyio.Event()
+        here.site.pages["/"] = first_slowly
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(here.later)
+                await slow.wait()
+                page.body = "two"
+                here.library.on_new_version = here.watcher.nudge
+                await here.fetch(options=FetchOptions(cache_ttl=0))
+                arrived.set()
+
+        assert here.heard()[0] == both(page_id)
+        known = await here.store.page_of(page_id)
+        assert known is not None
+        assert known.etag != '"of one"'
 
 
 async def test_without_a_bus_one_who_comes_later_does_not_hide_a_change_from_those_before(tmp_path: Path) -> None:

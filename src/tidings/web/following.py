@@ -46,13 +46,16 @@ class Follower:
         """
         news = await self._store.news(self._mark)
         for page_id in news.pages:
-            await self.compare(page_id)
+            await self.compare(page_id, changed=True)
         if news.listed:
             await self._library.on_change((), True)
         self._mark = news.mark
 
-    async def compare(self, page_id: str) -> None:
+    async def compare(self, page_id: str, *, changed: bool) -> None:
         """Tell of a page if it is watched and says something else than its clients know.
+
+        One that nobody watches is told of if it is known to have `changed`: whoever watched it may have been cut off,
+        and will ask for what they missed.
 
         Raises:
             StoreError: That cannot be read.
@@ -61,6 +64,8 @@ class Follower:
             watch, page = await self._store.watch_of(page_id), await self._store.page_of(page_id)
             if watch is None or page is None:
                 self._seen.pop(page_id, None)
+                if changed:
+                    await self._library.on_change(uris_of(page_id), False)
                 return
             wish, before = Wish.from_json(watch.options, watch.url), self._seen.get(page_id)
             newest = newest_of(page, wish.options.variant(wish.url), before and before.source_id)

@@ -201,7 +201,8 @@ class Library:
             got = await self._fetching.get(place, options, tell, etag=page.etag, last_modified=page.last_modified)
             if got.entry is not None:
                 return await self._keep(got)
-            await self.store.checked(page.page_id, etag=got.etag or page.etag, last_modified=got.modified(page))
+            etag, modified = got.etag or page.etag, got.modified(page)
+            await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
             if stored := await self.store.get(newest.source_id):
                 return Fetched(stored, page.page_id, not_modified=True)
             # It went while the site was asked: what it is has to be fetched after all.

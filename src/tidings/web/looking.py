@@ -140,7 +140,7 @@ class Looker:
         if mine or found.listed:
             await self._library.on_change(uris_of(page_id) if mine else (), found.listed)
         if self._follower is not None:
-            await self._follower.compare(page_id)
+            await self._follower.compare(page_id, changed=changed)
         return changed
 
     def _done(self, state: State, wish: Wish, found: Refreshed, *, changed: bool) -> Looked:

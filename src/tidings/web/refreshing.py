@@ -148,7 +148,7 @@ class Refresher:
     async def _confirm(self, page: Page, newest: Version, said: Validators) -> None:
         """Write down for everybody that the page is what it was, if what it was is exactly what is stored."""
         if speaks_for(page, newest) and (page.etag, page.last_modified) == (said.etag, said.last_modified):
-            await self._store.checked(page.page_id, etag=said.etag, last_modified=said.last_modified)
+            await self._store.checked(page.page_id, etag=said.etag, last_modified=said.last_modified, of=page)
 
     async def _compared(
         self, page: Page, newest: Version | None, entry: Entry, facts: PageFacts, ignore: Ignore, *, said: bool
@@ -160,7 +160,8 @@ class Refresher:
             )
             if newest.content_hash == entry.packet["hashes"]["content_hash"]:
                 if speaks_for(page, newest):
-                    await self._store.checked(page.page_id, etag=facts.etag, last_modified=facts.last_modified)
+                    etag, modified = facts.etag, facts.last_modified
+                    await self._store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
                 return standing
             if not said and before.packet["content"].strip():
                 return replace(_standing(newest), empty=True)

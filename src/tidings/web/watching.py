@@ -29,7 +29,7 @@ from tidings.web.library import Library
 from tidings.web.looking import Looker
 from tidings.web.refreshing import PageUnknown
 from tidings.web.store.model import StoreError, Watch
-from tidings.web.watches import Wish
+from tidings.web.watches import Wish, uris_of
 
 logger = logging.getLogger(__name__)
 
@@ -152,16 +152,17 @@ class Watcher:
             return watched
 
     async def nudge(self, page_id: str) -> None:
-        """Somebody found another content of this page: if it is watched, compare now, or soon."""
-        mine = page_id in self._causes
+        """Somebody found another content of this page: if it is watched, compare now, or soon.
+
+        If it is not, tell of it as it is: whoever watched it may have been cut off, and will ask for what they missed.
+        """
         try:
             if self._follower is not None:
-                await self._follower.compare(page_id)
-                return
-            watch = await self._store.watch_of(page_id)
-            if watch is not None and (mine or watch.explicit):
-                await self._store.begin_watch(page_id, explicit=not mine, next_at=self._clock())
+                await self._follower.compare(page_id, changed=True)
+            elif await self._store.hasten(page_id):
                 self._wake.set()
+            else:
+                await self._library.on_change(uris_of(page_id), False)
         except StoreError as error:
             logger.warning("what changed on %s is told at its next look only: %s", page_id, error)
 

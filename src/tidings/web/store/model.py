@@ -11,7 +11,7 @@
     await listing(after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]
     await source_ids(prefix = "", limit = 100) -> list[str]     newest first, for completions
     await page_ids(prefix = "", limit = 100) -> list[str]       last seen first, for completions
-    await checked(page_id, *, etag, last_modified, at: float | None = None) -> bool
+    await checked(page_id, *, etag, last_modified, at: float | None = None, of: Page | None = None) -> bool
                                                           its newest version lives on; False: that is gone
     await prune() -> tuple[str, ...]                      the source_ids that expired
     await next_expiry() -> float | None                   when there is something to prune
@@ -19,6 +19,7 @@
 
     await begin_watch(page_id, *, explicit: bool, options: Mapping[str, Any] | None = None,
                       next_at: float | None = None) -> Watch | None         None: there is no such page to fetch
+    await hasten(page_id) -> bool                         due now, whoever watches it; False: nobody does
     await end_watch(page_id, *, explicit: bool) -> bool   whether anybody still watches it
     await watch_of(page_id) -> Watch | None
     await watches(explicit: bool = False) -> list[Watch]  all that anybody watches; or the explicit ones alone

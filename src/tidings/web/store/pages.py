@@ -100,8 +100,13 @@ def page_ids(at: Moment, prefix: str, limit: int) -> list[str]:
     )
 
 
-def checked(at: Moment, page_id: str, etag: str | None, last_modified: str | None, when: float) -> bool:
+def checked(
+    at: Moment, page_id: str, etag: str | None, last_modified: str | None, when: float, *, of: Page | None = None
+) -> bool:
     """The page is what it was: its newest version, if it is still there, lives on for as long as a new one."""
+    now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", rows.clean(page_id)).fetchone()
+    if of is not None and now != (of.content_hash, rows.variant_of(of.options)):
+        return False
     at.do(
         "UPDATE pages SET etag = ?, last_modified = ?, checked_at = ? WHERE page_id = ?",
         rows.clean(etag),

@@ -134,11 +134,21 @@ class Store:
         return await self._read(lambda at: pages.page_ids(at, prefix, limit))
 
     async def checked(
-        self, page_id: str, *, etag: str | None, last_modified: str | None, at: float | None = None
+        self,
+        page_id: str,
+        *,
+        etag: str | None,
+        last_modified: str | None,
+        at: float | None = None,
+        of: Page | None = None,
     ) -> bool:
-        """The page has the content that it had. Its newest version lives on; False if that is gone already."""
+        """The page has the content that it had. Its newest version lives on; False if that is gone already.
+
+        `of`: as the page was when the site was asked. If somebody put another content since, the answer says nothing of
+        that, and nothing is written.
+        """
         when = self._clock() if at is None else at
-        return await self._write(lambda moment: pages.checked(moment, page_id, etag, last_modified, when))
+        return await self._write(lambda moment: pages.checked(moment, page_id, etag, last_modified, when, of=of))
 
     async def prune(self) -> tuple[str, ...]:
         """Remove what has expired. Gives the source_ids."""
@@ -178,6 +188,13 @@ class Store:
             next_at: When to look at it first; None: now, or as it was if somebody watches it already.
         """
         return await self._write(lambda at: watches.begin(at, page_id, options, next_at, explicit=explicit))
+
+    async def hasten(self, page_id: str) -> bool:
+        """Have a page looked at as soon as may be, whoever watches it; False: nobody does.
+
+        A look that is on its way does not count: it may have begun too early.
+        """
+        return await self._write(lambda at: watches.hasten(at, page_id))
 
     async def end_watch(self, page_id: str, *, explicit: bool) -> bool:
         """End what `begin_watch` began; whether the page is still watched, by whomever."""

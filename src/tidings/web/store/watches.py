@@ -17,10 +17,14 @@ from tidings.web.store.moment import Moment
 EXPLICIT: Final = ""
 """The owner of a watch that outlives every process."""
 
+_GIVEN_BACK: Final = "leased_by = NULL, next_at = min(next_at, lease_until - lease)"
+"""As due as when it was claimed. While it is claimed, it is due when the claim ends; or before, if somebody hastened it
+meanwhile."""
+
 _FORGET: Final = (
     "DELETE FROM watchers WHERE owner <> '' AND owner NOT IN (SELECT owner FROM owners)",
     "DELETE FROM watches WHERE page_id NOT IN (SELECT page_id FROM watchers)",
-    "UPDATE watches SET leased_by = NULL WHERE leased_by NOT IN (SELECT owner FROM owners)",
+    f"UPDATE watches SET {_GIVEN_BACK} WHERE leased_by > '' AND leased_by NOT IN (SELECT owner FROM owners)",  # noqa: S608
 )
 
 _PAGE: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
@@ -70,12 +74,7 @@ def begin(
         text = rows.options_text(options)
     _watch(at, page_id, owner, text, at.now if next_at is None else next_at)
     if next_at is not None:
-        at.do(
-            "UPDATE watches SET next_at = ?1, wait = ?2 WHERE page_id = ?3 AND next_at > ?1",
-            next_at,
-            max(next_at - at.now, 0.0),
-            page_id,
-        )
+        _hasten(at, page_id, next_at)
     at.do("UPDATE pages SET seen = ? WHERE page_id = ?", at.number(), page_id)
     if not explicit:
         at.then.append(lambda: at.owner.mine.update({page_id: (page, text)}))
@@ -88,6 +87,21 @@ def _watch(at: Moment, page_id: str, owner: str, options: str, next_at: float) -
     at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?, ?)", page_id, owner, options, variant, at.number())
     wait = max(next_at - at.now, 0.0)
     at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
+
+
+def hasten(at: Moment, page_id: str) -> bool:
+    """Have a page looked at now, whoever watches it; whether anybody does."""
+    _hasten(at, page_id, at.now)
+    return find(at, page_id) is not None
+
+
+def _hasten(at: Moment, page_id: str, next_at: float) -> None:
+    at.do(
+        "UPDATE watches SET next_at = ?1, wait = ?2 WHERE page_id = ?3 AND next_at > ?1",
+        next_at,
+        max(next_at - at.now, 0.0),
+        rows.clean(page_id),
+    )
 
 
 def end(at: Moment, page_id: str, *, explicit: bool) -> bool:
@@ -123,7 +137,7 @@ def due(at: Moment, limit: int, lease: float) -> list[Watch]:
         limit,
     ).fetchall()
     at.do_each(
-        "UPDATE watches SET leased_by = ?, lease_until = ?, lease = ? WHERE page_id = ?",
+        "UPDATE watches SET leased_by = ?1, lease_until = ?2, lease = ?3, next_at = ?2, wait = ?3 WHERE page_id = ?4",
         [(at.owner.name, at.now + lease, lease, row[0]) for row in found],
     )
     return [_read(row) for row in found]
@@ -137,10 +151,14 @@ def next_due(at: Moment) -> float | None:
 
 
 def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
-    """Say when a claimed page is to be looked at next, and give it back; False if it is not ours any more."""
+    """Say when a claimed page is to be looked at next, and give it back; False if it is not ours any more.
+
+    What was hastened since it was claimed stays so: the look may have begun before what there is to be seen now.
+    """
     changed = at.do(
-        """UPDATE watches SET next_at = ?, wait = ?, failures = ?, state = ifnull(?, state), leased_by = NULL
-           WHERE page_id = ? AND leased_by = ?""",
+        """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, ?1), ?1),
+           wait = iif(next_at < lease_until, min(wait, ?2), ?2), failures = ?3, state = ifnull(?4, state),
+           leased_by = NULL WHERE page_id = ?5 AND leased_by = ?6""",
         next_at,
         max(next_at - at.now, 0.0),
         failures,
@@ -153,7 +171,11 @@ def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: M
 
 def release(at: Moment, page_id: str) -> None:
     """Give a claimed page back, as it was."""
-    at.do("UPDATE watches SET leased_by = NULL WHERE page_id = ? AND leased_by = ?", rows.clean(page_id), at.owner.name)
+    at.do(
+        f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?",  # noqa: S608 - words of our own
+        rows.clean(page_id),
+        at.owner.name,
+    )
 
 
 def _read(row: tuple[Any, ...]) -> Watch:
