@@ -560,6 +560,41 @@ async def test_a_process_that_stopped_between_storing_and_telling_loses_nothing(
             assert after.heard() == ([], 0)
 
 
+@pytest.mark.parametrize("looks", [0, 1])
+@pytest.mark.parametrize("away", [1.0, 1000.0])
+async def test_a_process_that_was_killed_between_storing_and_telling_a_subscriber_loses_nothing(
+    looks: int, away: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
+    async with site({"/": page}) as here:
+        async with shelf(here=here, clock=clock, path=path) as before:
+            page_id = await before.watch()
+            for _ in range(looks):
+                await before.later()
+            page.body = "two"
+            telling = anyio.Event()
+
+            async def never_done(*_: Any) -> None:
+                telling.set()
+                await anyio.sleep_forever()
+
+            before.library.on_change = never_done
+            with anyio.fail_after(20):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(before.later)
+                    await telling.wait()
+                    # Whoever is killed takes no leave.
+                    monkeypatch.setattr("tidings.web.store.watches.leave", lambda _: None)
+                    monkeypatch.setattr("tidings.web.store.watches.release", lambda *_: None)
+                    tasks.cancel_scope.cancel()
+        clock.now += away
+        async with shelf(here=here, clock=clock, path=path) as after:
+            await after.watcher.begin(page_id, "subscription")
+            await after.later()
+            await after.later()
+            assert after.heard() == (both(page_id), 0)
+
+
 async def test_of_two_processes_on_one_store_only_one_looks_at_a_page(tmp_path: Path) -> None:
     pages = {f"/{number}": Changing("one") for number in range(40)}
     clock, path = Clock(), tmp_path / "pages"
@@ -953,11 +988,81 @@ async def test_a_look_that_cannot_be_written_down_is_made_again(
         assert here.heard()[0] == both(page_id)
 
 
+async def test_a_clock_that_steps_back_hides_no_change_and_keeps_nobody_waiting() -> None:
+    page = Changing("one")
+    async with shelf({"/": page, "/other": Changing("other")}) as here:
+        page_id = await here.watch()
+        other = await here.fetch("/other")
+        await here.later()
+        here.clock.now -= 500_000
+        page.body = "two"
+        assert not (await here.library.fetch(here.site.url("/other"))).from_cache
+        begun = await here.watcher.begin(other, "subscription")
+        assert begun.next_at <= here.clock.now + PACE.least
+        here.heard()
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+
+
+async def test_who_only_slept_knows_what_was_told_already() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        page.body = "two"
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+        here.clock.now += 86_000
+        await here.store.prune()
+        assert await here.later(0) == 1
+        assert here.heard()[0] == []
+
+
+async def test_a_url_that_leads_to_another_page_is_not_taken_for_the_same_because_its_marks_are() -> None:
+    async def of_one(ask: Ask) -> None:
+        same = ask.headers.get("if-none-match") == '"1"'
+        await ask.reply(b"" if same else ask.path.encode(), 304 if same else 200, Content_Type="text/plain", ETag='"1"')
+
+    async with shelf({"/": leads_to("/one"), "/one": of_one, "/two": of_one}) as here:
+        page_id = await here.watch()
+        await here.later()
+        assert len(here.requests()) == 2
+        here.site.pages["/"] = leads_to("/two")
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+        here.requests()
+        await here.later()
+        assert len(here.requests()) == 2
+        found = await here.library.fetch(here.site.url(), FetchOptions(cache_ttl=0))
+        assert found.entry.packet["content"].strip() == "/two"
+
+
+async def test_a_watch_that_cannot_be_understood_does_not_end_the_looks_at_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Changing("one")
+    async with shelf({"/": page, "/odd": Changing("odd")}) as here:
+        page_id, odd = await here.watch(), await here.watch("/odd")
+        understood = Wish.from_json
+
+        def from_json(said: Any, url: str) -> Wish:
+            if url.endswith("/odd"):
+                raise TypeError("of another time")
+            return understood(said, url)
+
+        monkeypatch.setattr(Wish, "from_json", from_json)
+        page.body = "two"
+        assert await here.later() == 2
+        assert here.heard()[0] == both(page_id)
+        assert "is looked at again when its claim ends" in caplog.text
+        assert await here.store.watch_of(odd) is not None
+
+
 async def test_what_a_server_of_another_version_wrote_is_understood_as_far_as_it_goes() -> None:
     wish = Wish.from_json({"ignore": {"ready": ["moons"]}}, "https://example.org/")
 
     assert wish == Wish("https://example.org/", FetchOptions())
     assert State.from_json({"later": 1}) == State()
+    assert State.from_json({"validators": {"etag": "1"}}) == State()
 
 
 async def test_bytes_that_somebody_gave_for_a_watched_page_are_no_change_of_it_and_cost_no_more_than_one_body() -> None:

@@ -23,6 +23,9 @@ from tidings.web.packets.normalise import normalise
 from tidings.web.sharing import Progress
 from tidings.web.store.model import Entry, Page, PageFacts
 
+AT: Final = "at"
+"""Among the options that are kept of a page: where it was found, if its URL led on."""
+
 _HTML: Final = "text/html; charset=utf-8"
 
 
@@ -105,9 +108,13 @@ class Fetching:
         *,
         etag: str | None = None,
         last_modified: str | None = None,
+        of: str | None = None,
         insist: bool = True,
     ) -> Got:
         """Fetch a page; with `etag` or `last_modified` only if it is another one than they are of.
+
+        `of`: where the page was that they are of, if its URL led there. What it leads to now may be another one with
+        the same marks.
 
         `insist`: as for `Request`.
 
@@ -128,7 +135,9 @@ class Fetching:
                 unseen = (Warning_("notice", f"There is no screenshot: {error}"),)
         response = await self._fetcher.fetch(request, progress)
         if response.not_modified and (etag or last_modified):
-            return Got(response.headers)
+            if response.url == (of or response.requested):
+                return Got(response.headers)
+            response = await self._fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
         if response.status >= 400 or response.not_modified:
             raise failed(response)
         extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
@@ -228,7 +237,7 @@ class Fetching:
             aliases=tuple(dict.fromkeys((*response.redirects, response.url))),
             etag=response.etag,
             last_modified=response.last_modified,
-            options=options.to_json(request.url),
+            options=options.to_json(request.url) | ({AT: response.url} if response.url != request.url else {}),
         )
         return Got(response.headers, entry, facts, extracted.empty)
 

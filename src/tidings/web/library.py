@@ -19,7 +19,7 @@ from typing import Final, Self
 import anyio
 
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.fetching import Extracts, Fetching, Got, Renders
+from tidings.web.fetching import AT, Extracts, Fetching, Got, Renders
 from tidings.web.ignoring import Ignore
 from tidings.web.mapping import Mapper, SiteMap, Sites
 from tidings.web.net.model import FetchError
@@ -188,7 +188,7 @@ class Library:
     async def _cached(self, page: Page, place: str, options: FetchOptions) -> Fetched | None:
         ttl = self._cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, place, options)
-        if newest is None or self._clock() - page.checked_at >= ttl:
+        if newest is None or page.age(self._clock()) >= ttl:
             return None
         entry = await self.store.get(newest.source_id)
         if entry is None or entry.packet["status"] >= 400:
@@ -198,7 +198,8 @@ class Library:
     async def _fetch(self, place: str, page: Page | None, options: FetchOptions, tell: Progress) -> Fetched:
         newest = await self._comparable(page, place, options) if page else None
         if page is not None and newest is not None:
-            got = await self._fetching.get(place, options, tell, etag=page.etag, last_modified=page.last_modified)
+            etag, modified, of = page.etag, page.last_modified, page.options.get(AT)
+            got = await self._fetching.get(place, options, tell, etag=etag, last_modified=modified, of=of)
             if got.entry is not None:
                 return await self._keep(got)
             etag, modified = got.etag or page.etag, got.modified(page)

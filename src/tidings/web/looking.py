@@ -141,6 +141,8 @@ class Looker:
             await self._library.on_change(uris_of(page_id) if mine else (), found.listed)
         if self._follower is not None:
             await self._follower.compare(page_id, changed=changed)
+        if found.stored or (seen is not None and seen.content_hash != found.content_hash):
+            await self._library.store.told(page_id, found.content_hash)
         return changed
 
     def _done(self, state: State, wish: Wish, found: Refreshed, *, changed: bool) -> Looked:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from anyio import to_thread
 
-from tidings.web.fetching import Fetching
+from tidings.web.fetching import AT, Fetching
 from tidings.web.ignoring import Ignore, judge
 from tidings.web.intervals import fresh_for
 from tidings.web.options import FetchOptions
@@ -36,6 +36,8 @@ class Validators:
     source_id: str
     etag: str | None
     last_modified: str | None
+    url: str | None = None
+    """Where it was, if the page's URL led on."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,13 @@ class Refresher:
         page = await self._page(page_id)
         variant = options.variant(url)
         newest = newest_of(page, variant, known and known.source_id)
-        young = self._clock() - page.checked_at < unless_younger
+        young = page.age(self._clock()) < unless_younger
         if young and newest and is_of(newest, variant) and speaks_for(page, newest):
             return replace(_standing(newest), asked=False, validators=known)
         sent = _sendable(page, newest, known)
         # A look costs one request: a site that cannot serve it now is asked at the next.
-        got = await self._fetching.get(
-            url, options, etag=sent and sent.etag, last_modified=sent and sent.last_modified, insist=False
-        )
+        etag, modified, of = (sent.etag, sent.last_modified, sent.url) if sent else (None, None, None)
+        got = await self._fetching.get(url, options, etag=etag, last_modified=modified, of=of, insist=False)
         fresh = fresh_for(got.headers, self._clock())
         if got.entry is None or got.facts is None:
             assert newest is not None  # noqa: S101 - only of it can the site have said that it still is
@@ -155,12 +156,12 @@ class Refresher:
     ) -> Refreshed:
         before = await self._store.get(newest.source_id) if newest else None
         if newest and before:
-            standing = replace(
-                _standing(newest), validators=Validators(newest.source_id, facts.etag, facts.last_modified)
-            )
+            standing = replace(_standing(newest), validators=_marks(newest.source_id, facts))
             if newest.content_hash == entry.packet["hashes"]["content_hash"]:
                 if speaks_for(page, newest):
-                    etag, modified = facts.etag, facts.last_modified
+                    # Marks of somewhere else say nothing of where the page is known to be.
+                    there = facts.options.get(AT) == page.options.get(AT)
+                    etag, modified = (facts.etag, facts.last_modified) if there else (None, None)
                     await self._store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
                 return standing
             if not said and before.packet["content"].strip():
@@ -175,7 +176,7 @@ class Refresher:
             stored=True,
             before=before.packet["source_id"] if before else None,
             listed=put.new or bool(put.gone),
-            validators=Validators(source_id, facts.etag, facts.last_modified),
+            validators=_marks(source_id, facts),
         )
 
 
@@ -185,7 +186,13 @@ def _sendable(page: Page, newest: Version | None, known: Validators | None) -> V
         return None
     if known is not None and known.source_id == newest.source_id:
         return known
-    return Validators(newest.source_id, page.etag, page.last_modified) if speaks_for(page, newest) else None
+    if not speaks_for(page, newest):
+        return None
+    return Validators(newest.source_id, page.etag, page.last_modified, page.options.get(AT))
+
+
+def _marks(source_id: str, facts: PageFacts) -> Validators:
+    return Validators(source_id, facts.etag, facts.last_modified, facts.options.get(AT))
 
 
 def _standing(version: Version) -> Refreshed:

@@ -94,13 +94,10 @@ class State:
     @staticmethod
     def from_json(said: Mapping[str, Any]) -> "State":
         """The state that was kept."""
-        validators = said.get("validators")
         return State(
             said.get("interval"),
             _seen(said.get("seen")),
-            Validators(validators["source_id"], validators["etag"], validators["last_modified"])
-            if validators
-            else None,
+            _validators(said.get("validators")),
             said.get("doubt"),
             said.get("problem"),
         )
@@ -108,6 +105,12 @@ class State:
 
 def _seen(said: Mapping[str, str] | None) -> Seen | None:
     return Seen(said["source_id"], said["content_hash"]) if said else None
+
+
+def _validators(said: Mapping[str, str | None] | None) -> Validators | None:
+    if not said or not (source_id := said.get("source_id")):
+        return None
+    return Validators(source_id, said.get("etag"), said.get("last_modified"), said.get("url"))
 
 
 def uris_of(page_id: str) -> tuple[str, str]:

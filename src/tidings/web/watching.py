@@ -28,8 +28,8 @@ from tidings.web.intervals import Intervals, with_chance
 from tidings.web.library import Library
 from tidings.web.looking import Looker
 from tidings.web.refreshing import PageUnknown
-from tidings.web.store.model import StoreError, Watch
-from tidings.web.watches import Wish, uris_of
+from tidings.web.store.model import Page, StoreError, Watch
+from tidings.web.watches import State, Wish, uris_of
 
 logger = logging.getLogger(__name__)
 
@@ -161,8 +161,8 @@ class Watcher:
                 await self._follower.compare(page_id, changed=True)
             elif await self._store.hasten(page_id):
                 self._wake.set()
-            else:
-                await self._library.on_change(uris_of(page_id), False)
+            elif page := await self._store.page_of(page_id):
+                await self._tell_as_it_is(page)
         except StoreError as error:
             logger.warning("what changed on %s is told at its next look only: %s", page_id, error)
 
@@ -183,12 +183,20 @@ class Watcher:
         if not page.watched:
             await self._check_room()
         # Not before its time if it was just looked at, and at once if not: it may have changed since.
-        first = max(self._clock(), page.checked_at + self._limits.least)
+        now = self._clock()
+        first = now + max(self._limits.least - page.age(now), 0.0)
         wish = Wish.begun(page, page.url, ignore, every)
         watch = await self._store.begin_watch(page_id, explicit=explicit, options=wish.to_json(), next_at=first)
         if watch is None:
             raise PageUnknown(page_id)
+        if page.untold and self._follower is None and State.from_json(watch.state).seen is None:
+            # Somebody died before it was told, and no look knows of it. Who was subscribed then may be this one.
+            await self._tell_as_it_is(page)
         return watch
+
+    async def _tell_as_it_is(self, page: Page) -> None:
+        await self._library.on_change(uris_of(page.page_id), False)
+        await self._store.told(page.page_id, page.content_hash)
 
     async def _check_room(self) -> None:
         if self._count is None or self._count >= self._most:
@@ -252,6 +260,9 @@ class Watcher:
             await self._store.reschedule(watch.page_id, next_at, failures=looked.failures, state=looked.state.to_json())
         except StoreError as error:
             logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
+        except Exception:
+            # Of this page only: what is raised here would end the looks at all others.
+            logger.exception("%s is looked at again when its claim ends", watch.url)
         except BaseException:
             # Stopped: another process need not wait until the claim ends.
             with anyio.move_on_after(0.5, shield=True), suppress(StoreError):

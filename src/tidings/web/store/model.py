@@ -13,6 +13,7 @@
     await page_ids(prefix = "", limit = 100) -> list[str]       last seen first, for completions
     await checked(page_id, *, etag, last_modified, at: float | None = None, of: Page | None = None) -> bool
                                                           its newest version lives on; False: that is gone
+    await told(page_id, content_hash) -> None             the page is not `untold` any more, if it still is this
     await prune() -> tuple[str, ...]                      the source_ids that expired
     await next_expiry() -> float | None                   when there is something to prune
     await news(since: int | None = None) -> News          what other processes on the file did
@@ -36,6 +37,7 @@ it was before; `prune`, `due` and the like may simply be called again later.
 May import: `packets.model`, `extract.model`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -157,6 +159,15 @@ class Page:
     last_modified: str | None
     options: Mapping[str, Any]
     watched: bool
+    untold: bool = False
+    """Whether it became another, and nobody was told yet as far as is known (see `Store.told`)."""
+
+    def age(self, now: float) -> float:
+        """The seconds since it was last known to have that content.
+
+        Endless if that is yet to come, by a clock that stepped back: nobody knows then.
+        """
+        return now - self.checked_at if self.checked_at <= now else math.inf
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from tidings.web.store.moment import Moment
 
 _NOTE: Final = """INSERT OR REPLACE INTO pages
     (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, variant, seen,
-    changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    changed, changed_by, untold) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 _LAST_HASH: Final = "SELECT content_hash FROM entries WHERE page_id = ? AND variant = ? ORDER BY no DESC LIMIT 1"
 
 _FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
-    EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id)
+    EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
     FROM pages p WHERE page_id IN (SELECT ?1 UNION ALL SELECT page_id FROM aliases WHERE url = ?1)"""
 
 _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM entries
@@ -28,8 +28,8 @@ def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
     """Keep what a fetch says of the page; whether it says something else, read in the same way."""
     content_hash, variant = entry.packet["hashes"]["content_hash"], rows.variant_of(facts.options)
     known, last, url, *changed_by = at.do(
-        "SELECT content_hash, variant, url, changed, changed_by FROM pages WHERE page_id = ?", entry.page_id
-    ).fetchone() or ("", "", None, 0, "")
+        "SELECT content_hash, variant, url, changed, changed_by, untold FROM pages WHERE page_id = ?", entry.page_id
+    ).fetchone() or ("", "", None, 0, "", 0)
     if last != variant:
         # What was read in another way differs for that reason. What it was in this way, an entry may know.
         known = at.one(_LAST_HASH, entry.page_id, variant) or ""
@@ -49,7 +49,7 @@ def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
         rows.options_text(facts.options),
         variant,
         number,
-        *((number, at.owner.name) if differs else changed_by),
+        *((number, at.owner.name, 1) if differs else changed_by),
     )
     if facts.url is not None:
         _note_aliases(at, entry.page_id, {canonical_url, facts.url, *facts.aliases}, number)
@@ -71,7 +71,7 @@ def find(at: Moment, url_or_page_id: str) -> Page | None:
     row = at.do(_FIND, rows.clean(url_or_page_id)).fetchone()
     if row is None:
         return None
-    page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched = row
+    page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, untold = row
     return Page(
         page_id=page_id,
         canonical_url=canonical_url,
@@ -83,6 +83,7 @@ def find(at: Moment, url_or_page_id: str) -> Page | None:
         last_modified=last_modified,
         options=rows.options_of(options),
         watched=bool(watched),
+        untold=bool(untold),
     )
 
 
@@ -122,6 +123,12 @@ def checked(
     )
     at.do("UPDATE entries SET expires_at = ? + ttl WHERE no = ?", at.now, newest)
     return newest is not None
+
+
+def told(at: Moment, page_id: str, content_hash: str) -> None:
+    """Everybody was told that the page has this content, if it still has."""
+    known = rows.clean(page_id), content_hash
+    at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
 
 
 def news(at: Moment, since: int | None) -> News:

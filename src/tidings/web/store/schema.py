@@ -21,7 +21,7 @@ from tidings.web.store import errors
 APPLICATION_ID: Final = 0x54494457
 """Marks a database as a store of web pages of Tidings ("TIDW")."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """To be raised with every change of the tables. A store of an older version is set aside: it can all be fetched."""
 
 TABLES: Final = {
@@ -43,7 +43,8 @@ TABLES: Final = {
         variant TEXT NOT NULL,       -- of what it was last put as: that is what `content_hash` and validators are of
         seen INTEGER NOT NULL,       -- when it was last put or watched
         changed INTEGER NOT NULL,    -- when its content became another
-        changed_by TEXT NOT NULL
+        changed_by TEXT NOT NULL,
+        untold INTEGER NOT NULL DEFAULT 0  -- whether nobody was told of that yet
     ) WITHOUT ROWID""",
     "aliases": "(url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID",
     "entries": """(

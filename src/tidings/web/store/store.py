@@ -150,6 +150,13 @@ class Store:
         when = self._clock() if at is None else at
         return await self._write(lambda moment: pages.checked(moment, page_id, etag, last_modified, when, of=of))
 
+    async def told(self, page_id: str, content_hash: str) -> None:
+        """Everybody who wants to know was told that the page has become this, or need not be.
+
+        Until then it is `untold`, so that what a process did not come to tell before it died can be told by another.
+        """
+        await self._write(lambda at: pages.told(at, page_id, content_hash))
+
     async def prune(self) -> tuple[str, ...]:
         """Remove what has expired. Gives the source_ids."""
 

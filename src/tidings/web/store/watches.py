@@ -47,8 +47,11 @@ def beat(at: Moment) -> None:
 
 
 def forget(at: Moment) -> None:
-    """Remove processes that are gone, with what they watched and claimed."""
-    at.do("DELETE FROM owners WHERE alive_until <= ?", at.now)
+    """Remove processes that are gone, with what they watched and claimed.
+
+    Never this one: it may have slept, or the clock have stepped on, and it lives.
+    """
+    at.do("DELETE FROM owners WHERE alive_until <= ? AND owner <> ?", at.now, at.owner.name)
     for statement in _FORGET:
         at.do(statement)
 
