@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.extract.pdfs import many_pages, packed_page
 from tests.web.extract.test_xml_text import LAUGHS, QUADRATIC
-from tidings.web.extract import ExtractionFailed
+from tidings.web.extract import Caps, ExtractionFailed, ExtractOptions, extract
 from tidings.web.extract.workers import Workers
 
 pytestmark = pytest.mark.anyio
@@ -97,3 +97,28 @@ async def test_bombs_at_once_keep_nobody_from_reading(workers: Workers) -> None:
             body, kind, _ = RESULTS[name]
             group.start_soon(workers.extract, body, kind, URL)
         group.start_soon(goes_on, workers)
+
+
+def test_a_long_base_does_not_make_a_long_address_of_every_link() -> None:
+    links = b"<a href=y>some words here now</a> " * 500
+    base = f"https://example.org/{'x' * 15_000}/"
+    options = ExtractOptions(caps=Caps(characters=100_000))
+    found = extract(b"<article><p>" + links + b"</p></article>", "text/html", base, options)
+    assert len(found.markdown) <= 100_000
+    assert len(found.text) == 500 * len("some words here now ") - 1
+    assert [warning.type for warning in found.warnings] == ["truncated"]
+    images = b"<p>words <img alt=a src=z>" * 500
+    assert len(extract(images, "text/html", base, options).markdown) <= 100_000
+
+
+def test_a_page_of_more_characters_than_are_written_is_cut_with_a_word() -> None:
+    page = b"".join(b"<p>This is sentence number %d of the page.</p>" % n for n in range(500))
+    found = extract(page, "text/html", "https://example.org/", ExtractOptions(caps=Caps(characters=5_000)))
+    assert 4_000 < len(found.markdown) <= 5_000
+    assert len(found.text) <= 5_000
+    assert "left out" in found.warnings[-1].message
+
+
+def test_a_wall_of_backticks_is_fenced_at_once() -> None:
+    found = extract(b"<pre>" + b"`" * 300_000 + b"</pre>", "text/html", "https://example.org/")
+    assert found.markdown.startswith("`" * 300_001 + "\n")

@@ -41,6 +41,8 @@ class _Found:
     text: str
     markdown: str
     writer: Writer
+    over: tuple[Warning_, ...] = ()
+    """That not all of it is given."""
 
 
 def read_html(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
@@ -98,7 +100,10 @@ def _posts(page: Page, url: str, options: ExtractOptions) -> _Found | None:
 
 def _written(method: str, blocks: Sequence[Block], page: Page, options: ExtractOptions) -> _Found:
     writer = Writer(page.base, options)
-    return _Found(method, "\n".join(block.text for block in blocks), writer.write(blocks), writer)
+    most = options.caps.characters
+    text, _ = bounded("\n".join(block.text for block in blocks), most, "the page")
+    markdown, over = bounded(writer.write(blocks), most, "the page")
+    return _Found(method, text, markdown, writer, over)
 
 
 def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extracted:
@@ -116,7 +121,7 @@ def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extract
         description=known.description,
         canonical_url=known.canonical_url,
         links=tuple(dict.fromkeys(found.writer.links)),
-        warnings=tuple(_warnings(page)),
+        warnings=(*_warnings(page), *found.over),
         hidden=page.hidden,
     )
     reason = _emptiness(page, found)

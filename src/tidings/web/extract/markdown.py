@@ -13,6 +13,7 @@ from tidings.web.extract.blocks import BREAK, Block, Node
 from tidings.web.extract.metadata import web_address
 from tidings.web.extract.model import ExtractOptions, Link
 from tidings.web.extract.tree import Element
+from tidings.web.extract.written import fenced
 
 _BOLD = frozenset(("b", "strong"))
 _SLANTED = frozenset(("i", "em"))
@@ -32,6 +33,8 @@ class Writer:
         self.links: list[Link] = []
         self._base = base
         self._options = options
+        self._room = options.caps.characters
+        """Characters that addresses may still have: a long base makes a long one of each short link."""
         self._items: set[Node] = set()
         """List items that have their bullet already."""
 
@@ -137,7 +140,7 @@ class Writer:
 
     def _linked(self, element: Element, text: str) -> str:
         href = element.get("href") or "#"
-        url = None if href.startswith("#") else web_address(self._base, href)
+        url = None if href.startswith("#") else self._address(href)
         if url is None:
             return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
@@ -147,17 +150,19 @@ class Writer:
     def _image(self, element: Element) -> str:
         alt = _escaped(" ".join((element.get("alt") or "").split()))
         source = element.get("src") or element.get("data-src") or ""
-        url = web_address(self._base, source) if source else None
+        url = self._address(source) if source else None
         return f" ![{alt}]({_bracketed(url)}) " if alt and url else ""
+
+    def _address(self, link: str) -> str | None:
+        url = web_address(self._base, link) if self._room > 0 else None
+        self._room -= len(url or "")
+        return url
 
     def _code(self, whole: Node) -> str:
         text = "".join(whole.element.itertext()).strip("\n").rstrip()
         if not text or not self._options.keep_code_blocks:
             return ""
-        fence = "```"
-        while fence in text:
-            fence += "`"
-        return f"{fence}{_language(whole.element)}\n{text}\n{fence}"
+        return fenced(text, _language(whole.element))
 
     def _table(self, blocks: list[Block]) -> str:
         """A table of data, row by row; one that only lays things out is written as what it holds."""

@@ -1,8 +1,11 @@
 """What readers of plain material have in common: bounded text, tables in markdown, fences that hold."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tidings.web.extract.model import Warning_
+
+_TICKS = re.compile("`{3,}+")
 
 
 def bounded(text: str, most: int, what: str) -> tuple[str, tuple[Warning_, ...]]:
@@ -23,9 +26,7 @@ def left_out(what: str, kept: int, whole: int, unit: str) -> Warning_:
 
 def fenced(text: str, language: str = "") -> str:
     """A block of code that its own text cannot end."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
+    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 

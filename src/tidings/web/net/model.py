@@ -58,7 +58,7 @@ class Response:
     """Names in lower case."""
     body: bytes
     content_type: str
-    """As the header has it, parameters included; empty without one."""
+    """As the header has it, with the parameters that are some; empty without one that is a type."""
     retrieved_at: datetime
     etag: str | None = None
     last_modified: str | None = None

@@ -1,5 +1,6 @@
 """One call of `fetch` on its way: what it has to keep to, what one URL gave, and what comes of it."""
 
+import re
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tidings.web.net.client import Answer
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
+_PARAMETER = re.compile(r"""\s*[\w-]{1,40}\s*=\s*(?:[\w.:/+-]{1,80}|"[\w.:/+-]{1,80}")\s*""", re.ASCII)
 _DRAINED = 64 * 1024
 _DRAIN_SECONDS = 1.0
 
@@ -129,7 +132,7 @@ def response(hop: Hop, left: Sequence[Url], trip: Trip) -> Response:
         status=hop.status,
         headers=headers,
         body=hop.body.data,
-        content_type=headers.get("content-type", ""),
+        content_type=_content_type(headers.get("content-type", "")),
         retrieved_at=datetime.now(UTC),
         etag=headers.get("etag"),
         last_modified=headers.get("last-modified"),
@@ -139,3 +142,12 @@ def response(hop: Hop, left: Sequence[Url], trip: Trip) -> Response:
         notes=tuple(trip.notes),
         private=hop.private,
     )
+
+
+def _content_type(header: str) -> str:
+    """The content type, and what of its parameters is one: it is told to readers, and no server shall speak to them."""
+    kind, *parameters = header[:1_000].split(";")
+    kind = kind.partition(",")[0].strip()
+    if not _TYPE.fullmatch(kind):
+        return ""
+    return ";".join([kind, *filter(_PARAMETER.fullmatch, parameters)])
