@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidings.web.packets import blocks
 from tidings.web.packets.blocks import blocks_of, heading_text
 
 LINES = st.sampled_from(
@@ -124,3 +125,15 @@ def test_a_heading_says_its_words(block: str, text: str) -> None:
 def test_a_long_text_of_one_thing_is_read_in_one_pass(unit: str) -> None:
     content = unit * (300_000 // len(unit))
     assert all(span.end <= len(content) for span in blocks_of(content))
+
+
+def test_of_too_many_blocks_the_last_one_is_all_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MOST", 3)
+    assert parts("# a\n\nb\n\n- c\n\n# d\n\n```\ne\n```\n") == [
+        ("heading", "# a"),
+        ("paragraph", "b"),
+        ("list", "- c"),
+        ("paragraph", "# d\n\n```\ne\n```"),
+    ]
+    assert len(blocks_of("a\n\n" * 3)) == 3
+    assert len(blocks_of("a\n\n" * 3 + " ")) == 3

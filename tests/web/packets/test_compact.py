@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.web.packets import document
 from tidings.web.packets.chunk import chunk
 from tidings.web.packets.compact import MODES, SMALLEST, Mode, compact
 from tidings.web.packets.model import Compacted
@@ -176,6 +177,16 @@ async def test_what_stands_above_the_first_heading_can_be_left_out_too() -> None
     content = "Words before any heading at all.\n\n# Herring\n\n" + "Herring is landed here. " * 3 + "More of it. " * 30
     one = await compact(content, max_tokens=400, mode="question_focused", question="herring landed")
     assert "Nothing above the first heading is kept." in one["omissions"]
+
+
+async def test_what_is_too_long_to_be_looked_at_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_MOST", 5)
+    one = await compact("\n\n".join(SENTENCES), max_tokens=90, mode="salience")
+    unread = len("\n\n".join(SENTENCES)) - len("\n\n".join(SENTENCES[:5]))
+    assert f"The last {unread} characters were too many to be looked at." in one["omissions"]
+    assert not any(sentence in one["summary"] for sentence in SENTENCES[5:])
+    all_kept = await compact("\n\n".join(SENTENCES), max_tokens=250, mode="question_focused", question="harbour ferry")
+    assert any("too many to be looked at" in line for line in all_kept["omissions"])
 
 
 async def test_nothing_is_made_of_nothing() -> None:

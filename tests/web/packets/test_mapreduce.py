@@ -140,3 +140,10 @@ async def test_an_answer_that_is_too_long_is_cut_and_said_to_be() -> None:
     one = await compact("Words.", max_tokens=60, mode="map_reduce", sample=Model(answer="many words in a row " * 500))
     assert one["est_tokens"] <= 60
     assert "its end is missing" in one["warnings"][-1]["message"]
+
+
+async def test_key_points_without_room_are_counted() -> None:
+    answer = "SUMMARY:\nShort.\nKEY POINTS:\n" + "- a point of a few words\n" * 60
+    one = await compact("Words.", max_tokens=200, mode="map_reduce", sample=Model(answer=answer))
+    assert one["est_tokens"] <= 200
+    assert f"no room for {60 - len(one['key_points'])} of the 60 key points" in one["warnings"][-1]["message"]

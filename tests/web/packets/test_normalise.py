@@ -204,6 +204,11 @@ def test_an_empty_page_is_said_to_be_so(empty: str, said: str) -> None:
     assert one["key_blocks"] == one["source_summary"] == one["outline"] == []
 
 
+def test_what_the_extraction_says_of_an_empty_page_is_enough() -> None:
+    one = packet(replace(PAGE, markdown="", empty="empty", warnings=(Warning_("empty", "three blank pages"),)))
+    assert one["warnings"] == [{"type": "empty", "message": "three blank pages"}]
+
+
 def test_a_page_without_text_is_empty_even_if_nobody_said_so() -> None:
     assert kinds(packet(replace(PAGE, markdown=" \n", text=""))) == ["empty"]
 

@@ -4,7 +4,7 @@
 
 One pass over the lines, each looked at once, whatever the text: no markdown is wrong, and what is no heading, list,
 code, table, quote or meta is a paragraph. Between the blocks are only white space and rules (`---`). Blocks do not
-nest: code within a list is part of the list.
+nest: code within a list is part of the list. Of more than `MOST` blocks, the last one is all the rest.
 """
 
 import re
@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidings.web.packets.model import BlockKind
+
+MOST = 200_000
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _FENCE = re.compile(r"[ \t]*+(?:[-+*][ \t]++|\d{1,9}[.)][ \t]++)?(`{3,}+|~{3,}+)")
@@ -42,7 +44,7 @@ def blocks_of(content: str) -> list[Span]:
     lines = content.split("\n")
     spans: list[Span] = []
     at = start = 0
-    while at < len(lines):
+    while at < len(lines) and len(spans) < MOST:
         if _blank(lines[at]):
             start += len(lines[at]) + 1
             at += 1
@@ -53,6 +55,8 @@ def blocks_of(content: str) -> list[Span]:
             spans.append(_span(content, start, start + length, kind, level))
         start += length
         at = end
+    if not content[start:].isspace() and start < len(content):
+        spans.append(_span(content, start, len(content), "paragraph", 0))
     return spans
 
 

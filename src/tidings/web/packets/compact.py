@@ -201,8 +201,11 @@ class _Parts:
 
 
 def _bound(wish: _Wish, parts: _Parts, notices: list[str]) -> Compacted:
+    points = len(parts.key_points)
     while parts.size() > wish.max_tokens and parts.drop():
         pass
+    if lost := points - len(parts.key_points):
+        notices.append(f"There was no room for {lost} of the {points} key points.")
     if (over := parts.size() - wish.max_tokens) > 0:
         room = max(MARGINLESS, estimate(parts.summary) - over)
         parts = replace(parts, summary=chunk("", parts.summary, max_tokens=room, margin_ratio=0)[0]["text"].rstrip())

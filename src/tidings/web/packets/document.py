@@ -7,6 +7,7 @@ read for itself.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from tidings.web.packets.blocks import Span, blocks_of
 from tidings.web.packets.model import Chunk, Location, Quote
@@ -14,6 +15,8 @@ from tidings.web.packets.sections import Path, Sections
 from tidings.web.packets.sentences import Sentence, sentences_of
 
 _BETWEEN = "\n\n"
+_MOST = 200_000
+"""Sentences that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Document:
     """Where each run begins in `content`."""
     origins: list[int]
     """Where it began in the original."""
+    unread: int
+    """Characters at the end that were too many to be looked at."""
     chunks: list[tuple[int, str]]
     """Where each chunk began in the original, and its id; none if no chunks were given."""
 
@@ -83,7 +88,7 @@ def _read(runs: Sequence[_Run], chunks: list[tuple[int, str]]) -> Document:
     for run in runs:
         own = blocks_of(run.text)
         sections = Sections(run.text, own, run.above)
-        for one in sentences_of(run.text, own, sections):
+        for one in islice(sentences_of(run.text, own, sections), _MOST - len(sentences)):
             place = (
                 one.start + at,
                 one.end + at,
@@ -98,4 +103,6 @@ def _read(runs: Sequence[_Run], chunks: list[tuple[int, str]]) -> Document:
         starts.append(at)
         at += len(run.text) + len(_BETWEEN)
     content = _BETWEEN.join(run.text for run in runs)
-    return Document(content, blocks, sentences, paths, starts or [0], [run.origin for run in runs] or [0], chunks)
+    unread = len(content) - sentences[-1].end if len(sentences) == _MOST else 0
+    origins = [run.origin for run in runs]
+    return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, chunks)

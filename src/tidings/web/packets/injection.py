@@ -17,7 +17,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from tidings.web.packets.blocks import Span, blocks_of
-from tidings.web.packets.invisible import disarm, hidden_in, stripped
+from tidings.web.packets.disguises import plain, undressed
+from tidings.web.packets.invisible import disarm, hidden_in
 from tidings.web.packets.model import Unsafe
 from tidings.web.packets.phrases import ABOUT, ENGLISH, OVERRIDE, STRONG, TAGS, Sign
 from tidings.web.packets.phrases_abroad import ABROAD
@@ -35,16 +36,7 @@ _HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
 """Signs that are weighed, and places that are looked at: so many, and one more for some characters each. Ordinary
 writing has far fewer; a text with more is made of them."""
 
-_ESCAPED = re.compile(r"\\([\\`*_\[\]])")
-_DISGUISED = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u2018\u2019\u02bc]")
-_PLAIN = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
-    **dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'"),
-}
-_MATHEMATICAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_PLAIN.update({0x1D400 + number: ord(_MATHEMATICAL[number % 52]) for number in range(13 * 52)})
-_LOOKALIKES = str.maketrans("аеорсухіјѕԁһ", "aeopcyxijsdh")  # noqa: RUF001 - Cyrillic letters, which is the point
-_MIXED = re.compile("[a-z][аеорсухіјѕԁһ]|[аеорсухіјѕԁһ][a-z]")  # noqa: RUF001 - see above
+_LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
 _OPENING = frozenset("“„«「『")
 _CLOSING = frozenset("”»」』")
 
@@ -88,8 +80,7 @@ class _Looked:
     """A text as it is looked at: nothing invisible in it, letters in disguise made plain."""
 
     def __init__(self, text: str) -> None:
-        plain = _ESCAPED.sub(r"\1", stripped(text))
-        self.text = plain.translate(_PLAIN) if not plain.isascii() and _DISGUISED.search(plain) else plain
+        self.text = plain(text)
         self.small = _small(self.text)
         self.too_many = False
 
@@ -110,8 +101,8 @@ class _Looked:
 
     def _clusters(self) -> list[list[_Hit]]:
         hits, self.too_many = _hits(self.small)
-        if not self.small.isascii() and _MIXED.search(self.small):
-            hits += _hits(self.small.translate(_LOOKALIKES))[0]
+        if (letters := undressed(self.small)) is not None:
+            hits += _hits(letters)[0]
         clusters: list[list[_Hit]] = []
         end = 0
         for hit in sorted(hits, key=lambda hit: hit.start):
@@ -143,20 +134,16 @@ class _Looked:
     def _blocks(self) -> list[Span]:
         return blocks_of(self.text)
 
-    def _block(self, place: int) -> Span | None:
-        at = bisect_right(self._blocks, place, key=lambda span: span.start) - 1
-        return self._blocks[at] if at >= 0 else None
+    def _block(self, place: int) -> Span:
+        # There is one: only space and rules stand between blocks, and no sign begins with those.
+        return self._blocks[bisect_right(self._blocks, place, key=lambda span: span.start) - 1]
 
     def _in_code(self, hit: _Hit) -> bool:
         block = self._block(hit.start)
-        if block is None:
-            return False
         return block.kind == "code" or self._before(block, hit).count("`") % 2 == 1
 
     def _quoted(self, hit: _Hit) -> bool:
         block = self._block(hit.start)
-        if block is None:
-            return False
         before = self._before(block, hit)
         opened = sum(before.count(one) for one in _OPENING) > sum(before.count(one) for one in _CLOSING)
         return (

@@ -14,7 +14,10 @@ from tidings.web.packets.model import Unsafe
 
 _TAGS = "\U000e0000-\U000e007f"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_ZERO_WIDTH = "\u00ad\u034f\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+_ZERO_WIDTH = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
+)
 _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 
@@ -28,6 +31,7 @@ _FLAG = re.compile("[\U000e0061-\U000e007a]{2}[\U000e0061-\U000e007a\U000e0030-\
 _BLACK_FLAG = "\U0001f3f4"
 
 _JOINED_SCRIPTS = re.compile("[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ufb50-\ufdfc\ufe70-\ufefc]")
+_JAMO = re.compile("[\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\ud7b0-\ud7fb]")
 _UNSPACED_SCRIPTS = re.compile("[\u0e00-\u109f\u1780-\u17ff]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _MARKS = frozenset("\u061c\u200e\u200f")
@@ -136,7 +140,9 @@ def _joins(one: str, before: str, after: str) -> bool:
         return _UNSPACED_SCRIPTS.match(before) is not None
     if one == "\u034f":
         return after != "" and unicodedata.combining(after) > 0
-    return one == "\u180e" and "\u1800" <= before <= "\u18af"
+    if one in "\u115f\u1160":
+        return _JAMO.match(before) is not None or _JAMO.match(after) is not None
+    return "\u180b" <= one <= "\u180f" and "\u1800" <= before <= "\u18af"
 
 
 def _is_emoji(character: str) -> bool:

@@ -20,9 +20,10 @@ def omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
     """One sentence each, within `budget` tokens as far as that is possible: the count is always told."""
     left = [one for number, one in enumerate(text.sentences) if number not in kept]
     if not left:
-        return []
+        return _unread(text)
     counts = Counter(one.kind for one in left)
     told = [f"Left out: {', '.join(_counted(count, *_NAMES[kind]) for kind, count in counts.most_common())}."]
+    told += _unread(text)
     totals = Counter(one.section for one in text.sentences)
     gone = Counter(one.section for one in left)
     partly = sum(1 for section, count in gone.items() if count < totals[section])
@@ -42,6 +43,10 @@ def omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
     if unnamed:
         told.append(f"Nothing of {_counted(unnamed, 'further section', 'further sections')} is kept.")
     return told
+
+
+def _unread(text: Document) -> list[str]:
+    return [f"The last {text.unread:,} characters were too many to be looked at."] if text.unread else []
 
 
 def _counted(count: int, one: str, many: str) -> str:
