@@ -1,7 +1,7 @@
 """Letters and words in disguise, made plain for looking at them: what a reader sees, as a pattern can match it.
 
-    plain(text)      without what nobody sees, without emphasis inside of words, letters of other widths made plain
-    undressed(small) the same length, each letter with something on or around it as the letter; None if there is none
+plain(text)      without what nobody sees, without emphasis inside of words, letters of other widths made plain
+undressed(small) the same length, each letter with something on or around it as the letter; None if there is none
 """
 
 import re
@@ -21,15 +21,22 @@ _PLAIN: dict[int, int | str] = {
     **{0x1D400 + number: (_LETTERS.upper() + _LETTERS)[number % 52] for number in range(13 * 52)},
 }
 _LOOKALIKES = str.maketrans(
-    "аеорсухіјѕԁһтвкмнοαενιρτυχκ",  # noqa: RUF001 - Cyrillic and Greek letters, which is the point
-    "aeopcyxijsdhtbkmhoaeviptuxk".replace(" ", ""),
+    "аеорсухіјѕԁһтвкмнοαενιρτυχκ",  # Cyrillic and Greek
+    "aeopcyxijsdhtbkmhoaeviptuxk",
 )
 _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr, _LOOKALIKES))}][a-z]")
 
 
 def _dresses() -> Iterable[tuple[int, str]]:
     """Letters with accents, in circles, raised: each with the letter in it."""
-    for first, last in ((0xC0, 0x24F), (0x1D2C, 0x1DBF), (0x1E00, 0x1EFF), (0x2071, 0x214F), (0x249C, 0x24E9)):
+    for first, last in (
+        (0xC0, 0x24F),
+        (0x2B0, 0x2E4),
+        (0x1D2C, 0x1DBF),
+        (0x1E00, 0x1EFF),
+        (0x2071, 0x214F),
+        (0x249C, 0x24E9),
+    ):
         for code in range(first, last + 1):
             inner = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if one.isalpha()]
             if len(inner) == 1 and inner[0].isascii():

@@ -53,8 +53,12 @@ def look_for(text: str, *, hidden: Sequence[str] = (), where: str = "content") -
     """What in `text`, or in the parts of its page that readers do not see, speaks to a model, and why it seems so."""
     seen = _Looked(text)
     found = [_named(one, where) for one in hidden_in(text)]
-    alarming = seen.alarming(_CLEAR if where == "content" else _SUSPICIOUS)
-    found.extend(_named(seen.told(one), where) for one in islice(alarming, _MOST))
+    enough = _CLEAR if where == "content" else _SUSPICIOUS
+    said = seen.said(enough)
+    if not said and "](" in text:
+        # An address between two words parts them in markdown, not for those who see the page.
+        said = _Looked(_LINKED.sub(r"\1", text)).said(enough)
+    found.extend(_named(one, where) for one in said)
     if seen.too_many:
         found.append(_named(Unsafe(text="", reason="has more words of commands than can be looked at"), where))
     for part in hidden:
@@ -98,6 +102,10 @@ class _Looked:
                 meant = [hit for hit in cluster if not self._excused(hit, *bounds)]
                 if sum(_weights(meant)) >= enough:
                     yield meant
+
+    def said(self, enough: int) -> list[Unsafe]:
+        """The words of what is alarming."""
+        return [self.told(one) for one in islice(self.alarming(enough), _MOST)]
 
     def _clusters(self) -> list[list[_Hit]]:
         hits, self.too_many = _hits(self.small)
