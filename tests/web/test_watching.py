@@ -467,6 +467,52 @@ async def test_a_page_is_watched_until_the_last_cause_is_gone() -> None:
         assert not await here.watcher.end(page_id, "never begun")
 
 
+async def test_a_watch_that_ends_while_the_store_fails_is_ended_when_it_works_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shelf({"/": Changing("one")}, watching={"rest": 0.01}) as here:
+        page_id = await here.watch()
+        ends = here.store.end_watch
+
+        async def locked(*_: Any, **__: Any) -> bool:
+            raise StoreError("it is locked")
+
+        monkeypatch.setattr(here.store, "end_watch", locked)
+        with pytest.raises(StoreError):
+            await here.watcher.end(page_id, "subscription")
+        monkeypatch.setattr(here.store, "end_watch", ends)
+        async with here.watcher:
+            with anyio.fail_after(20):
+                while await here.store.watch_of(page_id):  # noqa: ASYNC110 - ended by a task of its own
+                    await anyio.sleep(0.01)
+        await here.later()
+        assert here.requests() == []
+
+
+async def test_who_comes_back_after_a_watch_could_not_be_ended_is_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        ends = here.store.end_watch
+
+        async def locked(*_: Any, **__: Any) -> bool:
+            raise StoreError("it is locked")
+
+        monkeypatch.setattr(here.store, "end_watch", locked)
+        with pytest.raises(StoreError):
+            await here.watcher.end(page_id, "subscription")
+        monkeypatch.setattr(here.store, "end_watch", ends)
+        await here.watcher.begin(page_id, "subscription")
+        page.body = "two"
+        async with here.watcher:
+            here.clock.now += PACE.most
+            await here.watcher.nudge(page_id)
+            with anyio.fail_after(20):
+                while not here.told:  # noqa: ASYNC110 - told by a task of its own
+                    await anyio.sleep(0.01)
+        assert here.heard()[0] == both(page_id)
+
+
 async def test_a_page_that_nobody_knows_cannot_be_watched() -> None:
     async with shelf({"/": Changing("one")}) as here:
         given = await here.library.extract(b"text", "text/plain", here.site.url("/given"))

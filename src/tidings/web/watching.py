@@ -85,6 +85,7 @@ class Watcher:
         self._clock = clock
         self._random = random
         self._causes: dict[str, set[str]] = {}
+        self._left: set[str] = set()  # pages that nobody wants any more, if that cannot be written down at present
         self._turn = anyio.Lock()
         self._count: int | None = None
         self._busy: Counter[str] = Counter()  # looks, by host
@@ -131,6 +132,7 @@ class Watcher:
                 self._follower.begun(watch)
             if cause != TOOL:
                 self._causes.setdefault(page_id, set()).add(cause)
+                self._left.discard(page_id)
         self._wake.set()
         return watch
 
@@ -145,9 +147,11 @@ class Watcher:
             if cause != TOOL and causes - {cause}:
                 causes.discard(cause)
                 return True
-            watched = await self._store.end_watch(page_id, explicit=cause == TOOL)
             if cause != TOOL:
                 self._causes.pop(page_id, None)
+                self._left.add(page_id)
+            watched = await self._store.end_watch(page_id, explicit=cause == TOOL)
+            self._left.discard(page_id)
             self._count = None
             return watched
 
@@ -226,6 +230,7 @@ class Watcher:
 
     async def _round(self, tasks: TaskGroup) -> float:
         """Begin the looks that are due and that there is room for; the seconds until there may be more."""
+        await self._end_left()
         if self._follower is not None:
             await self._follower.catch_up()
         free = self._at_once - self._busy.total()
@@ -244,6 +249,13 @@ class Watcher:
         due = await self._store.next_due()
         # Not at once: what is due and was not claimed is another process's, which will be done with it.
         return self._rest if due is None else min(max(due - self._clock(), 0.1), self._rest)
+
+    async def _end_left(self) -> None:
+        """Write down what could not be when it ended: nobody asks for that a second time."""
+        async with self._turn:
+            for page_id in list(self._left):
+                await self._store.end_watch(page_id, explicit=False)
+                self._left.discard(page_id)
 
     async def _work(self, watch: Watch, host: str) -> None:
         try:
