@@ -1,12 +1,14 @@
 """`WebServer` as a program has it, and who is told of what."""
 
+import signal
+
 import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 import tidings
-from tests.web.agent import STORY, at, html
+from tests.web.agent import ERAS, STORY, at, html
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import BusUnavailable, NotSubscribable, ResourceNotFound, SourceUnavailable
@@ -87,6 +89,33 @@ async def test_one_real_change_is_told_once_for_the_page_and_once_for_its_diff(e
         updates = [uris for uris, _ in agent.server.told if uris]
         assert updates == [(page["page_uri"], diff)]
         assert NEWS in (await client.read_resource(diff)).text
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_signal_to_stop_ends_a_long_call_with_a_word(era: str) -> None:
+    asked, before = anyio.Event(), signal.getsignal(signal.SIGTERM)
+    stops: list[int] = []
+
+    async def never(_: object) -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    # As a web server has one: where nobody handles it, the signal ends the process.
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
+    try:
+        async with at({"/": never}, era=era) as agent:
+            with anyio.fail_after(20):
+                async with anyio.create_task_group() as tasks:
+
+                    async def call() -> None:
+                        assert "is stopping" in await agent.refused("fetch", urls=[agent.site.url()])
+
+                    tasks.start_soon(call)
+                    await asked.wait()
+                    signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stops == [signal.SIGTERM]
 
 
 async def test_a_page_is_watched_for_its_subscribers_alone() -> None:

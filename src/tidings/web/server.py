@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CallToolResult,
     Completion,
     CompletionArgument,
     CompletionContext,
@@ -31,6 +32,7 @@ from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable,
 from tidings.server import LiveServer
 from tidings.server.shared import Shared
 from tidings.server.tool_errors import ExactTools
+from tidings.web.calls import Calls
 from tidings.web.library import Library
 from tidings.web.parts import Parts, running
 from tidings.web.prompts import prompts
@@ -96,6 +98,7 @@ class WebServer(ExactTools[None], LiveServer[None]):
         self._alone = isinstance(bus, MemoryBus)
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
         self._parts: Parts | None = None
+        self._calls = Calls()
         self._running = Shared(self._run)
         self.on_first_subscriber(f"{SCHEME}*")(self._begin_watch)
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
@@ -125,6 +128,17 @@ class WebServer(ExactTools[None], LiveServer[None]):
         if self._parts is None:
             raise RuntimeError("The web server has its pages while it runs: serve it, or connect to it.")
         return self._parts
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool by name with arguments. See `ExactTools`.
+
+        Raises:
+            ToolError: It refuses, or the process is to stop.
+        """
+        with self._calls.one():
+            return await super().call_tool(name, arguments, context)
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
@@ -159,6 +173,7 @@ class WebServer(ExactTools[None], LiveServer[None]):
                 raise StateUnusable(str(error)) from error
             self._parts = parts
             stack.callback(self._forget_parts)
+            stack.enter_context(self._calls.ended_by_signals())
             yield
 
     def _forget_parts(self) -> None:
