@@ -100,6 +100,24 @@ async def test_a_subscription_to_a_page_that_has_changed_since_it_was_fetched_te
         assert here.heard() == (both(page_id), 1)
 
 
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("now", ["one", "two"])
+async def test_a_page_of_which_nothing_was_kept_is_told_of_when_it_can_be_read_again(now: str, follow: bool) -> None:
+    page = Changing("one")
+    async with shelf({"/": page}, watching={"follow": follow}) as here:
+        page_id = await here.fetch()
+        here.clock.now += 100_000
+        await here.store.prune()
+        page.body = now
+        await here.watcher.begin(page_id, "subscription")
+        here.heard()
+
+        assert await here.later(0) == 1
+        assert here.heard() == (both(page_id), 1)
+        await here.later()
+        assert here.heard() == ([], 0)
+
+
 async def test_a_page_that_was_just_fetched_is_not_asked_for_again_before_its_time() -> None:
     async with shelf({"/": Changing("one")}) as here:
         await here.watch()

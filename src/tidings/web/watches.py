@@ -31,6 +31,10 @@ class Seen:
         return Seen(refreshed.source_id, refreshed.content_hash)
 
 
+NOTHING: Final = Seen("", "")
+"""No version at all."""
+
+
 @dataclass(frozen=True)
 class Wish:
     """How a page is to be watched."""
@@ -49,7 +53,8 @@ class Wish:
         url, options = last_request(page, url)
         options = options.without(ignore.selectors)
         newest = newest_of(page, options.variant(url))
-        since = Seen(newest.source_id, newest.content_hash) if newest else None
+        # Where nothing is kept of the page, nobody could read it: whatever is there next is news.
+        since = Seen(newest.source_id, newest.content_hash) if newest else None if page.versions else NOTHING
         return Wish(url, options, ignore, every, since)
 
     def to_json(self) -> dict[str, Any]:
