@@ -8,12 +8,15 @@ from tidings.web.intervals import (
     DAY,
     LONGEST_RETRY_AFTER,
     Intervals,
+    Pace,
     after_failure,
     after_look,
     fresh_for,
     retry_after,
     with_chance,
 )
+from tidings.web.parts import intervals
+from tidings.web.settings import Settings
 
 LIMITS = Intervals(first=100, least=10, most=1000)
 NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
@@ -23,6 +26,16 @@ def test_the_first_look_begins_with_the_first_interval() -> None:
     pace = after_look(None, changed=False, fresh=None, limits=LIMITS)
 
     assert (pace.interval, pace.wait) == (100, 100)
+
+
+def test_a_first_look_that_finds_a_change_begins_with_half_of_it() -> None:
+    assert after_look(None, changed=True, fresh=None, limits=LIMITS) == Pace(50, 50)
+
+
+def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:
+    assert intervals(Settings()) == Intervals(first=300, least=60, most=DAY)
+    assert intervals(Settings(watch_min=1)) == Intervals(first=5, least=1, most=DAY)
+    assert intervals(Settings(watch_min=10, watch_max=20)) == Intervals(first=20, least=10, most=20)
 
 
 def test_a_change_halves_the_interval_and_none_makes_it_longer() -> None:

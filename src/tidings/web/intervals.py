@@ -60,7 +60,8 @@ def after_look(
     if fixed is not None:
         asked = limits.within(fixed)
         return Pace(asked, asked)
-    following = limits.within(limits.first if interval is None else interval * (0.5 if changed else 1.5))
+    known = limits.first if interval is None else interval
+    following = limits.within(known * (0.5 if changed else 1.0 if interval is None else 1.5))
     return Pace(following, limits.within(max(following, fresh or 0.0)))
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FIRST_INTERVAL: Final = 300.0
+_FIRST_INTERVAL: Final = 5.0
+"""The interval at first, in shortest ones: who wants to hear soon says so by that."""
 _LONGEST_REST: Final = 60.0
 _SHORTEST_REST: Final = 0.1
 
@@ -86,7 +87,7 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
 
 def intervals(settings: Settings) -> Intervals:
     """How often watched pages are looked at."""
-    first = min(max(_FIRST_INTERVAL, settings.watch_min), settings.watch_max)
+    first = min(_FIRST_INTERVAL * settings.watch_min, settings.watch_max)
     return Intervals(first=first, least=settings.watch_min, most=settings.watch_max)
 
 
