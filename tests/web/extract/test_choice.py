@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.web.extract.choice import best_cut, smoothed
+from tidings.web.extract.html import read_html
+from tidings.web.extract.model import ExtractOptions
 
 
 def test_the_likely_are_kept_and_the_unlikely_are_not() -> None:
@@ -40,3 +42,25 @@ def test_a_block_is_drawn_towards_its_neighbours() -> None:
     assert smoothed([1.0, -1.0, 1.0]) == pytest.approx([0.8, -0.6, 0.8])
     assert smoothed([]) == []
     assert smoothed([2.0]) == pytest.approx([2.0])
+
+
+@pytest.mark.parametrize(
+    ("head", "heading"),
+    [
+        ("<title>Status</title><body><main>", "<h1>Release 4.2</h1>"),
+        ("<body>", "<h1>Release 4.2</h1>"),
+        ("<title>Release 4.2 - Example</title><body><nav><a href=/>Home</a></nav>", "<h1>Release 4.2</h1>"),
+        ("<title>Status</title><body>", "<h2>Release 4.2</h2>"),
+    ],
+)
+def test_the_heading_of_what_is_kept_is_kept_however_short(head: str, heading: str) -> None:
+    text = "<p>This page shows the state of our services in all regions, and is updated when something happens.</p>"
+    found = read_html(f"{head}{heading}{text * 3}".encode(), None, "https://example.org/", ExtractOptions())
+    assert found.text.startswith("Release 4.2\nThis page")
+
+
+def test_a_headline_that_the_title_does_not_say_is_kept_wherever_it_stands() -> None:
+    text = "<p>The harbour is open again since noon, said the harbour master to those who waited at the gate.</p>"
+    page = f"<title>News</title><body><h1>All ferries late</h1><ul><li><a href=/>A</a></ul>{text * 4}"
+    found = read_html(page.encode(), None, "https://example.org/", ExtractOptions())
+    assert found.text.startswith("All ferries late\n")

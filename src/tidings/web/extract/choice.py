@@ -6,7 +6,7 @@ balance of what is kept wrongly and what is lost (the F-measure, in words) is be
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tidings.web.extract.blocks import Block
 from tidings.web.extract.features import Reader
@@ -16,6 +16,7 @@ from tidings.web.extract.trees import model, shares
 
 USUAL = 0.5
 """The worth of words nobody knows."""
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 NEIGHBOURS = 0.2
 """How much of a block's odds is its neighbours'."""
 
@@ -50,8 +51,31 @@ def choose(page: Page, kinds: Sequence[float]) -> list[Block]:
     """The blocks to keep, in the order of the page."""
     blocks = page.blocks.blocks
     likely = likelihoods(page, kinds)
-    keep = best_cut(likely, [block.words for block in blocks])
-    return [blocks[index] for index in sorted(keep)]
+    keep = set(best_cut(likely, [block.words for block in blocks]))
+    keep |= _headings_of(blocks, keep)
+    return [blocks[index] for index in sorted(keep | _headline(page, keep))]
+
+
+def _headings_of(blocks: Sequence[Block], keep: Collection[int]) -> set[int]:
+    """The headings right above what is kept: few words, taken for ornaments by the model, and the first to change."""
+    above: set[int] = set()
+    for index in keep:
+        place = index - 1
+        while place >= 0 and place not in keep and blocks[place].node.tag in _HEADINGS:
+            above.add(place)
+            place -= 1
+    return above
+
+
+def _headline(page: Page, keep: Collection[int]) -> set[int]:
+    """The page's first `h1`, if neither its title nor what is kept says the same."""
+    blocks = page.blocks.blocks
+    first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    if first is None or not keep:
+        return set()
+    text = blocks[first].text
+    said = text.lower() in page.title.lower() or any(text in blocks[index].text for index in keep)
+    return set() if said else {first}
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int]) -> list[int]:
