@@ -238,7 +238,7 @@ async def test_of_many_pages_those_that_fail_do_not_fail_the_others_and_few_are_
 
     paths = [f"/{number}" for number in range(12)]
     limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
-    async with shelf(dict.fromkeys(paths, counted), at_once=3, limits=limits) as here:
+    async with shelf(dict.fromkeys(paths, counted), at_once=3, per_host=20, limits=limits) as here:
         done: list[tuple[int, int]] = []
 
         async def told(finished: int, of: int) -> None:
@@ -254,6 +254,14 @@ async def test_of_many_pages_those_that_fail_do_not_fail_the_others_and_few_are_
         assert isinstance(again, Fetched)
         assert 1 < most <= 3
         assert done[-1] == (15, 15)
+
+
+async def test_pages_that_hang_do_not_use_up_the_time_of_others_of_their_host() -> None:
+    pages = {f"/{number}": silent if number < 3 else text("hello") for number in range(6)}
+    limits = Limits(timeout=1.0, per_host_minute=10_000, retries=0, per_host_at_once=2)
+    async with shelf(pages, per_host=2, limits=limits) as here:
+        results = await here.library.fetch_all([*map(here.site.url, pages)], FetchOptions(respect_robots=False))
+    assert [isinstance(each, Fetched) for each in results] == [False] * 3 + [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ or go; that a page has changed is the watcher's to say (see `watching`).
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -68,6 +70,7 @@ class Library:
         renderer: What renders them, if anything does.
         cache_ttl: For how many seconds a page is fresh, if the caller does not say.
         at_once: How many pages of one `fetch_all` are fetched at the same time.
+        per_host: How many of them from one host; as the fetcher has it.
         read_pdf: Whether PDF files are read; otherwise they are kept as bytes.
         on_change: Told when versions come or go.
         clock: Tells the time in seconds since 1970; the same as the store's.
@@ -82,6 +85,7 @@ class Library:
         renderer: Renders | None = None,
         cache_ttl: float = 300.0,
         at_once: int = 8,
+        per_host: int = 4,
         read_pdf: bool = True,
         on_change: OnChange = _nobody,
         clock: Callable[[], float] = time.time,
@@ -95,6 +99,7 @@ class Library:
         self._mapper = Mapper(fetcher, workers)
         self._cache_ttl = cache_ttl
         self._at_once = at_once
+        self._per_host = per_host
         self._clock = clock
         self._flights: Flights[Fetched] = Flights()
 
@@ -129,12 +134,16 @@ class Library:
         options: FetchOptions = USUAL,
         done: Callable[[int, int], Awaitable[None]] | None = None,
     ) -> list[Fetched | Failure]:
-        """Many pages, in the order of asking; in the place of each that fails, why. `done` is told how many are."""
+        """Many pages, in the order of asking; in the place of each that fails, why. `done` is told how many are.
+
+        Each has its own time from when its turn at its host comes: slow pages do not use up that of others.
+        """
         results: dict[int, Fetched | Failure] = {}
         room = anyio.CapacityLimiter(self._at_once)
+        turns = {_host(url): anyio.CapacityLimiter(self._per_host) for url in urls}
 
         async def one(place: int, url: str) -> None:
-            async with room:
+            async with turns[_host(url)], room:
                 try:
                     results[place] = await self.fetch(url, options)
                 except (FetchError, ExtractionFailed, StoreError) as error:
@@ -226,3 +235,9 @@ class Library:
         if put.new or put.gone:
             await self.on_change((), True)
         return Fetched(got.entry, got.entry.page_id, put=put)
+
+
+def _host(url: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(url).netloc.lower()
+    return ""

@@ -67,6 +67,7 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
                 store,
                 renderer=await _renderer(settings, fetcher, stack),
                 cache_ttl=settings.cache_ttl,
+                per_host=settings.per_host,
                 read_pdf=settings.pdf,
                 on_change=on_change,
             )
