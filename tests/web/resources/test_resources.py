@@ -86,6 +86,17 @@ async def test_a_diff_can_begin_with_any_version(era: str) -> None:
         assert error.error.code == NOT_FOUND[era]
 
 
+async def test_what_was_fetched_in_another_way_does_not_speak_for_a_page_that_is_watched() -> None:
+    async with at({"/": html(STORY, "It is day one of the works.")}) as agent:
+        page = await agent.fetch()
+        await agent.call("watch", page=page["page_id"])
+        before = await agent.read(page["page_uri"]), await agent.read(f"webfetch://diff/{page['page_id']}")
+        other = await agent.fetch(extraction={"remove_selectors": ["p"]}, cache_ttl_s=0)
+        assert (other["page_id"], other["source_id"] == page["source_id"]) == (page["page_id"], False)
+        after = await agent.read(page["page_uri"]), await agent.read(f"webfetch://diff/{page['page_id']}")
+        assert after == before
+
+
 async def test_bytes_that_somebody_gave_do_not_speak_for_a_page_that_was_fetched() -> None:
     async with at() as agent:
         page = await agent.fetch()

@@ -3,6 +3,7 @@
 The text depends on the two versions alone. Without a version before the newest it says so, for whoever watches it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from anyio import to_thread
@@ -15,6 +16,7 @@ from tidings.web.store.diffs import diff
 from tidings.web.store.feed_diffs import diff_feeds
 from tidings.web.store.model import Entry, Page, Version
 from tidings.web.store.store import Store
+from tidings.web.watches import State, Wish
 
 
 class Difference(NamedTuple):
@@ -35,9 +37,9 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
         NotFound: A version of which something is asked is not here, or no longer.
         BadAddress: `since` can be none.
     """
-    newest = newest_of(page)
+    newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
-    older = _chosen(page, source_id_of(since)) if since else _before(page, newest)
+    older = _chosen(page, source_id_of(since)) if since else _before(newest, older_ones)
     if older is None:
         nothing = f"there is no version before {_named(after)} that says something else"
         return Difference(_nothing(page, nothing), newest.source_id)
@@ -77,11 +79,30 @@ def newest_of(page: Page) -> Version:
     return next((each for each in page.versions if _variant(each)), page.versions[0])
 
 
-def _before(page: Page, newest: Version) -> Version | None:
-    """The version before the newest that says something else, of those that were fetched and read in the same way."""
-    older = page.versions[page.versions.index(newest) + 1 :]
-    alike = [each for each in older if _variant(each) == _variant(newest)]
-    return next((each for each in alike if each.content_hash != newest.content_hash), None)
+async def spoken_for(store: Store, page: Page) -> list[Version]:
+    """The versions that speak for a page, the newest first: those that were fetched and read in the same way.
+
+    That is the way in which it is watched, if it is; otherwise that of `newest_of`.
+
+    Raises:
+        NotFound: None is kept any more.
+    """
+    newest, known = newest_of(page), None
+    variant = _variant(newest)
+    if watch := await store.watch_of(page.page_id) if page.watched else None:
+        wish = Wish.from_json(watch.options, watch.url)
+        known = State.from_json(watch.state).seen or wish.since
+        variant = wish.options.variant(wish.url)
+    # What was told of is one of them, though it may have been fetched in another way since, and be written down so.
+    alike = [
+        each for each in page.versions if _variant(each) == variant or (known and each.source_id == known.source_id)
+    ]
+    return alike or [newest]
+
+
+def _before(newest: Version, older: Sequence[Version]) -> Version | None:
+    """The version before the newest that says something else."""
+    return next((each for each in older if each.content_hash != newest.content_hash), None)
 
 
 def _variant(version: Version) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.web.packets.injection import disarm
 from tidings.web.resources.addresses import Address, address, parse_address
-from tidings.web.resources.differences import difference, newest_of
+from tidings.web.resources.differences import difference, spoken_for
 from tidings.web.resources.listing import shown_title
 from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import Page, Version
@@ -62,8 +62,13 @@ async def known_page(store: Store, page: str) -> Page:
     """
     found = await store.page_of(page)
     if found is None:
-        raise NotFound(f"No page {disarm(page[:300])!r} is known here: `fetch` it first.")
+        raise NotFound(unknown_page(page))
     return found
+
+
+def unknown_page(named: str) -> str:
+    """What is said of a page that nobody has fetched."""
+    return f"No page {disarm(named.strip()[:300])!r} is known here: `fetch` it first."
 
 
 async def _missing(store: Store, asked: Address) -> str:
@@ -74,7 +79,8 @@ async def _missing(store: Store, asked: Address) -> str:
 
 async def _page(store: Store, asked: Address) -> Content:
     page = await known_page(store, asked.id)
-    entry = await store.get(newest_of(page).source_id)
+    versions = await spoken_for(store, page)
+    entry = await store.get(versions[0].source_id)
     if entry is None:
         raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
     packet = entry.packet
@@ -87,7 +93,7 @@ async def _page(store: Store, asked: Address) -> Content:
         "warnings": packet["warnings"],
         "unsafe_instructions_detected": packet["unsafe_instructions_detected"],
         "content": packet["content"],
-        "versions": [version(each) for each in page.versions],
+        "versions": [version(each) for each in versions],
         "diff": address("diff", page.page_id),
     }
     about = {"checked_at": moment(page.checked_at), "watched": page.watched}
