@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 _FIRST_INTERVAL: Final = 5.0
 """The interval at first, in shortest ones: who wants to hear soon says so by that."""
+_FOLLOWING: Final = 2.0
+_RESTING: Final = 20.0
+"""Seconds after which the store is asked what others did: where no bus tells of it, and where one does."""
 _LONGEST_REST: Final = 60.0
 _SHORTEST_REST: Final = 0.1
 
@@ -52,6 +55,7 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
         on_change: Told the URIs of resources that are different, and whether the list is.
         alone: Whether no bus brings what other processes on the same store find.
     """
+    follows = alone and settings.store is not None
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
             Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
@@ -77,7 +81,8 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
                 library,
                 limits=intervals(settings),
                 most=settings.max_watches,
-                follow=alone and settings.store is not None,
+                follow=follows,
+                rest=_FOLLOWING if follows else _RESTING,
             )
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
