@@ -21,6 +21,7 @@
     background.py  work that is begun and not waited for
     shared.py      something that runs while anybody needs it
     rpc.py         named errors as JSON-RPC errors
+    prompt_errors.py   the same of prompts
     tool_errors.py what a call of a tool that is not right is told, for servers that want it
     schemas.py     schemas without what goes without saying
     stdio.py       serving over standard input and output

@@ -43,6 +43,10 @@ _EXPECTED: Final = {
 """What was expected, in the words of JSON; by the types of pydantic's errors."""
 
 
+_COUNTED: Final = ("too_short", "too_long")
+"""The types of errors that are of how many there are in a list."""
+
+
 class ExactTools(MCPServer[LifespanResultT]):
     """A server whose tools refuse arguments that they do not have, and whose refusals are sentences.
 
@@ -92,13 +96,13 @@ def explained(error: ValidationError, schema: Mapping[str, Any]) -> str:
         error: What pydantic found.
         schema: What the tool takes, as JSON schema.
     """
-    problems = error.errors(include_url=False, include_context=False)
+    problems = error.errors(include_url=False)
     known = {problem["loc"]: _names_at(schema, problem["loc"][:-1]) for problem in problems}
     # One mistake, though two were found: a key that is missing stands there under a wrong name.
     misspelt = {
         (*place[:-1], near[0])
         for problem in problems
-        if problem["type"] == "extra_forbidden" and (near := _near(str((place := problem["loc"])[-1]), known[place]))
+        if problem["type"] == "extra_forbidden" and (near := nearest(str((place := problem["loc"])[-1]), known[place]))
     }
     told = [_told(problem, known[problem["loc"]]) for problem in problems if problem["loc"] not in misspelt]
     return "\n".join(told)
@@ -107,7 +111,7 @@ def explained(error: ValidationError, schema: Mapping[str, Any]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Which of the known names comes nearest to one that is not there; all of them if none is near."""
     names = list(known)
-    if near := _near(name, names):
+    if near := nearest(name, names):
         return f"Did you mean {near[0]!r}?"
     return f"There are: {', '.join(names)}." if names else "There are none."
 
@@ -128,6 +132,11 @@ def _told(problem: ErrorDetails, known: Sequence[str]) -> str:
     if problem["type"] == "missing":
         return f"{within}The {kind} {name!r} is missing."
     which = _in_words(place).removesuffix(": ") or "The arguments"
+    if problem["type"] in _COUNTED:
+        bound = problem.get("ctx", {})
+        most = bound.get("max_length")
+        count = f"at most {most}" if most is not None else f"{bound.get('min_length')} or more"
+        return f"{which} should have {count}, not {len(problem['input'])}."
     expected = _EXPECTED.get(problem["type"]) or problem["msg"].partition("Input should be ")[2]
     if not expected:
         return f"{which}: {problem['msg'].removeprefix('Value error, ')}."
@@ -145,7 +154,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _near(name: str, known: Sequence[str]) -> list[str]:
+def nearest(name: str, known: Sequence[str]) -> list[str]:
     """The nearest of some names, if one is near. `ifMatch` is as good as `if_match`."""
     plain = {_letters(each): each for each in known}
     return [plain[each] for each in get_close_matches(_letters(name), plain, n=1, cutoff=0.6)]

@@ -29,6 +29,7 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
+from tidings.server.prompt_errors import ExactPrompts
 from tidings.server.shared import Shared
 from tidings.server.tool_errors import ExactTools
 from tidings.vault import searches
@@ -58,7 +59,7 @@ read with `read`, change with `edit`, `append` or `write`: pass the version that
 vault:// resource can be subscribed to."""
 
 
-class VaultServer(ExactTools[None], LiveServer[None]):
+class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
     """An Obsidian vault as a live MCP server.
 
     Args:
