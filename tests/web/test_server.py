@@ -145,8 +145,10 @@ async def test_what_cannot_be_subscribed_to_says_what_can(era: str) -> None:
             await client.subscribe(f"webfetch://packet/{NOWHERE}")
         with pytest.raises(ResourceNotFound, match="`fetch` its URL first"):
             await client.subscribe(f"webfetch://page/{NOWHERE}")
-        with pytest.raises(ResourceNotFound, match="not found"):
+        with pytest.raises(ResourceNotFound, match=r"'webfetch://page/nonsense' is no URI of this server\. There are"):
             await client.subscribe("webfetch://page/nonsense")
+        with pytest.raises(ResourceNotFound, match="Call the tool `fetch` with it"):
+            await client.subscribe(agent.site.url())
         with pytest.raises(SourceUnavailable, match="--max-watches"):
             await client.subscribe(page["page_uri"])
         await client.subscribe("webfetch://page/*")

@@ -49,11 +49,15 @@ def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
     return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
 
 
-def failed(response: Response) -> HttpFailed:
+def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     """The error for an answer that is one: what it is, what the page says, what to do."""
     status = response.status
     said = title_of(response.body)
-    cure = _CURES.get(status) or ("the site has a problem: try it later" if status >= 500 else "check the request")
+    cure = (
+        cures.get(status)
+        or _CURES.get(status)
+        or ("the site has a problem: try it later" if status >= 500 else "check the request")
+    )
     if asked := retry_after(response.headers, response.retrieved_at.timestamp()):
         cure = f"{cure} (in {asked:.0f} s, it says)"
     quoted = f', its page is titled "{said}"' if said else ""

@@ -27,6 +27,7 @@ MOST_FEEDS: Final = 3
 DEEPEST: Final = 3
 MOST_KNOWN: Final = 50_000
 _AT_ONCE: Final = 4
+_CURES: Final[dict[int, str]] = dict.fromkeys((404, 410), "check the address, or begin with the front page of the site")
 
 
 class HasSitemaps(Protocol):
@@ -101,12 +102,17 @@ class Mapper:
         """
         page = await self._fetcher.fetch(Request(url))
         if page.status >= 400:
-            raise failed(page)
+            raise failed(page, _CURES)
         site = parse(page.url)
         found = _Found(lambda place: not same_host or _bare(place.host) == _bare(site.host))
         links = await to_thread.run_sync(links_of, page.body, page.url)
         for link in links.pages:
-            found.add(link, "page")
+            found.add(link, "page", title=links.texts.get(link))
+        if not links.pages and _is_no_html(page.content_type):
+            kind = page.content_type.partition(";")[0]
+            found.notes.append(
+                f"{page.url} is {kind}, not HTML: it has no links. What is found is of the site's sitemaps."
+            )
         await self._feeds(links.feeds[:MOST_FEEDS], found)
         await self._sitemaps(site, found)
         pages = tuple(found.pages.values())
@@ -174,6 +180,10 @@ class Mapper:
         if response.status >= 400:
             raise failed(response)
         return response
+
+
+def _is_no_html(content_type: str) -> bool:
+    return bool(content_type) and not content_type.lower().startswith(("text/html", "application/xhtml"))
 
 
 def _bare(host: str) -> str:

@@ -8,8 +8,8 @@ after another: no tree is built of a page that nobody has judged yet.
 import html
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from io import BytesIO
 from typing import Any, cast
@@ -20,10 +20,14 @@ MOST_URLS = 50_000
 MOST_UNPACKED = 50 * 1024 * 1024
 _LONGEST_TAG = 4096
 _LONGEST_URL = 2048
+_LONGEST_LINK = 2048
+_LONGEST_TEXT = 200
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _REL = re.compile(rb"""\brel\s*=\s*["']?([^"'>]*)""", re.IGNORECASE)
 _TYPE = re.compile(rb"""\btype\s*=\s*["']?([^"'>\s]*)""", re.IGNORECASE)
+_TAG = re.compile(rb"<[^<>]*(?:>|$)")
+_LINK_END = re.compile(rb"</?a\b", re.IGNORECASE)
 _FEED_TYPES = (b"application/rss+xml", b"application/atom+xml", b"application/feed+json")
 
 
@@ -52,6 +56,8 @@ class Links:
 
     pages: tuple[str, ...] = ()
     feeds: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the links to pages say, of those that say something."""
 
 
 class BadSitemap(ValueError):
@@ -71,10 +77,13 @@ def read_sitemap(body: bytes, url: str) -> Sitemap:
 
 def links_of(body: bytes, url: str) -> Links:
     """The links of an HTML page, in their order, each once; fragments are not parts of them."""
-    base = next(iter(_hrefs(body, b"<base", url)), (url, b""))[0]
-    feeds = [link for link, tag in _hrefs(body, b"<link", base) if _is_feed(tag)]
-    pages = [link for link, _ in _hrefs(body, b"<a", base)]
-    return Links(tuple(dict.fromkeys(pages)), tuple(dict.fromkeys(feeds)))
+    base = next((link for link, _, _ in _hrefs(body, b"<base", url)), url)
+    feeds = [link for link, tag, _ in _hrefs(body, b"<link", base) if _is_feed(tag)]
+    pages: dict[str, str] = {}
+    for link, _, end in _hrefs(body, b"<a", base):
+        pages[link] = pages.get(link) or _text_at(body, end)
+    texts = {link: text for link, text in pages.items() if text}
+    return Links(tuple(pages), tuple(dict.fromkeys(feeds)), texts)
 
 
 def _unpacked(body: bytes) -> bytes:
@@ -146,8 +155,8 @@ def _local(element: Any) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes]]:
-    """The targets of all tags that begin with `opening`, and the tags."""
+def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes, int]]:
+    """The targets of all tags that begin with `opening`, the tags, and where they end."""
     lower = body.lower()
     place = looked = 0
     while looked < MOST_URLS and (place := lower.find(opening, place)) >= 0:
@@ -160,7 +169,14 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes]
         place, tag = end, body[after:end]
         found = _HREF.search(tag)
         if found and (target := _absolute(found[1] or found[2] or found[3] or b"", base)):
-            yield target, tag
+            yield target, tag, end + 1
+
+
+def _text_at(body: bytes, start: int) -> str:
+    """What the link says whose tag ends there."""
+    inside = _LINK_END.split(body[start : start + _LONGEST_LINK], maxsplit=1)[0]
+    plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
+    return " ".join(plain.split())[:_LONGEST_TEXT]
 
 
 def _absolute(target: bytes, base: str) -> str | None:

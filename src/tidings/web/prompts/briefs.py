@@ -4,15 +4,20 @@ Nothing is fetched for a prompt. A page that is in the store comes along, as muc
 other the model is told to fetch it.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Final
 
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from tidings.web.resources.addresses import SCHEME, address, parse_address
+from tidings.web.net.model import FetchError
+from tidings.web.net.urls import parse
+from tidings.web.packets.injection import disarm
+from tidings.web.resources.addresses import SCHEME, address, is_id, parse_address
 from tidings.web.resources.differences import newest_of
-from tidings.web.resources.listing import shown_title
+from tidings.web.resources.finding import found_page
+from tidings.web.resources.listing import shown_title, signed
 from tidings.web.store.model import Entry, Page
 from tidings.web.store.store import Store
 from tidings.web.tools.fitting import fit
@@ -45,6 +50,18 @@ class Known:
         """How to call it."""
         return self.page.canonical_url if self.page else self.asked
 
+    @property
+    def facts(self) -> str:
+        """What is known of it beside its content; empty if nothing is."""
+        if self.entry is None:
+            return ""
+        packet = self.entry.packet
+        by = signed(packet)
+        title = json.dumps(shown_title(packet["metadata"].get("title"), self.url), ensure_ascii=False)
+        author = f"by {json.dumps(by['author'], ensure_ascii=False)}" if "author" in by else "without an author"
+        date = f"published {by['published_at']}" if "published_at" in by else "without a date"
+        return f"- {self.url}: {title}, {author}, {date}; retrieved {packet['retrieved_at']}"
+
     def blocks(self, room: int) -> list[ContentBlock]:
         """What is brought along of it."""
         if self.page is None or self.entry is None:
@@ -71,21 +88,27 @@ async def known(store: Store, asked: str) -> Known:
     """What the store has of a page: by its URL, its id, or the URI of one of its resources.
 
     Raises:
-        BadBrief: Nothing was asked for.
+        BadBrief: Nothing was asked for, or nothing that is a page.
     """
     asked = asked.strip()
     if not asked:
         raise BadBrief("Which page? Give its URL.")
-    name = asked
-    if asked.startswith(SCHEME):
-        parsed = parse_address(asked)
-        name = parsed.id
-        if parsed.family.about == "source_id":
-            entry = await store.get(parsed.id)
-            return Known(asked, await store.page_of(entry.page_id) if entry else None, entry)
-    page = await store.page_of(name)
+    page = await found_page(store, asked)
+    name = parse_address(asked).id if asked.startswith(SCHEME) else asked
+    if entry := await store.get(name) if is_id(name) else None:
+        return Known(asked, page, entry)
+    if page is None and not asked.startswith(SCHEME):
+        _check_url(asked)
     newest = newest_of(page).source_id if page and page.versions else None
     return Known(asked, page, await store.get(newest) if newest else None)
+
+
+def _check_url(asked: str) -> None:
+    """Refuse what could not be fetched, either."""
+    try:
+        parse(asked)
+    except FetchError as error:
+        raise BadBrief(f"{disarm(str(error))}.") from error
 
 
 async def all_known(store: Store, asked: str) -> list[Known]:
@@ -110,6 +133,12 @@ def brought(pages: Iterable[Known], room: int = ROOM * 2) -> list[ContentBlock]:
     having = [page for page in pages if page.entry is not None]
     share = min(ROOM, room // len(having)) if having else 0
     return [block for page in having for block in page.blocks(share)]
+
+
+def about(pages: Iterable[Known]) -> str:
+    """What is known of these beside their content; empty if none is there."""
+    facts = "\n".join(filter(None, (page.facts for page in pages)))
+    return f"As the pages say of themselves:\n{facts}" if facts else ""
 
 
 def to_fetch(pages: Iterable[Known]) -> str:

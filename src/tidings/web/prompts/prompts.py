@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ContentBlock
 from pydantic import Field
 
-from tidings.web.prompts.briefs import CARE, ROOM, BadBrief, all_known, brought, known, to_fetch, told
+from tidings.web.prompts.briefs import CARE, ROOM, BadBrief, about, all_known, brought, known, to_fetch, told
 from tidings.web.resources.addresses import BadAddress, address
 from tidings.web.resources.differences import difference
 from tidings.web.resources.missing import NotFound
@@ -64,7 +64,7 @@ class Prompts:
                 "most important points, each with a quote; numbers and dates as the page has them; what it leaves "
                 "open or claims without showing."
             )
-            return [told(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE), *brought([page])]
+            return [told(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])), *brought([page])]
 
         return await self._write(brief)
 
@@ -86,7 +86,8 @@ class Prompts:
                 "they are short. Then: where they contradict each other, with both quotes; what only one of them "
                 "says; which is newer. Leave a cell empty rather than guess."
             )
-            return [told(f"Compare these pages:\n{names}", what, to_fetch(pages), form, CARE), *brought(pages)]
+            asked = f"Compare these pages:\n{names}"
+            return [told(asked, what, to_fetch(pages), form, CARE, about(pages)), *brought(pages)]
 
         return await self._write(brief)
 
@@ -108,7 +109,7 @@ class Prompts:
                 "Read tables to their end: where an answer says that something is left, go on with `start`."
             )
             asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
-            return [told(asked, to_fetch(pages), form, CARE), *brought(pages)]
+            return [told(asked, to_fetch(pages), form, CARE, about(pages)), *brought(pages)]
 
         return await self._write(brief)
 
@@ -134,7 +135,8 @@ class Prompts:
                 "Answer first, in a few sentences, with how sure you are. Then the evidence: each statement with a "
                 "quote, its URL and date. Then what is disputed, and what you could not find out."
             )
-            return [told(f"Question: {question.strip()}", begin, to_fetch(pages), way, form, CARE), *brought(pages)]
+            asked = f"Question: {question.strip()}"
+            return [told(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *brought(pages)]
 
         return await self._write(brief)
 

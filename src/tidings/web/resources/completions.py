@@ -3,11 +3,13 @@
 An id is found by its beginning, and also by the title or the URL of its page, which people remember.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mcp_types import Completion, CompletionArgument
 
+from tidings.web.resources.addresses import BadAddress
+from tidings.web.resources.finding import found_page
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import Summary
 from tidings.web.store.store import Store
@@ -19,10 +21,12 @@ _LOOKED_AT: Final = 500
 """How many of the newest versions are searched for a title or a URL."""
 
 
-async def complete(store: Store, argument: CompletionArgument) -> Completion:
-    """What the argument may become, of which some has been typed."""
+async def complete(store: Store, argument: CompletionArgument, given: Mapping[str, str]) -> Completion:
+    """What the argument may become, of which some has been typed; `given` are the others, as far as they are there."""
     typed = argument.value.strip().lower()
     match argument.name:
+        case "from" | "since" if page := given.get("page_id") or given.get("url"):
+            return _as_completion(each for each in await _versions(store, page) if each.startswith(typed))
         case "source_id" | "from" | "since":
             ids = await store.source_ids(typed, MOST + 1)
             return _as_completion([*ids, *(each.source_id for each in await _matching(store, typed))])
@@ -39,6 +43,15 @@ async def complete(store: Store, argument: CompletionArgument) -> Completion:
             return _as_completion(begun + each.canonical_url for each in found if each.canonical_url not in before)
         case _:
             return Completion(values=[], total=0, has_more=False)
+
+
+async def _versions(store: Store, named: str) -> list[str]:
+    """The versions of a page, newest first; none of one that nobody knows."""
+    try:
+        page = await found_page(store, named)
+    except BadAddress:
+        return []
+    return [each.source_id for each in page.versions] if page else []
 
 
 async def _matching(store: Store, typed: str) -> list[Summary]:

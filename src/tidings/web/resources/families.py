@@ -55,7 +55,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Family("content", "source_id", "Content", "The content of one version of a page.", "text/markdown"),
         Family("normalized", "source_id", "Page, without hashes", "One version of a page, without its hashes.", _JSON),
         Family("screenshot", "source_id", "Screenshot", "A picture of the page as it was rendered.", "image/png"),
-        Family("raw", "source_id", "Raw bytes", "The bytes as they came, if they were asked for.", None),
+        Family(
+            "raw",
+            "source_id",
+            "Raw bytes",
+            "The bytes as they came, if they were asked for or nothing here reads them.",
+            None,
+        ),
         Family(
             "page",
             "page_id",

@@ -7,8 +7,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcp_types import Annotations, Resource, ResourceTemplate
+from typing_extensions import TypedDict
 
 from tidings.web.packets.injection import disarm
+from tidings.web.packets.model import NormalizedContent
 from tidings.web.resources.addresses import address
 from tidings.web.resources.families import FAMILIES
 from tidings.web.store.model import BadCursor, Summary
@@ -59,7 +61,28 @@ def resource(summary: Summary) -> Resource:
     )
 
 
+class Signed(TypedDict, total=False):
+    """Who wrote a page, and when, as it says itself."""
+
+    author: str
+    published_at: str
+
+
+def signed(packet: NormalizedContent) -> Signed:
+    """Who wrote a page, and when: as harmless as its title."""
+    metadata, said = packet["metadata"], Signed()
+    if author := _plain(metadata.get("author")):
+        said["author"] = author
+    if published := _plain(metadata.get("published_at")):
+        said["published_at"] = published
+    return said
+
+
 def shown_title(title: str | None, url: str) -> str:
     """A page's title, made harmless: it is the page's word, and stands where people and models read it."""
-    plain = " ".join(disarm(title or "").split()) or disarm(url)
+    return _plain(title) or _plain(url)
+
+
+def _plain(text: str | None) -> str:
+    plain = " ".join(disarm(text or "").split())
     return plain if len(plain) <= _LONGEST_TITLE else f"{plain[:_LONGEST_TITLE]}…"

@@ -175,6 +175,22 @@ def fetch_options(
     )
 
 
+def over_limits(
+    settings: Settings, *, timeout_ms: int | None, max_bytes: int | None, max_redirects: int | None
+) -> list[str]:
+    """What a call asks for beyond the server's limits, which hold all the same."""
+    asked = (
+        ("timeout_ms", timeout_ms, int(settings.timeout * 1000), "--timeout"),
+        ("max_bytes", max_bytes, settings.max_bytes, "--max-bytes"),
+        ("max_redirects", max_redirects, settings.max_redirects, "--max-redirects"),
+    )
+    return [
+        f"{name}: the limit of this server holds, {limit:,}; its operator sets it with {option}."
+        for name, given, limit, option in asked
+        if given is not None and given > limit
+    ]
+
+
 def extract_options(extraction: Extraction) -> ExtractOptions:
     """What is to be read from a page, as the library takes it."""
     return ExtractOptions(

@@ -42,6 +42,11 @@ def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] =
     return Fit(text[start:end], start, end, total)
 
 
+def past_end(start: int, total: int) -> str:
+    """What is said to who goes on where nothing is left; empty otherwise."""
+    return f"(There is nothing from there on: the whole text has {total:,} characters.)" if start >= total > 0 else ""
+
+
 def _better(text: str, start: int, end: int) -> int:
     """A place to cut, not far before `end`."""
     earliest = int(end - (end - start) * _SLACK)

@@ -30,6 +30,8 @@ def show(found: SiteMap, search: str, limit: int, max_tokens: int) -> CallToolRe
         data["notes"] = notes
     lines = [f"- {page['url']}{_facts(page)}" for page in shown]
     head = f"{len(shown):,} of {total:,} pages of {found.url}" + (f" with {search.strip()!r}" if words else "")
+    if words and not shown:
+        head = f"None of the {found.total:,} pages found of {found.url} has {search.strip()!r} in its URL or title."
     return answer("\n".join([head, *lines, *(f"[{note}]" for note in notes)]), data)
 
 

@@ -19,12 +19,15 @@ class PageRead(TypedDict):
     source_id: str
     page_id: str
     title: str
+    author: NotRequired[str]
+    published_at: NotRequired[str]
     status: int
     content_type: str
     retrieved_at: str
     from_cache: bool
     uri: str
     page_uri: str
+    diff_uri: str
     content: str
     start: int
     end: int
@@ -48,6 +51,7 @@ class PagesRead(TypedDict):
 
     pages: list[PageRead]
     problems: NotRequired[list[Problem]]
+    notes: NotRequired[list[str]]
 
 
 class Chunks(TypedDict):
@@ -70,6 +74,7 @@ class WatchedPage(TypedDict):
     next_look: NotRequired[str]
     failures: NotRequired[int]
     problem: NotRequired[str]
+    note: NotRequired[str]
 
 
 class Watched(TypedDict):

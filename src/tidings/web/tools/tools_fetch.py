@@ -31,6 +31,7 @@ from tidings.web.tools.arguments import (
     decoded,
     extract_options,
     fetch_options,
+    over_limits,
 )
 from tidings.web.tools.pages import Had, show
 from tidings.web.tools.progress import Steps
@@ -89,7 +90,8 @@ class FetchTools:
             )
             pages, problems = await self._all(ctx, list(dict.fromkeys(urls)), options)
             room = max_tokens or self._settings.answer_tokens
-            return show(pages, problems, output=format.output, max_tokens=room, start=start)
+            notes = over_limits(self._settings, timeout_ms=timeout_ms, max_bytes=max_bytes, max_redirects=max_redirects)
+            return show(pages, problems, output=format.output, max_tokens=room, start=start, notes=notes)
 
     async def _all(
         self, ctx: Context[Any, Any], urls: list[str], options: FetchOptions
@@ -140,7 +142,7 @@ class FetchTools:
         extraction: Extraction = NO_EXTRACTION,
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
     ) -> Annotated[CallToolResult, PagesRead]:
-        """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would, without fetching anything."""
+        """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would. Fetches nothing if given some."""
         with refusals_told():
             options = FetchOptions(
                 extraction=extract_options(extraction),
@@ -171,7 +173,7 @@ class FetchTools:
         *,
         url: str,
         limit: Annotated[int, Field(ge=1, le=5000)] = 100,
-        search: Annotated[str, Field(description="Only URLs that hold these words")] = "",
+        search: Annotated[str, Field(description="Words in the URL or title")] = "",
         max_tokens: MaxTokens = None,
     ) -> Annotated[CallToolResult, Mapped]:
         """List the pages of a site: from its sitemaps, and from the links of the page at `url`."""

@@ -14,13 +14,12 @@ from pydantic import Field
 from tidings.web.packets.chunk import chunk
 from tidings.web.packets.compact import compact
 from tidings.web.packets.model import Chunk, Compacted
-from tidings.web.resources.addresses import address, is_id, page_id_of, source_id_of
+from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.differences import difference
-from tidings.web.resources.missing import NotFound
-from tidings.web.resources.reading import known_page
+from tidings.web.resources.finding import content_meant, page_meant
 from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, chunks_of
 from tidings.web.tools.arguments import Chunks as ChunksGiven
-from tidings.web.tools.fitting import fit
+from tidings.web.tools.fitting import fit, past_end
 from tidings.web.tools.refusals import refusals_told
 from tidings.web.tools.results import Chunks, Difference, answer
 from tidings.web.tools.sampling import Sample, with_sampling
@@ -56,6 +55,7 @@ class TextTools:
     ) -> Annotated[CallToolResult, Chunks]:
         """Cut a fetched page into chunks within a budget of tokens, at headings, with exact offsets."""
         with refusals_told():
+            _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content)
             name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
             most = max_tokens or self._settings.chunk_tokens
             try:
@@ -87,6 +87,9 @@ class TextTools:
     ) -> Annotated[CallToolResult, Compacted] | InputRequiredResult:
         """Shorten a fetched page or a text to a budget of tokens, in its own words, and say what was left out."""
         with refusals_told():
+            _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content, chunks=chunks)
+            if mode == "salience" and question.strip():
+                mode = "question_focused"
             if mode == "question_focused" and not question.strip():
                 raise BadArgument("question_focused needs a `question`.")
             given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
@@ -113,8 +116,7 @@ class TextTools:
     ) -> Annotated[CallToolResult, Difference]:
         """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
         with refusals_told():
-            name = page_id_of(page) if page.startswith("webfetch:") or is_id(page) else page
-            known = await known_page(self._server.store, name)
+            known = await page_meant(self._server.store, page)
             found = await difference(self._server.store, known, source_id_of(since) if since else None)
             part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
             said = Difference(
@@ -128,7 +130,7 @@ class TextTools:
             )
             if found.before:
                 said["before"] = found.before
-            text = part.text
+            text = past_end(part.start, part.total) or part.text
             if part.left:
                 said["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
                 text += f"\n[{said['left_out']}]"
@@ -137,14 +139,17 @@ class TextTools:
     async def _text_of(self, source_id: str, content: str) -> tuple[str, str]:
         """What a text is called, and the text."""
         if content:
-            return (source_id_of(source_id) if source_id else "given", content)
+            return source_id_of(source_id) if source_id else "given", content
         if not source_id:
             raise BadArgument("Of what? Give the source_id of a fetched page, or a text as `content`.")
-        name = source_id_of(source_id)
-        part = await self._server.store.part(name, "content")
-        if part is None:
-            raise NotFound(f"{name} is not here, or no longer: `fetch` the page again.")
-        return name, str(part.data)
+        return await content_meant(self._server.store, source_id)
+
+
+def _check_one(**given: object) -> None:
+    """Refuse several sources of a text: one of them would be left out silently."""
+    named = [name for name, value in given.items() if value]
+    if len(named) > 1:
+        raise BadArgument(f"Give {' or '.join(named)}, not both.")
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
@@ -181,7 +186,7 @@ def _compacted(made: Compacted) -> CallToolResult:
         made["summary"],
         "\n".join(f"- {point}" for point in made["key_points"]),
         "\n".join(f"> {quote['text']}" for quote in made["important_quotes"]),
-        "\n".join(f"[Left out: {omission}]" for omission in made["omissions"]),
+        "\n".join(f"[{omission}]" for omission in made["omissions"]),
         "\n".join(f"[{warning['message']}]" for warning in made["warnings"]),
     ]
     return answer("\n\n".join(filter(None, parts)), made)

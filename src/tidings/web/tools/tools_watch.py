@@ -11,9 +11,11 @@ from pydantic import Field
 
 from tidings.web.options import FetchOptions
 from tidings.web.packets.injection import disarm
-from tidings.web.resources.addresses import address, is_id, page_id_of
+from tidings.web.resources.addresses import address, is_id
+from tidings.web.resources.differences import newest_of
 from tidings.web.resources.families import SCHEME
-from tidings.web.resources.reading import known_page, moment
+from tidings.web.resources.finding import found_page, page_meant
+from tidings.web.resources.reading import moment
 from tidings.web.store.model import Page, Watch
 from tidings.web.tools.arguments import NO_IGNORE, BadArgument, Ignore
 from tidings.web.tools.progress import Steps
@@ -54,14 +56,16 @@ class WatchTools:
             known = await self._known(ctx, page.strip())
             watch = await self._server.watcher.begin(known.page_id, ignore=rules, every=interval_s)
             said = _watched(watch)
+            if note := await self._without_text(known):
+                said["note"] = note
             text = f"Watching {said['url']} (page_id {said['page_id']})."
             then = f"Look at `diff` later, or subscribe to {said['diff_uri']}."
-            return answer(f"{text} {then}", Watched(watched=[said]))
+            return answer(" ".join(filter(None, [text, note, then])), Watched(watched=[said]))
 
     async def unwatch(self, *, page: Which) -> Annotated[CallToolResult, Unwatched]:
         """End what `watch` began. Subscriptions go on."""
         with refusals_told():
-            known = await known_page(self._server.store, _name(page.strip()))
+            known = await page_meant(self._server.store, page)
             still = await self._server.watcher.end(known.page_id)
             after = "somebody is subscribed to it, though" if still else "nobody watches it now"
             said = Unwatched(page_id=known.page_id, url=known.canonical_url, still_watched=still)
@@ -74,18 +78,20 @@ class WatchTools:
 
     async def _known(self, ctx: Context[Any, Any], page: str) -> Page:
         """The page; fetched first, if it is a URL that was never fetched."""
-        name = _name(page)
         store = self._server.store
-        if name == page and not is_id(page) and await store.page_of(page) is None:
+        name = page
+        if not page.startswith(SCHEME) and not is_id(page) and await found_page(store, page) is None:
             steps = Steps(ctx, 1)
             options = FetchOptions(respect_robots=self._settings.robots != "ignore")
             fetched = await self._server.library.fetch(page, options, steps.of(page))
             name = fetched.page_id
-        return await known_page(store, name)
+        return await page_meant(store, name)
 
-
-def _name(page: str) -> str:
-    return page_id_of(page) if page.startswith(SCHEME) else page
+    async def _without_text(self, page: Page) -> str:
+        """That there is nothing to watch on a page, and why; empty if there is."""
+        entry = await self._server.store.get(newest_of(page).source_id) if page.versions else None
+        why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
+        return f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
 
 
 def _rules(ignore: Ignore) -> Any:
