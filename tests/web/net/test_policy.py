@@ -44,7 +44,7 @@ def test_an_allowed_domain_does_not_open_a_private_address() -> None:
     assert some.refuses_address("intranet.example", ip_address("10.0.0.1")) is None
     reason = some.refuses_address("intranet.example", ip_address("192.168.0.1")) or ""
     assert "intranet.example leads to 192.168.0.1" in reason
-    assert "allow_private" in reason
+    assert "--allow-private" in reason
 
 
 def test_what_is_no_domain_is_refused_with_an_example() -> None:

@@ -135,7 +135,8 @@ def _fetch_error(error: Exception, url: Url) -> FetchError:
         case Refused():
             return Blocked(f"{url} is not fetched: {error}", url=text)
         case NoSuchHost(again=again):
-            return Unreachable(f"{url} cannot be reached: {error}; check its spelling", url=text, again=again)
+            cure = "check its spelling, or the network"
+            return Unreachable(f"{url} cannot be reached: {error}; {cure}", url=text, again=again)
         case httpcore2.ConnectTimeout():
             silence = f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s"
             return Unreachable(f"{url} cannot be reached: {silence}; try again later", url=text, again=True)

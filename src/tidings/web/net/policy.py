@@ -37,10 +37,11 @@ class Policy:
         if port in _NOT_WEB_PORTS:
             return f"port {port} is not one of the web; fetch from a port that serves HTTP"
         if any(_covers(domain, host) for domain in self.block_domains):
-            return f"the domain {host} is blocked here; take it out of block_domains to fetch from it"
+            return f"the domain {host} is blocked here; the operator can take it out of --block-domain"
         if self.allow_domains and not any(_covers(domain, host) for domain in self.allow_domains):
             listed = ", ".join(self.allow_domains[:5]) + (", …" if len(self.allow_domains) > 5 else "")
-            return f"the domain {host} is not among those allowed here ({listed}); add it to allow_domains"
+            cure = "the operator can add it with --allow-domain"
+            return f"the domain {host} is not among those allowed here ({listed}); {cure}"
         return None
 
     def refuses_address(self, host: str, address: Address) -> str | None:
@@ -49,7 +50,7 @@ class Policy:
         if what is None:
             return None
         where = f"{address} is" if host == str(address) else f"{host} leads to {address}, which is"
-        return f"{where} {what}; to fetch from there, the operator has to allow it (allow_private)"
+        return f"{where} {what}; to fetch from there, the operator has to allow it with --allow-private"
 
 
 def policy(

@@ -70,7 +70,8 @@ def deadline(trip: Trip) -> Generator[None]:
         yield
     if scope.cancelled_caught:
         late = f"{trip.plan.url} was not there within {trip.plan.timeout:g} s: {trip.doing}"
-        raise TooSlow(f"{late}; give it more time (timeout), or try again later", url=str(trip.plan.url))
+        cure = "give it more time (timeout_ms, as far as the server's --timeout allows), or try again later"
+        raise TooSlow(f"{late}; {cure}", url=str(trip.plan.url))
 
 
 def next_url(left: Sequence[Url], location: str, most: int) -> Url:
