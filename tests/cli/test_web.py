@@ -96,7 +96,15 @@ def test_a_value_that_is_none_is_refused_by_the_name_it_was_given_under() -> Non
     assert refused("--max-bytes", "many") == "Error: --max-bytes: 'many' is no size: give bytes, or 500k, 10M, 1G."
     assert refused(max_bytes="many").startswith("Error: TIDINGS_WEB_MAX_BYTES: 'many' is no size")
     assert "--allow-private: 'x' is no network" in refused("--allow-private", "x")
-    assert "watch_min (60 s) is longer than watch_max (10 s)" in refused("--watch-max", "10")
+    assert "--watch-min (60 s) is longer than --watch-max (10 s)" in refused("--watch-max", "10")
+
+
+def test_a_variable_that_is_misspelt_is_told_of(asked: list[web.Options]) -> None:
+    result = tidings_web(timeot="5", nonsense="1")
+    assert (result.exit_code, asked.pop().settings.timeout) == (0, 30)
+    first, second = result.stderr.splitlines()
+    assert first.startswith("The variable TIDINGS_WEB_NONSENSE is not heeded")
+    assert second.endswith("there is no such setting. Did you mean TIDINGS_WEB_TIMEOUT?")
 
 
 def test_its_help_names_every_option_and_imports_none_of_what_is_slow_to_import() -> None:
@@ -192,6 +200,7 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token() -> None:
         "url": "http://127.0.0.1:9000/mcp",
         "headers": {"Authorization": "Bearer s3cret"},
     }
+    assert "It names the server at http://127.0.0.1:9000/mcp: run that yourself" in result.stderr
 
 
 # Serving

@@ -85,10 +85,25 @@ def test_a_program_may_write_networks_and_domains_as_texts() -> None:
     assert settings.allow_domain == ("example.org",)
 
 
+def test_a_program_may_write_each_value_as_the_command_line_does() -> None:
+    settings = Settings(timeout="5m", max_bytes="1M", block_domain="example.com", store="pages.db", robots="Respect")  # type: ignore[arg-type]
+    assert (settings.timeout, settings.max_bytes, settings.robots) == (300, 1024 * 1024, "respect")
+    assert (settings.block_domain, settings.store) == (("example.com",), Path("pages.db"))
+    network = ipaddress.ip_network("10.0.0.0/8")
+    assert Settings(allow_private=network).allow_private == (network,)  # type: ignore[arg-type]
+
+
+def test_what_a_program_gives_that_is_no_value_is_named() -> None:
+    with pytest.raises(BadSetting, match="timeout: None is no number"):
+        Settings(timeout=None)  # type: ignore[arg-type]
+    with pytest.raises(BadSetting, match="timeout: 'soon' is no time: give seconds"):
+        Settings(timeout="soon")  # type: ignore[arg-type]
+
+
 def test_settings_that_cannot_be_are_refused_by_their_names() -> None:
     with pytest.raises(BadSetting, match="max_bytes: 1 is out of bounds"):
         Settings(max_bytes=1)
-    with pytest.raises(BadSetting, match=r"watch_min \(60 s\) is longer than watch_max \(10 s\)"):
+    with pytest.raises(BadSetting, match=r"--watch-min \(60 s\) is longer than --watch-max \(10 s\)"):
         Settings(watch_max=10)
     with pytest.raises(BadSetting, match="at most 1,000,000"):
         Settings(chunk_tokens=2_000_000)
@@ -104,6 +119,6 @@ def test_a_command_line_can_be_made_of_a_setting_that_means_the_same_anywhere() 
 
 def test_each_default_is_shown_as_people_write_it() -> None:
     shown = {setting.name: setting.shown for setting in SETTINGS}
-    assert shown["max_bytes"] == "10 MiB"
+    assert (shown["max_bytes"], shown["read_memory"]) == ("10 MiB", "1 GiB")
     assert (shown["timeout"], shown["cache_ttl"], shown["keep"]) == ("30 s", "5 min", "1 d")
     assert (shown["max_entries"], shown["pdf"], shown["render"], shown["store"]) == ("1,000", "yes", "no", "none")

@@ -53,5 +53,7 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
         raise Refusal(str(error)) from None
     click.echo(made.text)
     click.echo(made.use, err=True)
+    if http is not None:
+        click.echo(f"It names the server at {http.url}: run that yourself, with all of its options.", err=True)
     if http is not None and token:
         click.echo("It holds the token: keep it to yourself.", err=True)

@@ -4,10 +4,12 @@ Its options come from the table of settings: see `tidings.web.settings`.
 """
 
 import gc
+import os
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from tidings.cli.serving import (
     parse_address,
     run,
 )
+from tidings.web.setting import PREFIX
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
 if TYPE_CHECKING:
@@ -129,12 +132,23 @@ def command(
         settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
     except BadSetting as error:
         raise Refusal(str(error)) from None
+    warn_of_unknown_variables()
     options = Options(settings, address, bus, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
         print_snippet(config, options)
     else:
         serve(options)
+
+
+def warn_of_unknown_variables() -> None:
+    """Say of each variable that is named as if it were a setting that it is none: most likely it is misspelt."""
+    known = [setting.variable for setting in SETTINGS]
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = get_close_matches(name, known, n=1)
+            cure = f"Did you mean {near[0]}?" if near else "See tidings web --help."
+            click.echo(f"The variable {name} is not heeded: there is no such setting. {cure}", err=True)
 
 
 def serve(options: Options) -> None:

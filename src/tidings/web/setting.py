@@ -15,7 +15,9 @@ MIB: Final = 1024 * 1024
 Kind = Literal["size", "seconds", "count", "flag", "choice", "text", "networks", "domains", "file"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_PREFIX: Final = "TIDINGS_WEB_"
+PREFIX: Final = "TIDINGS_WEB_"
+"""What the names of all variables begin with."""
+
 _SIZES: Final = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
 _SPANS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
@@ -46,7 +48,7 @@ class Setting:
     @property
     def variable(self) -> str:
         """The variable of the environment."""
-        return f"{_PREFIX}{self.name.upper()}"
+        return f"{PREFIX}{self.name.upper()}"
 
     @property
     def many(self) -> bool:
@@ -77,7 +79,8 @@ class Setting:
         if self.kind == "flag":
             return "yes" if self.default else "no"
         if self.kind == "size":
-            return f"{self.default // MIB} MiB"
+            gib = self.default % (1024 * MIB) == 0
+            return f"{self.default // (1024 * MIB)} GiB" if gib else f"{self.default // MIB} MiB"
         if self.kind == "seconds":
             unit, each = next(((unit, each) for unit, each in _UNITS if self.default % each == 0), ("s", 1))
             return f"{self.default / each:g} {unit}"
@@ -101,12 +104,16 @@ class Setting:
         return [word for one in each for word in (self.option, str(one))]
 
     def check(self, value: Any) -> None:
-        """Refuse a number that is too small or too great.
+        """Refuse a number that is too small or too great, or that is none.
 
         Raises:
             BadSetting: It is.
         """
-        if self.kind in ("size", "seconds", "count") and not self.least <= value <= self.most:
+        if self.kind not in ("size", "seconds", "count"):
+            return
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise BadSetting(f"{value!r} is no number.")
+        if not self.least <= value <= self.most:
             bounds = f"{self.least:,g} or more" if self.most == float("inf") else f"{self.least:,g} to {self.most:,g}"
             raise BadSetting(f"{value:,g} is out of bounds: give {bounds}.")
 

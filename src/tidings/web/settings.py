@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tidings.web.setting import MIB, BadSetting, Kind, Network, Setting
 
@@ -29,7 +29,7 @@ class Settings:
     """The settings of one server.
 
     Raises:
-        BadSetting: A number is out of its bounds, or two of them contradict each other.
+        BadSetting: A value is not what its setting takes, or two of them contradict each other.
     """
 
     max_bytes: int = _setting(
@@ -85,18 +85,21 @@ class Settings:
                 raise BadSetting(f"{setting.name}: {error}") from None
         if self.watch_min > self.watch_max:
             raise BadSetting(
-                f"watch_min ({self.watch_min:g} s) is longer than watch_max ({self.watch_max:g} s): make one of them "
+                f"--watch-min ({self.watch_min:g} s) is longer than --watch-max ({self.watch_max:g} s): make the one "
                 "smaller or the other greater."
             )
         if self.chunk_tokens > 1_000_000 or self.answer_tokens > 1_000_000:
-            raise BadSetting("chunk_tokens and answer_tokens are at most 1,000,000.")
+            raise BadSetting("--chunk-tokens and --answer-tokens are at most 1,000,000.")
 
     def _settle(self, setting: Setting, value: Any) -> None:
+        # A program may write "10.0.0.0/8" and "5m", as people do.
+        if isinstance(value, str):
+            value = _value(setting, value)
+        elif setting.many:
+            several = cast("tuple[Any, ...]", value if isinstance(value, tuple | list | set | frozenset) else (value,))
+            value = tuple(setting.parse(each) if isinstance(each, str) else each for each in several)
         setting.check(value)
-        if setting.many and any(isinstance(each, str) for each in value):
-            # A program writes "10.0.0.0/8", as people do.
-            parsed = tuple(setting.parse(each) if isinstance(each, str) else each for each in value)
-            object.__setattr__(self, setting.name, parsed)
+        object.__setattr__(self, setting.name, value)
 
 
 def _table() -> tuple[Setting, ...]:
