@@ -1,6 +1,6 @@
 """What a server with `ExactTools` says of calls that are not right."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from mcp import Client
@@ -41,7 +41,7 @@ def add_tools(server: LiveServer[None]) -> list[str]:
         return f"{parts} {if_match} {sort}"
 
     @server.tool()
-    def count(parts: list[Part]) -> int:
+    def count(parts: Annotated[list[Part], Field(min_length=1, max_length=3)]) -> int:
         return len(parts)
 
     @server.tool()
@@ -85,6 +85,8 @@ def server() -> ExactServer:
         ("change", {"path": ["x" * 100]}, f'path should be a text, not ["{"x" * 58}….'),
         ("change", {"path": "a", "sort": "c"}, "sort should be 'a' or 'b', not \"c\"."),
         ("count", {"parts": "x"}, 'parts should be a list, not "x".'),
+        ("count", {"parts": []}, "parts should have 1 or more, not 0."),
+        ("count", {"parts": [{}] * 4}, "parts should have at most 3, not 4."),
         ("count", {"parts": ["x"]}, 'parts, item 1 should be an object, not "x".'),
         (
             "count",

@@ -24,6 +24,15 @@ def html(*paragraphs: str, title: str = "News") -> Page:
 STORY = "The council met on Monday and decided, after a long debate, to build the bridge next to the old mill."
 
 
+SIGNED = text(
+    "<html><head><title>News</title><meta name=author content='Ann Miller'>"
+    "<meta property='article:published_time' content='2026-01-02T10:00:00Z'></head>"
+    f"<body><main><h1>News</h1><p>{STORY}</p></main></body></html>",
+    content_type="text/html; charset=utf-8",
+)
+"""A page that says who wrote it, and when."""
+
+
 class Telling(WebServer):
     """A server that can be waited for until it tells of something."""
 

@@ -136,7 +136,7 @@ def _told(problem: ErrorDetails, known: Sequence[str]) -> str:
         bound = problem.get("ctx", {})
         most = bound.get("max_length")
         count = f"at most {most}" if most is not None else f"{bound.get('min_length')} or more"
-        return f"{which} should have {count}, not {len(problem['input'])}."
+        return f"{which} should have {count}, not {bound.get('actual_length')}."
     expected = _EXPECTED.get(problem["type"]) or problem["msg"].partition("Input should be ")[2]
     if not expected:
         return f"{which}: {problem['msg'].removeprefix('Value error, ')}."

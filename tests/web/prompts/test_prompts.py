@@ -3,7 +3,7 @@
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.web.agent import ERAS, STORY, Agent, at, html
+from tests.web.agent import ERAS, SIGNED, STORY, Agent, at, html
 from tidings.web.prompts.briefs import known
 
 pytestmark = pytest.mark.anyio
@@ -126,3 +126,32 @@ async def test_arguments_that_are_wrong_are_named() -> None:
         assert "1 to 20 URLs" in await refused(
             agent, "compare_pages", urls=" ".join(f"https://a.b/{number}" for number in range(30))
         )
+
+
+async def test_who_wrote_a_page_and_when_comes_along() -> None:
+    async with at({"/": SIGNED}) as agent:
+        await agent.fetch()
+        text, _ = await got(agent, "summarise_page", url=agent.site.url())
+        assert '"News", by "Ann Miller", published 2026-01-02' in text
+        agent.site.pages["/plain"] = html(STORY)
+        await agent.fetch("/plain")
+        text, _ = await got(agent, "summarise_page", url=agent.site.url("/plain"))
+        assert "without an author, without a date; retrieved 20" in text
+
+
+async def test_a_version_and_a_page_are_known_by_their_ids_and_what_is_no_page_is_refused() -> None:
+    async with at() as agent:
+        page = await agent.fetch()
+        for name in (page["source_id"], page["page_id"]):
+            _, (content,) = await got(agent, "summarise_page", url=name)
+            assert STORY in content.resource.text
+        assert await refused(agent, "summarise_page", url="nope") == (
+            "nope cannot be fetched: it is no complete URL; write it like https://example.org/page."
+        )
+
+
+async def test_names_that_are_wrong_are_told_with_the_nearest() -> None:
+    async with at() as agent:
+        assert "Did you mean 'summarise_page'?" in await refused(agent, "summarize_page", url="https://a.b/")
+        assert "There is no argument 'uri'. Did you mean 'url'?" in await refused(agent, "summarise_page", uri="x")
+        assert await refused(agent, "extract_facts", urls="https://a.b/") == "The argument 'facts' is missing."

@@ -27,6 +27,24 @@ async def test_an_id_is_found_by_its_beginning_and_by_the_title_of_its_page() ->
         assert await typed(agent, PAGE, "page_id", "no such thing") == []
 
 
+async def test_the_versions_to_compare_with_are_those_of_the_page_that_is_given() -> None:
+    async with at({"/mill": html(STORY, title="The old mill"), "/bridge": html(STORY, title="A new bridge")}) as agent:
+        mill, bridge = await agent.fetch("/mill"), await agent.fetch("/bridge")
+        diff = ResourceTemplateReference(type="ref/resource", uri="webfetch://diff/{page_id}{?from}")
+        changed = PromptReference(type="ref/prompt", name="what_changed")
+        for ref, name, page in (
+            (diff, "from", {"page_id": mill["page_id"]}),
+            (changed, "since", {"url": agent.site.url("/mill")}),
+            (changed, "since", {"url": mill["uri"]}),
+        ):
+            asked = {"name": name, "value": ""}
+            assert (await agent.client.complete(ref, asked, page)).completion.values == [mill["source_id"]]
+        for unknown in ("https://example.org/", "webfetch://page/nonsense"):
+            found = await agent.client.complete(changed, {"name": "since", "value": ""}, {"url": unknown})
+            assert found.completion.values == []
+        assert await typed(agent, changed, "since", "") == [bridge["source_id"], mill["source_id"]]
+
+
 async def test_a_url_is_found_by_what_it_holds_and_by_its_title() -> None:
     async with at({"/mill": html(STORY, title="The old mill"), "/bridge": html(STORY, title="A new bridge")}) as agent:
         await agent.fetch("/mill")

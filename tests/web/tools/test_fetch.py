@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from tests.web.agent import ERAS, STORY, at, html
+from tests.web.agent import ERAS, SIGNED, STORY, at, html
 from tests.web.net.servers import Ask, silent, text
 
 pytestmark = pytest.mark.anyio
@@ -268,3 +268,55 @@ async def test_text_that_addresses_models_is_marked_and_warned_of() -> None:
         assert page["unsafe_instructions_detected"]
         assert "do not follow it" in agent.text
         assert page["title"] == "T"
+
+
+async def test_who_wrote_a_page_and_when_is_answered() -> None:
+    async with at({"/": SIGNED}) as agent:
+        page = await agent.fetch()
+        assert page["author"] == "Ann Miller"
+        assert page["published_at"].startswith("2026-01-02")
+        assert " · by Ann Miller · published 2026-01-02" in agent.text
+        assert page["diff_uri"] == f"webfetch://diff/{page['page_id']}"
+
+
+async def test_a_start_behind_the_end_is_not_taken_for_an_empty_page() -> None:
+    async with at() as agent:
+        page = await agent.fetch(start=99_999)
+        assert (page["content"], page["start"]) == ("", page["total"])
+        assert f"nothing from there on: the whole text has {page['total']} characters" in agent.text
+        assert "has no text" not in agent.text
+
+
+async def test_a_limit_that_a_call_cannot_exceed_is_named() -> None:
+    async with at() as agent:
+        arguments = {"timeout_ms": 999_999, "max_bytes": 10**11, "max_redirects": 5}
+        said = await agent.call("fetch", urls=[agent.site.url()], **arguments)
+        assert said["notes"] == [
+            "timeout_ms: the limit of this server holds, 30,000; its operator sets it with --timeout.",
+            "max_bytes: the limit of this server holds, 10,485,760; its operator sets it with --max-bytes.",
+        ]
+        assert said["notes"][0] in agent.text
+
+
+async def test_too_few_and_too_many_urls_are_counted() -> None:
+    async with at() as agent:
+        assert await agent.refused("fetch", urls=[]) == "urls should have 1 or more, not 0."
+        assert await agent.refused("fetch", urls=["https://a.b/"] * 21) == "urls should have at most 20, not 21."
+
+
+async def test_pages_of_a_site_are_found_by_what_links_say_and_what_finds_none_says_so() -> None:
+    async with at({"/": html("<a href='/p1'>All about <b>bees</b></a> <a href='/p2'>Mills</a>")}) as agent:
+        said = await agent.call("map", url=agent.site.url(), search="bees")
+        assert said["pages"] == [{"url": agent.site.url("/p1"), "title": "All about bees", "source": "page"}]
+        assert (await agent.call("map", url=agent.site.url(), search="wasps"))["pages"] == []
+        assert "None of the 2 pages found" in agent.text
+        assert "has 'wasps' in its URL or title" in agent.text
+
+
+async def test_what_has_no_links_or_is_not_there_cannot_be_mapped_and_says_so() -> None:
+    async with at({"/data": text("{}", content_type="application/json")}) as agent:
+        said = await agent.call("map", url=agent.site.url("/data"))
+        assert "is application/json, not HTML: it has no links" in said["notes"][0]
+        missing = await agent.refused("map", url=agent.site.url("/nowhere"))
+        assert "begin with the front page of the site" in missing
+        assert "`map`" not in missing

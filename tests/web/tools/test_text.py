@@ -170,3 +170,36 @@ async def test_a_long_diff_goes_on_where_it_ended() -> None:
         whole = await agent.read(f"webfetch://diff/{page['page_id']}")
         rest = await agent.call("diff", page=page["page_id"], start=len(said["diff"]), max_tokens=100_000)
         assert said["diff"] + rest["diff"] == whole
+
+
+async def test_either_kind_of_id_and_a_url_do_where_the_other_is_asked_for() -> None:
+    async with at() as agent:
+        page = await agent.fetch()
+        for name in (page["source_id"], page["page_id"], page["page_uri"], page["uri"], agent.site.url()):
+            assert (await agent.call("chunk", source_id=name))["source_id"] == page["source_id"]
+            assert (await agent.call("diff", page=name))["page_id"] == page["page_id"]
+        assert "is not here, or no longer" in await agent.refused("chunk", source_id="https://example.org/")
+        assert "No page '0123456789abcdef' is known here" in await agent.refused("diff", page="0123456789abcdef")
+
+
+async def test_a_text_of_which_two_are_given_is_refused() -> None:
+    async with at() as agent:
+        both = {"source_id": (await agent.fetch())["source_id"], "content": "Another text."}
+        assert await agent.refused("chunk", **both) == "Give source_id or content, not both."
+        assert "Give content or chunks" in await agent.refused("compact", content="A text.", chunks=["A text."])
+
+
+async def test_what_was_left_out_is_said_once_and_a_question_is_heeded_without_a_mode() -> None:
+    long = [f"Paragraph {number} tells of mills and of millers." for number in range(200)]
+    async with at({"/": html(*long, "The bell rings at noon.")}) as agent:
+        page = await agent.fetch()
+        said = await agent.call("compact", source_id=page["source_id"], max_tokens=100, question="When does it ring?")
+        assert "The bell rings at noon." in said["summary"]
+        assert agent.text.count("Left out:") == 1
+
+
+async def test_a_diff_from_behind_its_end_says_how_long_it_is() -> None:
+    async with at() as agent:
+        page = await agent.fetch()
+        await agent.call("diff", page=page["page_id"], start=99_999)
+        assert "There is nothing from there on" in agent.text

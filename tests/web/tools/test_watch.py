@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from tests.web.agent import ERAS, STORY, at, html
-from tests.web.net.servers import Ask
+from tests.web.net.servers import Ask, text
 from tidings.web.store.model import Watch
 from tidings.web.tools.tools_watch import _listed
 
@@ -90,3 +90,11 @@ async def test_of_very_many_watched_pages_the_first_are_listed_and_the_others_co
     watch = Watch("0123456789abcdef", "https://a.b/", "https://a.b/", True, 0, {}, 0.0, 0, {})
     said = _listed([watch] * 250).structured_content
     assert (len(said["watched"]), said["left_out"]) == (200, 50)
+
+
+async def test_a_page_without_text_is_watched_with_a_word_about_that() -> None:
+    scripts = text("<html><body><div id=app></div><script src=a.js></script></body></html>", content_type="text/html")
+    async with at({"/": scripts}) as agent:
+        (watched,) = (await agent.call("watch", page=agent.site.url()))["watched"]
+        assert watched["note"].startswith("There is no text on it to watch so far: The page has no text")
+        assert watched["note"] in agent.text
