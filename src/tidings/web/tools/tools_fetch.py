@@ -142,7 +142,7 @@ class FetchTools:
         extraction: Extraction = NO_EXTRACTION,
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
     ) -> Annotated[CallToolResult, PagesRead]:
-        """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would. Fetches nothing if given some."""
+        """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would; a url alone is fetched."""
         with refusals_told():
             options = FetchOptions(
                 extraction=extract_options(extraction),
