@@ -40,6 +40,12 @@ class Builds:
     """The share of a core, in percent."""
 
 
+_TIDYING = 20.0
+"""Seconds that a server may go on for after it is ready, before it is measured how busy it is when idle."""
+_AT_REST = 3.0
+"""Percent of a core."""
+
+
 def measure(yard: Yard) -> Iterator[Row]:
     small, large = yard.vault(yard.size.notes), yard.vault(yard.size.many)
     peers = {
@@ -129,6 +135,14 @@ def _ready(yard: Yard, server: Server, session: Session, vault: Vault) -> Took:
 
 
 def _idle(session: Session, seconds: float) -> float:
+    """How busy it is once it has tidied up; or, if it never comes to rest, a while after it was ready."""
+    until = time.monotonic() + _TIDYING
+    while time.monotonic() < until and _busy(session, min(seconds, 1.0)) > _AT_REST:
+        pass
+    return _busy(session, seconds)
+
+
+def _busy(session: Session, seconds: float) -> float:
     before, start = session.whole_cpu(), time.monotonic()
     time.sleep(seconds)
     return (session.whole_cpu() - before) / (time.monotonic() - start) * 100
