@@ -24,6 +24,7 @@ WHOLE = Extracted(
     links=(Link("a", "https://a.example/"),),
     warnings=(Warning_("truncated", "cut"),),
     hidden=("h",),
+    concealed=((0, 1), (4, 7)),
     entries=(Entry("1", "t", "https://a.example/1", summary="s"),),
 )
 HTML: Job = (b"<p>Hello there", "text/html", "https://a.example/", ExtractOptions())
@@ -55,7 +56,9 @@ def test_an_error_arrives_as_it_was(error: Unsupported | ExtractionFailed | BadS
         b'{"last": true}',
         b'{"found": 3, "last": true}',
         b'{"found": {}, "last": false}',
-        json.dumps({"found": {"kind": "a", "links": [{"x": 1}], "warnings": [], "entries": [], "hidden": []}}).encode(),
+        json.dumps(
+            {"found": {"kind": "a", "links": [{"x": 1}], "warnings": [], "entries": [], "hidden": [], "concealed": []}}
+        ).encode(),
         b'{"failed": 3, "last": true}',
         b"[" * 100_000,
         pickle.dumps(WHOLE),

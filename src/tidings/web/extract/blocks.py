@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from tidings.web.extract.names import groups, words_of
-from tidings.web.extract.tree import Element, concealing
+from tidings.web.extract.tree import Element, concealing, flagged
 
 _INLINE_WRITTEN = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
@@ -110,7 +110,7 @@ class Node:
 class Block:
     """A run of text: its words, how many of them are links, the pieces it was made of and the marks between them."""
 
-    __slots__ = ("links", "marks", "node", "pieces", "text", "words")
+    __slots__ = ("links", "marks", "node", "pieces", "text", "veils", "words")
 
     def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, Element, bool]]) -> None:
         self.node = node
@@ -119,19 +119,35 @@ class Block:
         self.links = 0
         self.pieces = pieces
         self.marks = marks
+        self.veils: Sequence[Veil] = ()
+
+
+Veil = tuple[int, int, Element]
+"""Pieces that no reader sees, from the first to behind the last, and the outermost element that hides them."""
 
 
 class Blocks:
-    """All blocks and nodes of a page in document order; `root` is the body, `unseen` what no reader sees of it."""
+    """All blocks and nodes of a page in document order; `root` is the body.
+
+    What no reader sees is `veiled`; those of it that are `unseen` are left out where they stand in a sentence.
+    """
 
     def __init__(
-        self, root: Element, silent: frozenset[str] = SILENT, unseen: Collection[Element] = frozenset()
+        self,
+        root: Element,
+        silent: frozenset[str] = SILENT,
+        unseen: Collection[Element] = frozenset(),
+        veiled: Collection[Element] = frozenset(),
     ) -> None:
         self.blocks: list[Block] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
         self._ways = {tag: way for tag, way in _WAYS.items() if tag not in SILENT or tag in silent}
         self._unseen = unseen
+        self.veiled = veiled
+        self._veil: Element | None = None
+        self._veiled_from = 0
+        self._veils: list[Veil] = []
         self._named: dict[str, tuple[str, list[str], int]] = {}
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
@@ -145,18 +161,20 @@ class Blocks:
     def _walk(self, element: Element, node: Node, level: int) -> None:  # noqa: C901, PLR0912 - see below
         # It does itself what could be calls, twice the text: with a call for each step it would take twice the time.
         if level > _DEEPEST:
-            self._take(" ".join(element.itertext()))
+            self._take_all(element)
             return
         text = element.text
         if text:
             self._pieces.append(text)
             if self._link is not None:
                 self._links += len(text.split())
-        ways, unseen = self._ways, self._unseen
+        ways, veiled = self._ways, self.veiled
         for child in element:
             tag = child.tag
             way = ways.get(tag)
-            if way is None:
+            if veiled and child in veiled and way != _POINT:
+                self._hidden(child, way, node, level)
+            elif way is None:
                 if self._pieces:
                     self._end(node)
                 inner = Node(child, tag, node)
@@ -167,17 +185,44 @@ class Blocks:
                     self._end(inner)
             elif way == _POINT:
                 self._point(child, tag)
-            # A hidden tab is content as a rule; hidden words within a sentence never are.
-            elif way != _SKIPPED and not (unseen and child in unseen):
-                if way == _PLAIN:
-                    self._walk(child, node, level + 1)
-                else:
-                    self._marked(child, tag, node, level)
+            elif way == _PLAIN:
+                self._walk(child, node, level + 1)
+            elif way == _MARKED:
+                self._marked(child, tag, node, level)
             text = child.tail
             if text:
                 self._pieces.append(text)
                 if self._link is not None:
                     self._links += len(text.split())
+
+    def _hidden(self, child: Element, way: int | None, node: Node, level: int) -> None:
+        """Walk what no reader sees, and note where it stands."""
+        # A hidden tab is content as a rule; hidden words within a sentence never are.
+        if way == _SKIPPED or (way is not None and child in self._unseen):
+            return
+        outermost = self._veil is None
+        if way is None and self._pieces:
+            self._end(node)
+        if outermost:
+            self._veil, self._veiled_from = child, len(self._pieces)
+        if way == _PLAIN:
+            self._walk(child, node, level + 1)
+        elif way == _MARKED:
+            self._marked(child, child.tag, node, level)
+        else:
+            inner = Node(child, child.tag, node)
+            _describe(inner, child, self._named)
+            self.nodes.append(inner)
+            self._walk(child, inner, level + 1)
+            if self._pieces:
+                self._end(inner)
+        if outermost:
+            self._lift()
+            self._veil = None
+
+    def _lift(self) -> None:
+        if self._veil is not None and len(self._pieces) > self._veiled_from:
+            self._veils.append((self._veiled_from, len(self._pieces), self._veil))
 
     def _marked(self, child: Element, tag: str, node: Node, level: int) -> None:
         before = self._link
@@ -194,6 +239,14 @@ class Blocks:
         else:
             self._marks.append((len(self._pieces), child, True))
 
+    def _take_all(self, element: Element) -> None:
+        between = ""
+        for text, hidden in flagged(element, self.veiled):
+            if hidden and self._veil is None:
+                self._veils.append((len(self._pieces), len(self._pieces) + 1, element))
+            self._take(between + text)
+            between = " "
+
     def _take(self, text: str) -> None:
         self._pieces.append(text)
         if self._link is not None:
@@ -206,8 +259,13 @@ class Blocks:
         if text:
             block = Block(node, text, pieces, self._marks)
             block.links = min(self._links, block.words)
+            if self._veil is not None or self._veils:
+                self._lift()
+                block.veils = self._veils
             self.blocks.append(block)
         self._pieces = []
+        self._veiled_from = 0
+        self._veils = []
         # A link around several blocks is a link in each of them.
         self._marks = [(0, self._link, True)] if self._link is not None else []
         self._links = 0

@@ -98,5 +98,6 @@ def _found(said: dict[str, Any]) -> Extracted:
         "warnings": tuple(Warning_(**one) for one in said["warnings"]),
         "entries": tuple(Entry(**one) for one in said["entries"]),
         "hidden": tuple(said["hidden"]),
+        "concealed": tuple((int(start), int(end)) for start, end in said["concealed"]),
     }
     return Extracted(**{**said, **parts})

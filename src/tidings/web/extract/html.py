@@ -99,7 +99,7 @@ def _posts(page: Page, url: str, options: ExtractOptions) -> _Found | None:
 
 
 def _written(method: str, blocks: Sequence[Block], page: Page, options: ExtractOptions) -> _Found:
-    writer = Writer(page.base, options)
+    writer = Writer(page.base, options, page.blocks.veiled)
     most = options.caps.characters
     text, _ = bounded("\n".join(block.text for block in blocks), most, "the page")
     markdown, over = bounded(writer.write(blocks), most, "the page")
@@ -107,6 +107,7 @@ def _written(method: str, blocks: Sequence[Block], page: Page, options: ExtractO
 
 
 def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extracted:
+    most = len(found.markdown)
     extracted = Extracted(
         kind=kind,
         method=found.method,
@@ -123,6 +124,7 @@ def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extract
         links=tuple(dict.fromkeys(found.writer.links)),
         warnings=(*_warnings(page), *found.over),
         hidden=page.hidden,
+        concealed=tuple((start, min(end, most)) for start, end in found.writer.concealed if start < most),
     )
     reason = _emptiness(page, found)
     if reason is None:
@@ -131,8 +133,9 @@ def _concluded(page: Page, kind: str, found: _Found, known: Metadata) -> Extract
     if said is None:
         return replace(extracted, empty=reason)
     warning = Warning_("extraction_fallback", f"the page shows nothing ({reason}): this is how it describes itself")
+    warnings = (*extracted.warnings, warning)
     return replace(
-        extracted, method="described", markdown=said, text=said, empty=reason, warnings=(*extracted.warnings, warning)
+        extracted, method="described", markdown=said, text=said, empty=reason, warnings=warnings, concealed=()
     )
 
 

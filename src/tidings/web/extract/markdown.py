@@ -6,13 +6,14 @@ their address and keep their text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 
 from tidings.web.extract.blocks import BREAK, Block, Node
 from tidings.web.extract.metadata import web_address
 from tidings.web.extract.model import ExtractOptions, Link
-from tidings.web.extract.tree import Element
+from tidings.web.extract.tree import Element, flagged
+from tidings.web.extract.veils import Place, Places, marked, places, places_of, veil_of
 from tidings.web.extract.written import fenced
 
 _BOLD = frozenset(("b", "strong"))
@@ -27,10 +28,12 @@ _PERMALINKS = frozenset("¶#§🔗")
 
 
 class Writer:
-    """Writes one page; collects the links on the way."""
+    """Writes one page; collects the links on the way, and the places of what is written and `veiled`."""
 
-    def __init__(self, base: str, options: ExtractOptions) -> None:
+    def __init__(self, base: str, options: ExtractOptions, veiled: Collection[Element] = frozenset()) -> None:
         self.links: list[Link] = []
+        self.concealed: list[Place] = []
+        self._veiled = veiled
         self._base = base
         self._options = options
         self._room = options.caps.characters
@@ -41,24 +44,49 @@ class Writer:
     def write(self, blocks: Sequence[Block]) -> str:
         """All blocks, in their order."""
         parts: list[str] = []
+        hidden = Places()
         before: Node | None = None
         wholes: dict[Node, Node | None] = {}
         for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
             if whole is not None:
-                text = self._code(whole) if whole.tag == "pre" else self._table(group)
+                text, found = self._coded(whole) if whole.tag == "pre" else self._looked_at(group, self._table)
                 if text:
                     parts += ("\n\n", text)
+                    hidden.add("\n\n", text, *_all_of(group, text, found))
                 before = None
                 continue
             for block in group:
-                text = self._block(block)
+                text, found = self._looked_at([block], self._single)
                 if text:
                     item = _nearest(block.node, "li")
                     together = item is not None and before is not None and _list(item) is _list(before)
-                    parts += ("\n" if together else "\n\n", text)
+                    gap = "\n" if together else "\n\n"
+                    parts += (gap, text)
+                    hidden.add(gap, text, *_all_of([block], text, found))
                     before = item
-        return "".join(parts).strip()
+        written = "".join(parts)
+        kept = written.strip()
+        self.concealed = hidden.moved(len(written) - len(written.lstrip()), len(kept))
+        return kept
+
+    def _looked_at(self, blocks: list[Block], write: Callable[[list[Block]], str]) -> tuple[str, list[Place]]:
+        """What `write` makes of blocks, and where in it something is hidden."""
+        if not any(block.veils for block in blocks) or veil_of(blocks) is not None:
+            return write(blocks), []
+        links, room, items = len(self.links), self._room, len(self._items)
+        with_marks = write([marked(block) for block in blocks])
+        # All but the places is forgotten: it is written once.
+        del self.links[links:]
+        self._room = room
+        item = _nearest(blocks[0].node, "li")
+        if item is not None and len(self._items) > items:
+            self._items.discard(item)
+        text = write(blocks)
+        return text, places(text, with_marks)
+
+    def _single(self, blocks: list[Block]) -> str:
+        return self._block(blocks[0])
 
     def _block(self, block: Block) -> str:
         text = self.inline(block)
@@ -158,6 +186,15 @@ class Writer:
         self._room -= len(url or "")
         return url
 
+    def _coded(self, whole: Node) -> tuple[str, list[Place]]:
+        text = self._code(whole)
+        if not text or not self._veiled:
+            return text, []
+        pieces = list(flagged(whole.element, self._veiled))
+        said = "".join(piece for piece, _ in pieces)
+        first = text.index("\n") + 1
+        return text, places_of(pieces, first - (len(said) - len(said.lstrip("\n"))), first, text.rindex("\n"))
+
     def _code(self, whole: Node) -> str:
         text = "".join(whole.element.itertext()).strip("\n").rstrip()
         if not text or not self._options.keep_code_blocks:
@@ -178,6 +215,12 @@ class Writer:
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in _padded(row, width)) + " |" for row in rows]
         lines.insert(1, "|" + " --- |" * width)
         return "\n".join(lines)
+
+
+def _all_of(blocks: Sequence[Block], text: str, found: list[Place]) -> tuple[list[Place], Element | None]:
+    """What is hidden in the text of blocks, and what hides all of it, if one thing does."""
+    veil = veil_of(blocks)
+    return (found, None) if veil is None else ([(0, len(text))], veil)
 
 
 def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:

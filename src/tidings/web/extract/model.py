@@ -88,6 +88,8 @@ class Extracted:
     warnings: tuple[Warning_, ...] = ()
     hidden: tuple[str, ...] = ()
     """Text that the page holds and does not show to readers; parts of it (tabs, for example) may be in `text`."""
+    concealed: tuple[tuple[int, int], ...] = ()
+    """Where in `markdown` such text stands: from, and up to behind the last character; in order."""
     entries: tuple[Entry, ...] = ()
     empty: str | None = None
     """Why there is no text: "empty", "script-only", "login", "scanned"; None where there is."""

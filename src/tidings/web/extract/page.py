@@ -2,19 +2,17 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, cast
 from urllib.parse import urljoin
 
 from tidings.web.extract.blocks import SILENT, Blocks
-from tidings.web.extract.tree import Element, parse, unseen
+from tidings.web.extract.hiding import Hiding, hidden_in, words_of
+from tidings.web.extract.tree import Element, parse
 
 _ENOUGH = 100
 """Words from which on a page is taken to say something itself."""
-_HIDDEN_PARTS, _HIDDEN_TEXT = 50, 2_000
-"""How many hidden parts are told of, and how much of each."""
 _LONGEST = 500_000
 """Characters of JSON-LD that are read; more is data, not description."""
 
@@ -52,7 +50,7 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
     within = root.find("body")
     within = root if within is None else within
     title = root.find(".//title")
-    concealed = unseen(root)
+    hiding = hidden_in(root)
     return Page(
         url=url,
         base=_base(root, url),
@@ -60,25 +58,17 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
         body=within,
         metas=_metas(root),
         data=tuple(_described(root)),
-        blocks=_blocks(within, frozenset(concealed)),
+        blocks=_blocks(within, hiding),
         title=" ".join("".join(title.itertext() if title is not None else ()).split()),
-        hidden=tuple(_hidden(concealed)),
+        hidden=tuple(words_of(hiding.told)),
     )
 
 
-def _hidden(concealed: Sequence[Element]) -> Iterator[str]:
-    for element in islice(concealed, _HIDDEN_PARTS):
-        if element.tag not in SILENT:
-            text = " ".join("".join(islice(element.itertext(), _HIDDEN_PARTS)).split())[:_HIDDEN_TEXT]
-            if text:
-                yield text
-
-
-def _blocks(body: Element, concealed: Collection[Element]) -> Blocks:
+def _blocks(body: Element, hiding: Hiding) -> Blocks:
     """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
-    blocks = Blocks(body, unseen=concealed)
+    blocks = Blocks(body, unseen=hiding.unseen, veiled=hiding.veiled)
     if blocks.root.words < _ENOUGH:
-        others = Blocks(body, SILENT - {"noscript"}, concealed)
+        others = Blocks(body, SILENT - {"noscript"}, hiding.unseen, hiding.veiled)
         if others.root.words >= _ENOUGH:
             return others
     return blocks

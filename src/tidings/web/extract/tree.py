@@ -2,8 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, cast
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Protocol, cast
 
 # lxml comes without types; `Element` below is what the rest of the room knows of it.
 from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
@@ -27,6 +27,7 @@ class Element(Protocol):
     tail: str | None
 
     def __iter__(self) -> Iterator["Element"]: ...
+    def keys(self) -> list[str]: ...
     def items(self) -> list[tuple[str, str]]: ...
     def get(self, key: str) -> str | None: ...
     def find(self, path: str) -> "Element | None": ...
@@ -42,7 +43,6 @@ def compiled(path: str) -> "Callable[[Element], list[Any]]":
     return cast("Any", etree).XPath(path, regexp=False, smart_strings=False)
 
 
-_SUSPECT: Final = compiled("//@style[contains(., 'one') or contains(., 'idden') or contains(., '0')]/.. | //@hidden/..")
 _FATAL = 3
 """The level of the errors that a parser does not recover from."""
 
@@ -80,9 +80,33 @@ def drop(element: Element) -> None:
     parent.remove(element)
 
 
-def unseen(root: Element) -> list[Element]:
-    """The elements that a style of their own, or `hidden`, keeps from the eye of a reader."""
-    return [one for one in _SUSPECT(root) if one.get("hidden") is not None or concealing(one.get("style") or "")]
+def voiced(element: Element, silent: Collection[str], inline: Collection[str]) -> Iterator[str]:
+    """The text within an element, without that of silent tags; all but inline ones part words."""
+    walk = cast("Any", etree).iterwalk(element, events=("start", "end"))
+    for event, one in walk:
+        if one.tag not in inline:
+            yield " "
+        if event == "end":
+            if one is not element and one.tail:
+                yield one.tail
+        elif one.tag in silent:
+            walk.skip_subtree()
+        elif one.text:
+            yield one.text
+
+
+def flagged(element: Element, among: Collection[Element]) -> Iterator[tuple[str, bool]]:
+    """The text within an element, piece by piece, and whether it stands in one of those given."""
+    within = 0
+    for event, one in cast("Any", etree).iterwalk(element, events=("start", "end")):
+        if event == "start":
+            within += one in among
+            if one.text:
+                yield one.text, within > 0
+        else:
+            within -= one in among
+            if one is not element and one.tail:
+                yield one.tail, within > 0
 
 
 def concealing(style: str) -> bool:
