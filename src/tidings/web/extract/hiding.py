@@ -28,7 +28,7 @@ _LISTENERS = frozenset(
 )
 """Classes of what is for readers who listen."""
 
-_LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|,\s?0\)|100%", re.IGNORECASE)
+_LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|[(,]\s?0|100%", re.IGNORECASE)
 _MEASURE = re.compile(r"([+-]?\d{0,9}(?:\.\d{1,9})?)([a-z]{0,4}|%)")
 _AWAY = {"": -999.0, "px": -999.0, "pt": -750.0, "em": -60.0, "rem": -60.0, "%": -100.0, "vw": -100.0, "vh": -100.0}
 """From where on what is moved is out of sight."""
