@@ -10,12 +10,12 @@ from anyio import to_thread
 from tests.web.net.servers import Ask, Page, Site, fetcher, site
 from tidings.web.extract import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
-from tidings.web.fetching import Extracts
-from tidings.web.intervals import Intervals
 from tidings.web.library import Library
+from tidings.web.pages.fetching import Extracts
 from tidings.web.store.store import Store
-from tidings.web.watches import DIFF, PAGE
-from tidings.web.watching import Watcher
+from tidings.web.watch.intervals import Intervals
+from tidings.web.watch.watches import DIFF, PAGE
+from tidings.web.watch.watching import Watcher
 
 BEGINNING = 1_767_225_600.0
 """The first second of 2026."""

@@ -9,14 +9,14 @@ import pytest
 
 from tests.web.net.servers import Ask, Limits, in_turn, leads_to, silent, text
 from tests.web.shelf import Changing, InThread, shelf
-from tidings.web.answers import HttpFailed
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, Warning_
 from tidings.web.extract.workers import Workers
-from tidings.web.fetching import NoRenderer
 from tidings.web.library import Fetched, Library
 from tidings.web.net.model import BadRequest, BadUrl, FetchError, Request, TooLarge, Unreachable
-from tidings.web.options import FetchOptions, RenderOptions
-from tidings.web.refreshing import PageUnknown
+from tidings.web.pages.answers import HttpFailed
+from tidings.web.pages.fetching import NoRenderer
+from tidings.web.pages.options import FetchOptions, RenderOptions
+from tidings.web.watch.refreshing import PageUnknown
 
 pytestmark = pytest.mark.anyio
 

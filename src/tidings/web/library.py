@@ -21,17 +21,17 @@ from urllib.parse import urlsplit
 import anyio
 
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.fetching import AT, Extracts, Fetching, Got, Renders
-from tidings.web.ignoring import Ignore
-from tidings.web.mapping import Mapper, SiteMap, Sites
 from tidings.web.net.model import FetchError
 from tidings.web.net.urls import parse
-from tidings.web.options import FetchOptions
-from tidings.web.refreshing import PageUnknown, Refreshed, Refresher
-from tidings.web.sharing import Flights, Progress
+from tidings.web.pages.fetching import AT, Extracts, Fetching, Got, Renders
+from tidings.web.pages.options import FetchOptions
+from tidings.web.pages.sharing import Flights, Progress
+from tidings.web.pages.versions import last_request, newest_of, speaks_for
+from tidings.web.sites.mapping import Mapper, SiteMap, Sites
 from tidings.web.store.model import Entry, Page, Put, StoreError, Version
 from tidings.web.store.store import Store
-from tidings.web.versions import last_request, newest_of, speaks_for
+from tidings.web.watch.ignoring import Ignore
+from tidings.web.watch.refreshing import PageUnknown, Refreshed, Refresher
 
 OnChange = Callable[[Sequence[str], bool], Awaitable[None]]
 """Told the URIs of resources that are different now, and whether the list of versions is."""

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from tidings.web.extract.workers import Workers
-from tidings.web.intervals import Intervals
 from tidings.web.library import Library, OnChange
 from tidings.web.net.fetch import Fetcher
 from tidings.web.net.model import Limits
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
-from tidings.web.watching import Watcher
+from tidings.web.watch.intervals import Intervals
+from tidings.web.watch.watching import Watcher
 
 if TYPE_CHECKING:
-    from tidings.web.fetching import Renders
+    from tidings.web.pages.fetching import Renders
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def _fetcher(settings: Settings) -> Fetcher:
 async def _renderer(settings: Settings, fetcher: Fetcher, stack: AsyncExitStack) -> "Renders | None":
     if not settings.render:
         return None
-    from tidings.web.render import Renderer  # noqa: PLC0415 - the browser's package is there only if it was asked for
+    from tidings.web.rendering.render import Renderer  # noqa: PLC0415 - the browser's package is there only if it was asked for
 
     return await stack.enter_async_context(Renderer(fetcher))
 

@@ -33,11 +33,9 @@ from tidings.server import LiveServer
 from tidings.server.prompt_errors import ExactPrompts
 from tidings.server.shared import Shared
 from tidings.server.tool_errors import ExactTools
-from tidings.web.calls import Calls
 from tidings.web.library import Library
 from tidings.web.parts import Parts, running
 from tidings.web.prompts import prompts
-from tidings.web.refreshing import PageUnknown
 from tidings.web.resources import completions, listing, reading
 from tidings.web.resources.addresses import Address, BadAddress, address, is_ours, parse_address
 from tidings.web.resources.families import SCHEME
@@ -46,7 +44,9 @@ from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.tools import tools
-from tidings.web.watching import TooManyWatches, Watcher
+from tidings.web.tools.calls import Calls
+from tidings.web.watch.refreshing import PageUnknown
+from tidings.web.watch.watching import TooManyWatches, Watcher
 
 logger = logging.getLogger(__name__)
 

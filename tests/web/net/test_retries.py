@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidings.web.net.retries import pause, retry_after
 
@@ -40,3 +42,9 @@ def test_what_the_server_asks_for_is_waited_for_at_least() -> None:
 )
 def test_retry_after_is_a_number_or_a_date(value: str | None, seconds: float | None) -> None:
     assert retry_after(value, NOW) == seconds
+
+
+@given(st.text(max_size=120))
+def test_no_header_breaks_it(value: str) -> None:
+    seconds = retry_after(value, datetime.now(UTC))
+    assert seconds is None or seconds >= 0

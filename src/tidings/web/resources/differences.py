@@ -16,7 +16,7 @@ from tidings.web.store.diffs import diff
 from tidings.web.store.feed_diffs import diff_feeds
 from tidings.web.store.model import Entry, Page, Version
 from tidings.web.store.store import Store
-from tidings.web.watches import State, Wish
+from tidings.web.watch.watches import State, Wish
 
 
 class Difference(NamedTuple):

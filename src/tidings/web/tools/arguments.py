@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidings.web.extract.model import ExtractOptions
-from tidings.web.options import FetchOptions, RenderOptions
 from tidings.web.packets.model import Chunk
+from tidings.web.pages.options import FetchOptions, RenderOptions
 from tidings.web.settings import Settings
 
 MOST_URLS: Final = 20

@@ -4,9 +4,9 @@ from typing import Final
 
 from mcp_types import CallToolResult
 
-from tidings.web.mapping import SiteMap, SitePage
 from tidings.web.packets.injection import disarm
 from tidings.web.packets.tokens import estimate
+from tidings.web.sites.mapping import SiteMap, SitePage
 from tidings.web.tools.results import Mapped, MappedPage, answer
 
 MOST: Final = 50_000

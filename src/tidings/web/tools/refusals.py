@@ -13,12 +13,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.net.model import FetchError
 from tidings.web.packets.injection import disarm
-from tidings.web.refreshing import PageUnknown
 from tidings.web.resources.addresses import BadAddress
 from tidings.web.resources.missing import NotFound
 from tidings.web.store.model import StoreError
 from tidings.web.tools.arguments import BadArgument
-from tidings.web.watching import TooManyWatches
+from tidings.web.watch.refreshing import PageUnknown
+from tidings.web.watch.watching import TooManyWatches
 
 NAMED: Final = (
     FetchError,

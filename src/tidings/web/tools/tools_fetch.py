@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from tidings.web.options import FetchOptions
+from tidings.web.pages.options import FetchOptions
 from tidings.web.resources.addresses import SCHEME, parse_address
 from tidings.web.resources.differences import newest_of
 from tidings.web.resources.missing import NotFound

@@ -9,8 +9,8 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from tidings.web.options import FetchOptions
 from tidings.web.packets.injection import disarm
+from tidings.web.pages.options import FetchOptions
 from tidings.web.resources.addresses import address, is_id
 from tidings.web.resources.differences import newest_of
 from tidings.web.resources.families import SCHEME
@@ -95,7 +95,7 @@ class WatchTools:
 
 
 def _rules(ignore: Ignore) -> Any:
-    from tidings.web import ignoring  # noqa: PLC0415 - it brings a parser of HTML, which a start does without
+    from tidings.web.watch import ignoring  # noqa: PLC0415 - it brings a parser of HTML, which a start does without
 
     try:
         return ignoring.Ignore(tuple(ignore.selectors), tuple(ignore.patterns), tuple(ignore.ready))

@@ -18,8 +18,8 @@ import regex
 
 from tidings.web.extract.model import Entry as FeedEntry
 from tidings.web.extract.selectors import BadSelector, remove
-from tidings.web.noise import READY
 from tidings.web.store.model import Entry
+from tidings.web.watch.noise import READY
 
 if TYPE_CHECKING:
     from tidings.web.extract.tree import Element

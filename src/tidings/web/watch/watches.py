@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, cast
 
-from tidings.web.ignoring import BadRule, Ignore
-from tidings.web.options import FetchOptions
-from tidings.web.refreshing import Refreshed, Validators
+from tidings.web.pages.options import FetchOptions
+from tidings.web.pages.versions import last_request, newest_of
 from tidings.web.store.model import Page
-from tidings.web.versions import last_request, newest_of
+from tidings.web.watch.ignoring import BadRule, Ignore
+from tidings.web.watch.refreshing import Refreshed, Validators
 
 PAGE: Final = "webfetch://page/"
 DIFF: Final = "webfetch://diff/"

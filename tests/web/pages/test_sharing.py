@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tidings.web.sharing import Flights, Progress
+from tidings.web.pages.sharing import Flights, Progress
 
 pytestmark = pytest.mark.anyio
 

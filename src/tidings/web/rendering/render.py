@@ -18,14 +18,14 @@ from urllib.parse import urldefrag
 
 import anyio
 
-from tidings.web.answers import failed
-from tidings.web.browser import Browser, tried
 from tidings.web.extract.model import Warning_
 from tidings.web.net.fetch import Fetcher
 from tidings.web.net.model import BadRequest, FetchError, Request, Response, TooSlow
-from tidings.web.options import RenderOptions
-from tidings.web.routing import Budget, Routing
-from tidings.web.sight import Sight
+from tidings.web.pages.answers import failed
+from tidings.web.pages.options import RenderOptions
+from tidings.web.rendering.browser import Browser, tried
+from tidings.web.rendering.routing import Budget, Routing
+from tidings.web.rendering.sight import Sight
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web import ignoring
 from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.ignoring import READY, BadRule, Ignore, judge
 from tidings.web.packets.model import LLMPacket
 from tidings.web.store.model import Entry
+from tidings.web.watch import ignoring
+from tidings.web.watch.ignoring import READY, BadRule, Ignore, judge
 
 NOTHING = Ignore(ready=())
 

@@ -13,15 +13,15 @@ import anyio
 import pytest
 
 from tests.web.net.servers import LOOPBACK, ROOMY, Ask, Names, Site, fetcher, leads_to, silent, site, text
-from tidings.web import browser as browsers
-from tidings.web.answers import HttpFailed
-from tidings.web.browser import Browser, NoBrowser
 from tidings.web.net import client as clients
 from tidings.web.net.model import BadRequest, Blocked, FetchError, Limits, Request, TooSlow
-from tidings.web.options import RenderOptions
-from tidings.web.render import NotRendered, Rendered, Renderer
-from tidings.web.routing import Budget, site_of
-from tidings.web.sight import Sight
+from tidings.web.pages.answers import HttpFailed
+from tidings.web.pages.options import RenderOptions
+from tidings.web.rendering import browser as browsers
+from tidings.web.rendering.browser import Browser, NoBrowser
+from tidings.web.rendering.render import NotRendered, Rendered, Renderer
+from tidings.web.rendering.routing import Budget, site_of
+from tidings.web.rendering.sight import Sight
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright: pip install 'tidings[render]'")
 BrowserContext, Error = playwright.BrowserContext, playwright.Error
@@ -379,7 +379,7 @@ async def test_pictures_are_fetched_only_to_be_looked_at(chromium: Browser) -> N
 
 @in_browser
 async def test_a_picture_that_is_too_heavy_is_left_out(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.sight._HEAVIEST", 10)
+    monkeypatch.setattr("tidings.web.rendering.sight._HEAVIEST", 10)
     async with rendering(chromium, {"/": page("")}) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions(screenshot=True))
     assert rendered.screenshot is None
@@ -491,7 +491,7 @@ async def test_a_page_that_cannot_be_closed_is_closed_with_the_browser(
 ) -> None:
     async with rendering(chromium, {"/": page("")}) as (here, renderer):
         with monkeypatch.context() as patch:
-            patch.setattr("tidings.web.render._CLOSING", 0.05)
+            patch.setattr("tidings.web.rendering.render._CLOSING", 0.05)
             patch.setattr(BrowserContext, "close", lambda _: anyio.sleep_forever())
             rendered = await renderer.render(here.url("/"), RenderOptions())
         assert not chromium.alive
@@ -533,7 +533,7 @@ class Mute:
 
 
 async def test_a_page_that_answers_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.sight._LEAST", 0.02)
+    monkeypatch.setattr("tidings.web.rendering.sight._LEAST", 0.02)
     mute: Any = Mute()
     sight = Sight(mute, mute, 1_000)
     assert await sight.html(anyio.current_time()) is None

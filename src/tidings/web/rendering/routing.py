@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from tidings.web.browser import tried
 from tidings.web.extract.model import Warning_
 from tidings.web.net.fetch import Fetcher
 from tidings.web.net.model import FetchError, RateLimited, Request, Response, RobotsRefused
 from tidings.web.net.urls import Url, parse
+from tidings.web.rendering.browser import tried
 
 if TYPE_CHECKING:
     from playwright.async_api import Request as Asked

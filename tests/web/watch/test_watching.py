@@ -10,12 +10,12 @@ import pytest
 from tests.web.net.servers import Ask, Limits, leads_to, silent, site, text
 from tests.web.shelf import BEGINNING, PACE, Changing, Clock, InThread, both, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions
-from tidings.web.ignoring import Ignore
-from tidings.web.options import FetchOptions
-from tidings.web.refreshing import PageUnknown
+from tidings.web.pages.options import FetchOptions
 from tidings.web.store.model import StoreError, Watch
-from tidings.web.watches import State, Wish
-from tidings.web.watching import TOOL, TooManyWatches
+from tidings.web.watch.ignoring import Ignore
+from tidings.web.watch.refreshing import PageUnknown
+from tidings.web.watch.watches import State, Wish
+from tidings.web.watch.watching import TOOL, TooManyWatches
 
 pytestmark = pytest.mark.anyio
 
@@ -1185,7 +1185,7 @@ async def test_a_page_that_nobody_watches_is_not_looked_at_when_somebody_fetches
 async def test_a_rule_that_takes_too_long_is_named_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tidings.web.ignoring.SECONDS", 0.05)
+    monkeypatch.setattr("tidings.web.watch.ignoring.SECONDS", 0.05)
     page = Changing("one " + "x" * 5000 + " y")
     async with shelf({"/": page}) as here:
         page_id = await here.watch(ignore=Ignore(patterns=("(?:x+x+)+y",)))

@@ -12,15 +12,15 @@ from typing import Final, Protocol
 
 from anyio import to_thread
 
-from tidings.web.answers import as_gone, as_raw, failed
 from tidings.web.extract.model import Extracted, ExtractOptions, Unsupported, Warning_
 from tidings.web.extract.selectors import BadSelector
 from tidings.web.net.model import BadRequest, FetchError, Request, Response
-from tidings.web.options import FetchOptions, RenderOptions
 from tidings.web.packets.ids import page_id
 from tidings.web.packets.injection import disarm
 from tidings.web.packets.normalise import normalise
-from tidings.web.sharing import Progress
+from tidings.web.pages.answers import as_gone, as_raw, failed
+from tidings.web.pages.options import FetchOptions, RenderOptions
+from tidings.web.pages.sharing import Progress
 from tidings.web.store.model import Entry, Page, PageFacts
 
 AT: Final = "at"

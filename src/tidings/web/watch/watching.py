@@ -22,14 +22,14 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 
-from tidings.web.following import Follower
-from tidings.web.ignoring import Ignore
-from tidings.web.intervals import Intervals, with_chance
 from tidings.web.library import Library
-from tidings.web.looking import Looker
-from tidings.web.refreshing import PageUnknown
 from tidings.web.store.model import Page, StoreError, Watch
-from tidings.web.watches import State, Wish, uris_of
+from tidings.web.watch.following import Follower
+from tidings.web.watch.ignoring import Ignore
+from tidings.web.watch.intervals import Intervals, with_chance
+from tidings.web.watch.looking import Looker
+from tidings.web.watch.refreshing import PageUnknown
+from tidings.web.watch.watches import State, Wish, uris_of
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.intervals import (
+from tidings.web.parts import intervals
+from tidings.web.settings import Settings
+from tidings.web.watch.intervals import (
     DAY,
     LONGEST_RETRY_AFTER,
     Intervals,
@@ -12,11 +14,8 @@ from tidings.web.intervals import (
     after_failure,
     after_look,
     fresh_for,
-    retry_after,
     with_chance,
 )
-from tidings.web.parts import intervals
-from tidings.web.settings import Settings
 
 LIMITS = Intervals(first=100, least=10, most=1000)
 NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
@@ -110,29 +109,11 @@ def test_what_a_site_says_of_its_freshness(headers: dict[str, str], seconds: flo
     assert fresh_for(headers, NOW) == seconds
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("120", 120),
-        (" 120 ", 120),
-        ("0", None),
-        ("Thu, 01 Jan 2026 00:02:00 GMT", 120),
-        ("Thu, 01 Jan 2025 00:02:00 GMT", None),
-        ("soon", None),
-        ("", None),
-    ],
-)
-def test_when_a_site_says_to_come_again(value: str, seconds: float | None) -> None:
-    assert retry_after({"retry-after": value}, NOW) == seconds
-    assert retry_after({}, NOW) is None
-
-
 @given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=120))
 def test_no_header_breaks_it(cache_control: str, expires: str, age: str) -> None:
-    headers = {"cache-control": cache_control, "expires": expires, "age": age, "date": age, "retry-after": expires}
-
-    for seconds in (fresh_for(headers, NOW), retry_after(headers, NOW)):
-        assert seconds is None or seconds > 0
+    headers = {"cache-control": cache_control, "expires": expires, "age": age, "date": age}
+    seconds = fresh_for(headers, NOW)
+    assert seconds is None or seconds > 0
 
 
 @pytest.mark.parametrize("limits", [{"least": 0}, {"least": 5, "most": 4}, {"jitter": 2}, {"jitter": -0.1}])

@@ -12,13 +12,13 @@ from typing import Final, Literal, Protocol
 import anyio
 from anyio import to_thread
 
-from tidings.web.answers import failed
 from tidings.web.extract.model import ExtractionFailed, Unsupported
-from tidings.web.fetching import Extracts, Fetches
 from tidings.web.net.model import FetchError, Request, Response
 from tidings.web.net.urls import Url, parse
 from tidings.web.packets.injection import disarm
-from tidings.web.sitemap import BadSitemap, Listed, Sitemap, links_of, read_sitemap
+from tidings.web.pages.answers import failed
+from tidings.web.pages.fetching import Extracts, Fetches
+from tidings.web.sites.sitemap import BadSitemap, Listed, Sitemap, links_of, read_sitemap
 
 Source = Literal["page", "feed", "sitemap"]
 

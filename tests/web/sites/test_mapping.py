@@ -7,10 +7,10 @@ import pytest
 
 from tests.web.net.servers import text
 from tests.web.shelf import InThread, shelf
-from tidings.web import mapping
-from tidings.web.answers import HttpFailed
-from tidings.web.mapping import Mapper, SitePage, Sites
 from tidings.web.net.model import Unreachable
+from tidings.web.pages.answers import HttpFailed
+from tidings.web.sites import mapping
+from tidings.web.sites.mapping import Mapper, SitePage, Sites
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +133,7 @@ async def test_what_cannot_be_had_is_noted_and_keeps_nothing_back() -> None:
 
 
 async def test_a_sitemap_that_lists_too_much_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.sitemap.MOST_URLS", 2)
+    monkeypatch.setattr("tidings.web.sites.sitemap.MOST_URLS", 2)
     async with shelf({}) as here:
         urls = [here.site.url(f"/{number}") for number in range(5)]
         here.site.pages |= {"/": html(""), "/sitemap.xml": text(listing(*urls))}

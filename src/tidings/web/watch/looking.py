@@ -13,19 +13,21 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
 import anyio
 
-from tidings.web.answers import HttpFailed
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.following import Follower
-from tidings.web.intervals import Intervals, Pace, after_failure, after_look, retry_after
 from tidings.web.library import Library
 from tidings.web.net.model import FetchError, RateLimited
-from tidings.web.refreshing import PageUnknown, Refreshed
+from tidings.web.net.retries import retry_after
+from tidings.web.pages.answers import HttpFailed
 from tidings.web.store.model import StoreError, Watch
-from tidings.web.watches import Seen, State, Wish, uris_of
+from tidings.web.watch.following import Follower
+from tidings.web.watch.intervals import Intervals, Pace, after_failure, after_look
+from tidings.web.watch.refreshing import PageUnknown, Refreshed
+from tidings.web.watch.watches import Seen, State, Wish, uris_of
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ class Looker:
             return Looked(self._limits.least, watch.failures, state)
         match error:
             case HttpFailed():
-                doubt, asked = "404" if error.status == 404 else None, retry_after(error.headers, self._clock())
+                doubt, asked = "404" if error.status == 404 else None, self._asked(error)
                 return self._failed(watch, state, str(error), doubt=doubt, asked=asked)
             case _Empty():
                 return self._failed(watch, state, str(error), doubt="empty")
@@ -108,6 +110,10 @@ class Looker:
             case _:
                 logger.error("%s could not be looked at", watch.url, exc_info=error)
                 return self._failed(watch, state, f"It could not be looked at ({type(error).__name__}).")
+
+    def _asked(self, error: HttpFailed) -> float | None:
+        """The seconds that the site asked to be left alone for."""
+        return retry_after(error.headers.get("retry-after"), datetime.fromtimestamp(self._clock(), UTC))
 
     async def _find(self, page_id: str, wish: Wish, state: State) -> Refreshed:
         refresher = self._library.refresher

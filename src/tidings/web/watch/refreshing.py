@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from anyio import to_thread
 
-from tidings.web.fetching import AT, Fetching
-from tidings.web.ignoring import Ignore, judge
-from tidings.web.intervals import fresh_for
-from tidings.web.options import FetchOptions
+from tidings.web.pages.fetching import AT, Fetching
+from tidings.web.pages.options import FetchOptions
+from tidings.web.pages.versions import as_version_of, is_of, newest_of, speaks_for
 from tidings.web.store.model import Entry, Page, PageFacts, Version
 from tidings.web.store.store import Store
-from tidings.web.versions import as_version_of, is_of, newest_of, speaks_for
+from tidings.web.watch.ignoring import Ignore, judge
+from tidings.web.watch.intervals import fresh_for
 
 logger = logging.getLogger(__name__)
 

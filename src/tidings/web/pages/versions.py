@@ -7,8 +7,8 @@ in another way, is not compared with it, and the validators of one say nothing o
 from dataclasses import replace
 from datetime import datetime
 
-from tidings.web.options import FetchOptions
 from tidings.web.packets.ids import source_id
+from tidings.web.pages.options import FetchOptions
 from tidings.web.store.model import Entry, Page, Version
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from tidings.web.extract.model import Extracted, Warning_
-from tidings.web.intervals import retry_after
 from tidings.web.net.model import FetchError, Response
+from tidings.web.net.retries import retry_after
 from tidings.web.packets.injection import disarm
 
 _TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
@@ -58,7 +58,7 @@ def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
         or _CURES.get(status)
         or ("the site has a problem: try it later" if status >= 500 else "check the request")
     )
-    if asked := retry_after(response.headers, response.retrieved_at.timestamp()):
+    if asked := retry_after(response.headers.get("retry-after"), response.retrieved_at):
         cure = f"{cure} (in {asked:.0f} s, it says)"
     quoted = f', its page is titled "{said}"' if said else ""
     message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."

@@ -7,9 +7,9 @@ a cause: its own look, somebody's fetch, or what the store says that others did.
 import anyio
 
 from tidings.web.library import Library
+from tidings.web.pages.versions import newest_of
 from tidings.web.store.model import Watch
-from tidings.web.versions import newest_of
-from tidings.web.watches import Seen, State, Wish, uris_of
+from tidings.web.watch.watches import Seen, State, Wish, uris_of
 
 
 class Follower:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web import sitemap
-from tidings.web.sitemap import BadSitemap, Listed, links_of, read_sitemap
+from tidings.web.sites import sitemap
+from tidings.web.sites.sitemap import BadSitemap, Listed, links_of, read_sitemap
 
 AT = "https://example.org/sitemap.xml"
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'

@@ -97,15 +97,6 @@ def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
     return left if left > 0 else None
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that `Retry-After` asks to wait; None if it does not, or asks for nothing."""
-    value = headers.get("retry-after")
-    seconds = _seconds(value)
-    if seconds is None and (moment := _moment(value)) is not None:
-        seconds = moment - now
-    return seconds if seconds is not None and seconds > 0 else None
-
-
 def _directives(value: str) -> dict[str, str]:
     parts = (part.partition("=") for part in value.split(","))
     return {name.strip().lower(): argument.strip().strip('"') for name, _, argument in parts}

@@ -1,0 +1,1 @@
+"""From a URL to a version of its page: fetched, read, compared, kept."""
