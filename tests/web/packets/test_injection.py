@@ -278,4 +278,4 @@ def test_comments_and_attributes_are_bounded() -> None:
     assert len(asides(many).comments) < 3_000_000
     assert len(asides(long).comments) < 2_001
     assert asides(b'alt="' * 50_000).attributes == ""
-    assert asides(b"") == ("", "")
+    assert asides(b"") == ("", "", "")
