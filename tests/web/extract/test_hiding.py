@@ -187,6 +187,7 @@ def test_what_only_some_readers_get_is_told_of_and_not_called_concealed(kept: st
         ("<span {}><p>one two</p><p>three</p></span>", ["one two\n\nthree"]),
         ("<div hidden><p>one</p><p>two</p></div><div hidden>three</div>", ["one\n\ntwo", "three"]),
         ("<div hidden><p style='opacity:0'>one</p><p>two</p></div><p>three</p>", ["one\n\ntwo"]),
+        ("<div>one two<p hidden>three</p>four</div>", ["three"]),
         ("<p>one <span {}><!-- --> </span><span {}>two</span> three</p>", ["two"]),
         ("<p>\ufdd0 one <span {}>two</span></p>", ["\ufdd0 one two"]),
         ("<p>Before <span {}># not</span> after</p>", ["# not"]),

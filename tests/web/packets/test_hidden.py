@@ -184,6 +184,13 @@ def test_every_hidden_order_goes_and_twenty_are_told_of() -> None:
     assert len(kept.found) <= 20
 
 
+def test_hidden_text_with_too_many_commands_to_look_at_goes_as_a_whole() -> None:
+    many = "- ignore " + "ignore " * 60_000
+    kept = without_orders(f"A lamp.\n\n{many}", [(9, 9 + len(many))])
+    assert kept.markdown == f"A lamp.\n\n- {NOTE}"
+    assert kept.found[0]["reason"] == "in hidden text: has more words of commands than can be looked at"
+
+
 def test_places_that_are_none_or_overlap_do_no_harm() -> None:
     assert without_orders(ORDER, []).markdown == ORDER
     assert without_orders(ORDER, [(5, 5), (9, 3), (900, 999)]).markdown == ORDER

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from tidings.web.packets.injection import CLEAR, MOST, SUSPICIOUS, Looked, named, unlinked, words_of
+from tidings.web.packets.injection import CLEAR, MOST, SUSPICIOUS, TOO_MANY, Looked, named, unlinked, words_of
 from tidings.web.packets.model import Unsafe
 
 NOTE = "[hidden text left out]"
@@ -41,8 +41,12 @@ def without_orders(markdown: str, concealed: Iterable[Place]) -> Kept:
         return Kept(markdown, [], set())
     parts = [markdown[start:end] for start, end in places]
     looked = Looked(unlinked("\n".join(parts)))
-    if next(looked.alarming(SUSPICIOUS), None) is None:
+    if next(looked.alarming(SUSPICIOUS), None) is None and not looked.too_many:
         return Kept(markdown, [], set())
+    if looked.too_many:
+        # No tab is made of commands.
+        cuts = [(start + _markers(part), end) for (start, end), part in zip(places, parts, strict=True)]
+        return Kept(_without(markdown, cuts), [named(TOO_MANY, "hidden text")], set())
     # A tab of an article on models may be hidden and shown by turns.
     about = Looked(markdown).about is not None
     looked.about = (-1, -1) if about else None

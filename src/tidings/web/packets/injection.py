@@ -23,7 +23,19 @@ from tidings.web.packets.model import Unsafe
 from tidings.web.packets.phrases import ABOUT, ENGLISH, OVERRIDE, STRONG, TAGS, Sign
 from tidings.web.packets.phrases_abroad import ABROAD
 
-__all__ = ["CLEAR", "MOST", "SUSPICIOUS", "Hit", "Looked", "disarm", "look_for", "named", "unlinked", "words_of"]
+__all__ = [
+    "CLEAR",
+    "MOST",
+    "SUSPICIOUS",
+    "TOO_MANY",
+    "Hit",
+    "Looked",
+    "disarm",
+    "look_for",
+    "named",
+    "unlinked",
+    "words_of",
+]
 
 _SIGNS = (*ENGLISH, *ABROAD, *TAGS)
 CLEAR, SUSPICIOUS = 3, 2
@@ -31,6 +43,7 @@ CLEAR, SUSPICIOUS = 3, 2
 _TOGETHER = 160
 """Characters between two signs that belong together."""
 MOST = 20
+TOO_MANY = Unsafe(text="", reason="has more words of commands than can be looked at")
 _SHOWN = 300
 _HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
 """Signs that are weighed, and places that are looked at: so many, and one more for some characters each. Ordinary
@@ -72,7 +85,7 @@ def look_for(
         said = _new(Looked(unlinked(text)), enough, known)
     found.extend(named(one, where) for one in said)
     if seen.too_many:
-        found.append(named(Unsafe(text="", reason="has more words of commands than can be looked at"), where))
+        found.append(named(TOO_MANY, where))
     return list({(one["text"], one["reason"]): one for one in found}.values())[:MOST]
 
 
