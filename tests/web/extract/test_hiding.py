@@ -230,17 +230,17 @@ def test_hidden_parts_are_told_of_once_without_scripts() -> None:
 
 
 def test_hidden_parts_are_bounded() -> None:
-    root = parse(b"<p hidden>word</p>" * 500)
+    root = parse(b"".join(b"<p hidden>word %d</p><p hidden>word</p>" % number for number in range(500)))
     assert len(list(words_of(hidden_in(root).told))) == 200
-    root = parse(b"<p hidden>" + b"word " * 1_000 + b"</p>" + b"<p hidden>" + b"<b>word </b>" * 1_000 + b"</p>")
+    root = parse(b"<p hidden>" + b"word " * 1_000 + b"</p>" + b"<p hidden>" + b"<b>words </b>" * 1_000 + b"</p>")
     assert [len(one) // 100 for one in words_of(hidden_in(root).told)] == [19, 19]
-    root = parse((b"<p hidden>" + b"word " * 500 + b"</p>") * 100)
+    root = parse(b"".join(b"<p hidden>%d " % number + b"word " * 500 + b"</p>" for number in range(100)))
     assert sum(map(len, words_of(hidden_in(root).told))) < 42_000
 
 
 def test_thousands_of_hidden_parts_are_told_of_in_one_pass() -> None:
     found = read(article("<div hidden>x</div>" * 20_000))
-    assert len(found.hidden) == 200
+    assert found.hidden == ("x",)
     assert len(found.concealed) == 10_000
     assert SENTENCES[0] in found.text
 

@@ -231,8 +231,9 @@ def _uncommented(css: str) -> str:
 
 
 def words_of(told: Iterable[Element]) -> Iterator[str]:
-    """The words of hidden elements, those within another once, bounded in number and size."""
+    """The words of hidden elements, those within another and those repeated once, bounded in number and size."""
     covered: set[Element] = set()
+    said: set[str] = set()
     among = frozenset(told)
     room, parts = _ALL, _PARTS
     for element in told:
@@ -240,7 +241,8 @@ def words_of(told: Iterable[Element]) -> Iterator[str]:
             continue
         covered.update(one for one in element.iter("*") if one in among)
         text = " ".join(_spoken(element, min(room, _PART)).split())
-        if text:
+        if text and text not in said:
+            said.add(text)
             yield text
             room -= len(text)
             parts -= 1
@@ -255,4 +257,4 @@ def _spoken(element: Element, most: int) -> str:
         most -= len(text)
         if most <= 0:
             break
-    return "".join(pieces)
+    return "".join(pieces)[:_PART]

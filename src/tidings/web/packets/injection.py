@@ -51,6 +51,8 @@ writing has far fewer; a text with more is made of them."""
 
 _LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
 _WORDS = re.compile(r"[^\W_]+")
+_CAPTION = re.compile(r"[A-Za-z]{0,30}[ ]?[A-Za-z]{0,30}[.:]?")
+"""One or two plain words, such as half of what pages hide: no order is as short."""
 _APART = "\n" + " " * 200 + "\n"
 """Between two hidden parts, so that nothing is taken for one sentence that is not."""
 _OPENING = frozenset("“„«「『")
@@ -94,7 +96,7 @@ def _in_hidden(parts: Sequence[str], seen: "Looked", known: set[str]) -> list[Un
         # A tab of an article on models may be hidden and shown by turns.
         letters = _letters(seen.text)
         parts = [part for part in parts if _letters(plain(part)) not in letters]
-    text = _APART.join(parts)
+    text = _APART.join(part for part in parts if not _CAPTION.fullmatch(part))
     found = [*hidden_in(text), *_new(Looked(text), SUSPICIOUS, known)]
     return [named(one, "hidden text") for one in found]
 
