@@ -1,13 +1,12 @@
 """What went wrong with the file of a `SqliteBus`, in words that name the cause and the cure.
 
-May import: `errors`.
+May import: `access`, `errors`.
 """
 
-import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
+from tidings.access import no_access
 from tidings.errors import BusMismatch, BusUnavailable
 
 _START_AFRESH = (
@@ -46,7 +45,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> BusUnavailable | BusM
     # The lower byte is the cause; what is above it are finer kinds of the same.
     primary = None if code is None else code & 0xFF
     if isinstance(error, OSError) or primary in _NO_ACCESS:
-        return BusUnavailable(f"The bus file {path} cannot be used: {_no_access(error, path)}")
+        return BusUnavailable(f"The bus file {path} cannot be used: {no_access(error, path)}")
     kind, cause = _CAUSES.get(primary, (BusUnavailable, "cannot be used ({error})."))
     return kind(f"The bus file {path} {cause.format(error=error)}")
 
@@ -77,20 +76,3 @@ def no_wal(path: Path) -> BusMismatch:
 
 def always_replaced(path: Path) -> BusUnavailable:
     return BusUnavailable(f"The bus file {path} is replaced again and again. End what deletes or overwrites it.")
-
-
-def _no_access(error: Exception, path: Path) -> str:
-    """What stands in the way, as far as the file system tells."""
-    with suppress(OSError):
-        folder = path.parent
-        if not folder.exists():
-            return f"there is no folder {folder}. Create it."
-        if not folder.is_dir():
-            return f"{folder} is not a folder. Choose another path."
-        if path.is_dir():
-            return "it is a folder. Name a file in it."
-        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-            return "this user may not read and write it. Change its permissions, or choose another path."
-        if not os.access(folder, os.W_OK | os.X_OK):
-            return f"this user may not write in {folder}, where SQLite keeps two more files. Change its permissions."
-    return f"{error}. Look at its permissions, and at those of the folders above it."

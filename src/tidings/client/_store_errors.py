@@ -1,14 +1,13 @@
 """What is wrong with the file of a `StateFile`, in words that name the cause and the cure.
 
-May import: `errors`.
+May import: `access`, `errors`.
 """
 
-import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tidings.access import no_access
 from tidings.errors import StateUnusable
 
 _START_AFRESH: Final = (
@@ -42,7 +41,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StateUnusable:
     # The lower byte is the cause; what is above it are finer kinds of the same.
     primary = None if code is None else code & 0xFF
     if isinstance(error, OSError) or primary in _NO_ACCESS:
-        return StateUnusable(f"The state file {path} cannot be used: {_no_access(error, path)}")
+        return StateUnusable(f"The state file {path} cannot be used: {no_access(error, path)}")
     return StateUnusable(
         f"The state file {path} {_CAUSES.get(primary, 'cannot be used ({error}).').format(error=error)}"
     )
@@ -63,20 +62,3 @@ def no_wal(path: Path) -> StateUnusable:
     return StateUnusable(
         f"The file system of {path} has no shared memory, which SQLite needs for a state file. Put it on a local disk."
     )
-
-
-def _no_access(error: Exception, path: Path) -> str:
-    """What stands in the way, as far as the file system tells."""
-    with suppress(OSError):
-        folder = path.parent
-        if not folder.exists():
-            return f"there is no folder {folder}. Create it."
-        if not folder.is_dir():
-            return f"{folder} is not a folder. Choose another path."
-        if path.is_dir():
-            return "it is a folder. Name a file in it."
-        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-            return "this user may not read and write it. Change its permissions, or choose another path."
-        if not os.access(folder, os.W_OK | os.X_OK):
-            return f"this user may not write in {folder}, where SQLite keeps two more files. Change its permissions."
-    return f"{error}. Look at its permissions, and at those of the folders above it."

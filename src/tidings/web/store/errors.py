@@ -3,12 +3,11 @@
 May import: `model`.
 """
 
-import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tidings.access import no_access
 from tidings.web.store.model import StoreError
 
 _LOCKED: Final = (
@@ -52,7 +51,7 @@ def explain(error: sqlite3.Error | OSError, path: Path | None) -> StoreError:
     if path is None:
         return StoreError(f"The store in memory {_what(error)}")
     if isinstance(error, OSError) or cause(error) in _NO_ACCESS:
-        return StoreError(f"The store {path} cannot be used: {_no_access(error, path)}")
+        return StoreError(f"The store {path} cannot be used: {no_access(error, path)}")
     return StoreError(f"The store {path} {_what(error)}")
 
 
@@ -78,20 +77,3 @@ def no_wal(path: Path) -> StoreError:
 
 def _what(error: Exception) -> str:
     return _CAUSES.get(cause(error), "cannot be used ({error}). Try again, or choose another path.").format(error=error)
-
-
-def _no_access(error: Exception, path: Path) -> str:
-    """What stands in the way, as far as the file system tells."""
-    with suppress(OSError):
-        folder = path.parent
-        if not folder.exists():
-            return f"there is no folder {folder}. Create it."
-        if not folder.is_dir():
-            return f"{folder} is not a folder. Choose another path."
-        if path.is_dir():
-            return "it is a folder. Name a file in it."
-        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-            return "this user may not read and write it. Change its permissions, or choose another path."
-        if not os.access(folder, os.W_OK | os.X_OK):
-            return f"this user may not write in {folder}, where SQLite keeps more files. Change its permissions."
-    return f"{error}. Look at its permissions, and at those of the folders above it."
