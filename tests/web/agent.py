@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 import anyio
+import pytest
 from mcp import Client
 
 from tests.web.net.servers import Page, Site, site, text
+from tests.web.shelf import InThread
+from tidings.web import parts
 from tidings.web.server import WebServer
 from tidings.web.settings import Settings
 
@@ -53,6 +56,19 @@ class Telling(WebServer):
         self.told.append((tuple(uris), listed))
         self._pulse.set()
         self._pulse = anyio.Event()
+
+
+class ReadsHere(InThread):
+    """Stands in for `Workers`: their processes, of which every test would start some, have tests of their own."""
+
+    def __init__(self, **_: object) -> None:
+        super().__init__()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to end."""
 
 
 class Agent:
@@ -106,7 +122,17 @@ async def at(
 ) -> AsyncGenerator[Agent]:
     """An agent at a server that may fetch from a site with these pages, and from nowhere else on this machine."""
     usual: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "requests_per_minute": 10_000, "retries": 0}
-    async with site(pages or {"/": html(STORY)}) as place:
-        server = Telling(Settings(**(usual | settings)))
-        async with Client(server, mode=era, cache=None, **(client or {})) as connected:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "Workers", ReadsHere)
+        async with _at(pages or {"/": html(STORY)}, Settings(**(usual | settings)), era, client or {}) as agent:
+            yield agent
+
+
+@asynccontextmanager
+async def _at(
+    pages: Mapping[str, Page], settings: Settings, era: str, client: Mapping[str, Any]
+) -> AsyncGenerator[Agent]:
+    async with site(pages) as place:
+        server = Telling(settings)
+        async with Client(server, mode=era, cache=None, **client) as connected:
             yield Agent(server, connected, place)
