@@ -16,6 +16,7 @@ from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOption
 COMMAND: Final = (sys.executable, "-P", "-m", "tidings.web.extract.worker")
 """What is started. `-P`: nothing is imported from the current folder."""
 _START_SECONDS: Final = 60.0
+_LEAVING_SECONDS: Final = 1.0
 _PIECE: Final = 1 << 18
 
 
@@ -31,6 +32,7 @@ class Worker:
         self._source = source
         self._target = target
         self._ended = False
+        self._silent = False
         self.last = False
         """Whether it has said that it ends."""
 
@@ -82,7 +84,10 @@ class Worker:
         try:
             await self._target.send(framed(question))
             outcome, self.last = read_answer(await self._frame())
-        except (OSError, ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            self._silent = True
+            raise Gone(str(error)) from error
+        except ValueError as error:
             raise Gone(str(error)) from error
         return outcome
 
@@ -91,8 +96,13 @@ class Worker:
         with anyio.CancelScope(shield=True):
             if not self._ended:
                 self._ended = True
-                with suppress(ProcessLookupError):  # It ended in this moment.
-                    self._process.kill()
+                if self._silent:
+                    # It is about to end by itself. To kill it in that moment would lose what it ends with.
+                    with anyio.move_on_after(_LEAVING_SECONDS):
+                        await self._process.wait()
+                if self._process.returncode is None:
+                    with suppress(ProcessLookupError):  # It ended in this moment.
+                        self._process.kill()
                 await self._process.aclose()
             return self._process.returncode
 
@@ -109,5 +119,6 @@ class Worker:
             try:
                 found += await self._source.receive(min(size - len(found), _PIECE))
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+                self._silent = True
                 raise Gone("it ended") from error
         return bytes(found)
