@@ -10,8 +10,8 @@ run: .venv/.ready-run ## the main job
 test: .venv/.ready-dev ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
 	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
-	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder
+	@# Much of the time they wait, so two files are run at a time, in their order: the longest are among the first.
+	$(BIN)/pytest --cov -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .
