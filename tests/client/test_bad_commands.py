@@ -84,7 +84,7 @@ async def test_a_file_that_may_not_be_run_is_named(tmp_path: Path) -> None:
     ],
 )
 async def test_a_program_that_ends_at_once_is_quoted(code: str, says: tuple[str, ...]) -> None:
-    error = await refusal(program(code), config=QUICK)
+    error = await refusal(program(code), seconds=60, config=settings(connect=50, total=60))
     assert isinstance(error, CommandFailed)
     for words in says:
         assert words in error.message
