@@ -33,6 +33,7 @@ __all__ = [
     "MAX_URI_LENGTH",
     "RECOVERED_KEY",
     "SINCE_KEY",
+    "TIMES_KEY",
     "UNTIL_KEY",
     "Change",
     "Cursor",
@@ -58,6 +59,11 @@ RECOVERED_KEY: Final = "dev.tidings/recovered"
 
 SINCE_KEY: Final = "dev.tidings/since"
 """In `_meta` of a listen request: the cursor up to which its sender has heard."""
+
+TIMES_KEY: Final = "dev.tidings/times"
+"""In `_meta` of a notification: when the source changed (`source`, if that is known) and when that was published
+(`published`), in seconds since the epoch.
+"""
 
 UNTIL_KEY: Final = "dev.tidings/until"
 """In `_meta` of an acknowledgment: the cursor of the last change that follows because the listener missed it."""

@@ -17,6 +17,7 @@ from tidings.server.hub import Hub
 from tidings.server.policy import Policy, RequestContext
 from tidings.server.subscriber import Subscriber
 from tidings.server.telemetry import Telemetry
+from tidings.server.times import Times
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Core:
         self.policy = policy
         self.hooks = Hooks()
         self.telemetry = Telemetry()
+        self.times = Times()
         self.hub = Hub(on_first=self.hooks.first, on_last=self.hooks.last)
         self.position = bus.head
         self.stopping = False
@@ -75,7 +77,7 @@ class Core:
             self.hub.deliver_everything(cursor)
             return
         with self._span(change) as delivered:
-            delivered(self.hub.deliver(Frame(cursor, change)))
+            delivered(self.hub.deliver(Frame(cursor, change, times=self.times.take(change))))
 
     def _span(self, change: Change) -> AbstractContextManager[Callable[[int], None]]:
         if isinstance(change, ResourceUpdated):
@@ -84,6 +86,7 @@ class Core:
 
     async def publish(self, change: Change) -> None:
         """Give `change` to the bus. If the bus is out of reach, it is kept and given to it later."""
+        self.times.publishing(change)
         try:
             await self.bus.publish(change)
         except TransportError as error:

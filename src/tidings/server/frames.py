@@ -12,6 +12,7 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from tidings.changes import (
     CURSOR_KEY,
+    TIMES_KEY,
     Change,
     Cursor,
     PromptsListChanged,
@@ -54,11 +55,16 @@ class Frame:
 
     __slots__ = ("_legacy_chunk", "_meta", "change", "cursor", "legacy", "modern")
 
-    def __init__(self, cursor: Cursor, change: Change, *, more_follow: bool = False) -> None:
+    def __init__(
+        self, cursor: Cursor, change: Change, *, more_follow: bool = False, times: dict[str, float] | None = None
+    ) -> None:
         self.cursor = cursor
         self.change = change
-        self._meta: dict[str, str] = {} if more_follow else {CURSOR_KEY: str(cursor)}
+        self._meta: dict[str, Any] = {} if more_follow else {CURSOR_KEY: str(cursor)}
         place = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(str(cursor))}'
+        if times is not None:
+            self._meta[TIMES_KEY] = times
+            place += f'{"," if place else ""}"{TIMES_KEY}":{_quoted(times)}'
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
         # Put together by hand: every published change comes through here, and to build a dict and dump it costs more.
         common = f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'

@@ -20,13 +20,15 @@ from tidings.errors import InvalidUri
 from tidings.server.background import Background
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
+from tidings.server.times import Times
 
 
 class Notifier:
     """Publishes changes to everyone who asked for them, in both eras, on every transport and every replica."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, times: Times | None = None) -> None:
         self._hub = hub
+        self._times = times or Times()
         self._submit: Callable[[Change], Coroutine[Any, Any, None]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: dict[Change, None] = {}
@@ -35,16 +37,22 @@ class Notifier:
         self._lock = threading.Lock()
         self._background = Background()
 
-    async def resource_updated(self, uri: str | AnyUrl) -> None:
+    async def resource_updated(self, uri: str | AnyUrl, *, changed_at: float | None = None) -> None:
         """The resource at `uri` is different now.
 
         Returns once the change is with the bus, or is held back to be merged with others that follow quickly. While
         the server is not running, the change is kept and published when it starts.
 
+        Args:
+            uri: The resource.
+            changed_at: When its source changed, in seconds since the epoch, if that is known: it is told with the
+                notification, so that a reader can see how long the news took.
+
         Raises:
             InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
         """
-        await self.publish(ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri))
+        change = ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri)
+        await self.publish(change, changed_at=changed_at)
 
     async def tools_changed(self) -> None:
         """The list of tools is different now. A `LiveServer` says so by itself when a tool is added or removed."""
@@ -58,7 +66,7 @@ class Notifier:
         """The list of resources or templates is different now. A `LiveServer` says so by itself when it changes it."""
         await self.publish(ResourcesListChanged())
 
-    async def publish(self, change: Change) -> None:
+    async def publish(self, change: Change, *, changed_at: float | None = None) -> None:
         """Publish any change: what the methods above do.
 
         Raises:
@@ -66,11 +74,14 @@ class Notifier:
             TypeError: It is no change.
         """
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
-            self.soon(change)
+            self.soon(change, changed_at=changed_at)
         else:
-            await self._submit(_checked(change))
+            _checked(change)
+            if changed_at is not None:
+                self._times.happened(change, changed_at)
+            await self._submit(change)
 
-    def soon(self, change: Change) -> None:
+    def soon(self, change: Change, *, changed_at: float | None = None) -> None:
         """Publish `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
 
         Raises:
@@ -79,6 +90,8 @@ class Notifier:
         """
         _checked(change)
         with self._lock:
+            if changed_at is not None:
+                self._times.happened(change, changed_at)
             self._soon[change] = None
             if self._loop is None or self._scheduled:
                 return
