@@ -18,16 +18,23 @@ One update's way through it: `link` hears it in order of arrival, the era's feed
 `subscriptions` lets go of the cached content, `events` tells it, `refresh` reads it again, `watching` passes it on.
 
 May import: `bus`, `changes`, `errors`. Never `server`.
+
+The names below are imported when they are first used: `servers_file` and `masking` serve those who never connect, and
+must not cost what the SDK costs.
 """
 
-from tidings.client.cache import Cache
-from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
-from tidings.client.connecting import connect
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
-from tidings.client.live import LiveClient
-from tidings.client.pending import ASK, Pending, PendingRequest
-from tidings.client.queue import QueueEntry, QueueStatus, Status
-from tidings.client.states import Signal, State
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidings.client.cache import Cache
+    from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
+    from tidings.client.connecting import connect
+    from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+    from tidings.client.live import LiveClient
+    from tidings.client.pending import ASK, Pending, PendingRequest
+    from tidings.client.queue import QueueEntry, QueueStatus, Status
+    from tidings.client.states import Signal, State
 
 __all__ = [
     "ASK",
@@ -52,3 +59,37 @@ __all__ = [
     "ToolCall",
     "connect",
 ]
+
+_HOMES = {
+    "ASK": "tidings.client.pending",
+    "Backoff": "tidings.client.config",
+    "Cache": "tidings.client.cache",
+    "CacheLimits": "tidings.client.config",
+    "ClientConfig": "tidings.client.config",
+    "ListChanged": "tidings.client.config",
+    "LiveClient": "tidings.client.live",
+    "Pending": "tidings.client.pending",
+    "PendingRequest": "tidings.client.pending",
+    "Poll": "tidings.client.config",
+    "PromptGet": "tidings.client.invocations",
+    "QueueEntry": "tidings.client.queue",
+    "QueueStatus": "tidings.client.queue",
+    "ResourceRead": "tidings.client.invocations",
+    "Signal": "tidings.client.states",
+    "State": "tidings.client.states",
+    "Status": "tidings.client.queue",
+    "TemplateRead": "tidings.client.invocations",
+    "Timeouts": "tidings.client.config",
+    "ToolCall": "tidings.client.invocations",
+    "connect": "tidings.client.connecting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

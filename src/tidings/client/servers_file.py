@@ -64,7 +64,16 @@ def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Entr
         close = get_close_matches(name, servers, n=1)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise BadTarget(f"{path} has no server called {name!r}.{meant} It has: {_listed(servers)}.")
-    return _Reader(f"The server {name!r} in {path}", servers[name], environ).entry(name)
+    return parse_entry(f"The server {name!r} in {path}", name, servers[name], environ)
+
+
+def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) -> Entry:
+    """One server as its file has it, with its variables filled in. `where` begins the message of an error.
+
+    Raises:
+        BadTarget: It is not an entry, or a variable is not set.
+    """
+    return _Reader(where, raw, environ).entry(name)
 
 
 def _servers(path: Path) -> dict[str, Any]:

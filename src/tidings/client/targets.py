@@ -15,10 +15,10 @@ from mcp.server.mcpserver import MCPServer
 
 from tidings.client.addresses import CommandTarget, HttpTarget, ServerTarget, Target, TransportTarget
 from tidings.client.masking import shown_arguments, shown_url
-from tidings.client.servers_file import read_entry
+from tidings.client.servers_file import Entry, read_entry
 from tidings.errors import BadTarget
 
-__all__ = ["CommandTarget", "HttpTarget", "ServerTarget", "Target", "TransportTarget", "parse_target"]
+__all__ = ["CommandTarget", "HttpTarget", "ServerTarget", "Target", "TransportTarget", "parse_target", "target_of"]
 
 _FORMS: Final = (
     "a URL that begins with http:// or https://, a command, a JSON file with mcpServers in it, or a server object"
@@ -148,7 +148,19 @@ def _command(
 
 
 def _from_file(path: Path, name: str | None, given: _Given, environ: Mapping[str, str]) -> Target:
-    entry = read_entry(path, name, environ)
+    return _from_entry(read_entry(path, name, environ), given)
+
+
+def target_of(entry: Entry) -> HttpTarget | CommandTarget:
+    """What an entry of a file of servers stands for. `connect()` takes it as it is.
+
+    Raises:
+        BadTarget: It cannot be connected to.
+    """
+    return _from_entry(entry, _Given(None, None, None, None, None))
+
+
+def _from_entry(entry: Entry, given: _Given) -> HttpTarget | CommandTarget:
     if entry.command is not None:
         words = (entry.command, *entry.args)
         return _command(words, given, env=entry.env, cwd=entry.cwd, title=entry.name, hidden=entry.hidden)
@@ -219,6 +231,8 @@ def _bare(token: str) -> str:
 
 def _from_object(target: object, given: _Given) -> Target:
     given.refuse("an object", "headers", "token", "auth", "env", "cwd")
+    if isinstance(target, HttpTarget | CommandTarget):
+        return target  # By `target_of`, which checked it.
     if isinstance(target, MCPServer | Server):
         return ServerTarget(cast("MCPServer[Any] | Server[Any]", target))
     if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(target).__mro__):
