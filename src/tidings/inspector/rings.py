@@ -1,0 +1,123 @@
+"""Rings: the newest of many things, bounded in number and in bytes; what was dropped is counted.
+
+Each entry has the `seq` of the record it came from, in rising order, so that a reader who knows how far they have read
+finds the rest at once.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+_ENTRY_BYTES = 200
+"""What an entry costs besides its content: a flood of empty ones is a flood too."""
+
+
+class Ring(Generic[T]):
+    """The newest entries, oldest first. Looks like a list; `since` and `get` find entries by their `seq`."""
+
+    __slots__ = ("_items", "_seqs", "_sizes", "_start", "bytes", "max_bytes", "max_entries", "total")
+
+    def __init__(self, max_entries: int, max_bytes: int = 64 * 2**20) -> None:
+        if max_entries < 1 or max_bytes < 1:
+            raise ValueError(f"A ring needs room for one entry, not {max_entries} entries and {max_bytes} bytes")
+        self.max_entries = max_entries
+        self.max_bytes = max_bytes
+        self.total = 0
+        """How many there have been."""
+        self.bytes = 0
+        """What the entries that are kept take, about."""
+        # Three lists beside each other, and where they begin: dropping the oldest is then no more than a step, and an
+        # entry in the middle is found by halving, which a deque cannot do.
+        self._items: list[T | None] = []
+        self._seqs: list[int] = []
+        self._sizes: list[int] = []
+        self._start = 0
+
+    def append(self, item: T, seq: int, size: int = 0) -> None:
+        """Keep one more, and drop the oldest if there is no room. The newest is always kept, however large."""
+        size += _ENTRY_BYTES
+        self._items.append(item)
+        self._seqs.append(seq)
+        self._sizes.append(size)
+        self.total += 1
+        self.bytes += size
+        while len(self._items) - self._start > self.max_entries or (
+            self.bytes > self.max_bytes and len(self._items) - self._start > 1
+        ):
+            self._drop()
+
+    def _drop(self) -> None:
+        start = self._start
+        self.bytes -= self._sizes[start]
+        self._items[start] = None
+        self._start = start = start + 1
+        if start > 512 and start * 2 > len(self._items):
+            del self._items[:start], self._seqs[:start], self._sizes[:start]
+            self._start = 0
+
+    def drop_oldest(self) -> int:
+        """Let the oldest go, to make room elsewhere. The bytes that this freed."""
+        if len(self) == 0:
+            return 0
+        before = self.bytes
+        self._drop()
+        return before - self.bytes
+
+    def clear(self) -> None:
+        """Drop them all."""
+        self._items, self._seqs, self._sizes, self._start, self.bytes = [], [], [], 0, 0
+
+    @property
+    def dropped(self) -> int:
+        """How many there have been that are not kept any more."""
+        return self.total - len(self)
+
+    @property
+    def last(self) -> T | None:
+        """The newest, if there is one."""
+        return self[-1] if len(self) else None
+
+    def get(self, seq: int) -> T | None:
+        """The entry that came from this record, if it is kept."""
+        at = bisect_left(self._seqs, seq, self._start)
+        return self._items[at] if at < len(self._seqs) and self._seqs[at] == seq else None
+
+    def since(self, seq: int) -> list[T]:
+        """The entries that came after the record with this number, oldest first. Takes as long as they are many."""
+        return self._items[bisect_right(self._seqs, seq, self._start) :]  # type: ignore[return-value]
+
+    def __len__(self) -> int:
+        return len(self._items) - self._start
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items[self._start :])  # type: ignore[arg-type]
+
+    def __reversed__(self) -> Iterator[T]:
+        for at in range(len(self._items) - 1, self._start - 1, -1):
+            yield self._items[at]  # type: ignore[misc]
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:  # The usual page of a list, without a copy of the rest.
+                return self._items[self._start + start : self._start + max(start, stop)]  # type: ignore[return-value]
+            return list(self)[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} entries, and none at {index}")
+        return self._items[index + (self._start if index >= 0 else len(self._items))]  # type: ignore[return-value]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ring):
+            return NotImplemented
+        return self.total == other.total and self.bytes == other.bytes and list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Ring of {len(self)}, {self.dropped} dropped>"
