@@ -88,13 +88,14 @@ async def test_a_session_takes_another_log_level_when_it_is_adopted_anew() -> No
     ("module", "names"),
     [
         ("mcp.client._input_required", ["InputRequiredRoundsExceededError"]),
-        ("mcp.client._transport", ["TransportStreams", "WriteStream"]),
+        ("mcp.client._memory", ["InMemoryTransport"]),
+        ("mcp.client._transport", ["ReadStream", "TransportStreams", "WriteStream"]),
         ("mcp.shared._context_streams", ["ContextSendStream", "ContextReceiveStream", "create_context_streams"]),
         ("mcp.shared._httpx_utils", ["request_within_origin", "sse_within_origin"]),
     ],
 )
 def test_modules_that_are_not_public_have_what_is_taken_from_them(module: str, names: list[str]) -> None:
-    """`failures`, `link`, `stdio`, `sse` and `transports` import these. If one has moved, import it from there."""
+    """`failures`, `link`, `stdio`, `sse`, `tapped_memory` and `transports` import these. If one has moved, import it from there."""
     assert [name for name in names if not hasattr(import_module(module), name)] == []
 
 

@@ -7,6 +7,7 @@
 | `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
 | `transports`, `bodies`, `sockets`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
 | `stdio`, `process`, `lines`, `launching` | the way to a command |
+| `wire`, `tapping`, `tapped_http`, `tapped_memory` | what goes over the wire, for whoever listens in |
 | `link`, `connection` | one connection, held by a task of its own; the state machine that opens the next |
 | `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |

@@ -7,7 +7,7 @@ measured by whoever reads the events.
 import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx2
 
@@ -56,6 +56,18 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+class BodyReader(Protocol):
+    """Reads along while a body arrives."""
+
+    def part(self, part: bytes) -> None:
+        """A part of it, unpacked."""
+        ...
+
+    def over(self, error: Exception | None = None) -> None:
+        """It is over, or failed. The first time counts."""
+        ...
+
+
 class Body(httpx2.AsyncByteStream):
     """The body of an answer, unpacked."""
 
@@ -73,6 +85,7 @@ class Body(httpx2.AsyncByteStream):
         """Told of what goes wrong while it is read."""
         self.on_end: Callable[[], None] = lambda: None
         """Told when it is over: all of it was read, or nobody reads on."""
+        self.reader: BodyReader | None = None
         self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -84,8 +97,12 @@ class Body(httpx2.AsyncByteStream):
                 for part in unpacker.unpack(piece) if unpacker else (piece,):
                     size += len(part)
                     self._check(size)
+                    if self.reader is not None:
+                        self.reader.part(part)
                     yield part
         except Exception as error:
+            if self.reader is not None:
+                self.reader.over(error)
             self.on_failure(error)
             raise
         self._end()
@@ -93,6 +110,8 @@ class Body(httpx2.AsyncByteStream):
     def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
+            if self.reader is not None:
+                self.reader.over()
             self.on_end()
 
     def _unpacker(self) -> "_Unpacker | None":

@@ -1,9 +1,12 @@
 """What a user asks of the server: always fetched, then cached, then told."""
 
+import copy
 import json
-from collections.abc import Awaitable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
     CallToolResult,
@@ -24,6 +27,7 @@ from tidings.client.events import (
     ResourceTemplateContentChanged,
     ToolCallResultChanged,
 )
+from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.link import Link
 from tidings.client.lists import Lists
@@ -196,6 +200,43 @@ class Calls:
             if tool.name == name and (hints := tool.annotations) is not None:
                 return bool(hints.read_only_hint or hints.idempotent_hint)
         return False
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None,  # noqa: ASYNC109 - a limit that progress moves
+        safe: bool,
+    ) -> dict[str, Any]:
+        """Send a request as it is."""
+        if method.startswith("notifications/"):
+            raise ValueError(f"{method} is a notification: there is no answer to one")
+        _sendable("method", {method: None})
+        given = _sendable("params", params) or {}
+
+        def send(link: Link, _: QueueEntry) -> Awaitable[dict[str, Any]]:
+            return link.send_raw(method, copy.deepcopy(given))  # The session adds what its connection needs.
+
+        result, _ = await self._requests.run(method, given, send, safe=safe, timeout=timeout)
+        return result
+
+    async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
+        """How long the server takes to answer. An error is an answer too."""
+
+        async def send(_link: Link, entry: QueueEntry) -> float:
+            began = time.perf_counter()
+            try:
+                await ask()
+            except MCPError as error:
+                if is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY:
+                    raise
+            return time.perf_counter() - began
+
+        seconds, _ = await self._requests.run(
+            "ping", {}, send, safe=True, aside=True, timeout=self._requests.ping_seconds
+        )
+        return seconds
 
     async def complete(
         self,

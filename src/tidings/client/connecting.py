@@ -13,6 +13,7 @@ from tidings.client.live import LiveClient
 from tidings.client.questions import ASK, Responder
 from tidings.client.responders import roots_responder, script_responder
 from tidings.client.targets import parse_target
+from tidings.client.wire import Tap
 
 
 def connect(
@@ -30,6 +31,7 @@ def connect(
     answer: Responder | str | Path | None = None,
     roots: Sequence[str | Path] | None = None,
     log_level: LoggingLevel | None = None,
+    tap: Tap | None = None,
 ) -> LiveClient:
     """A client of the server that `target` names, to be used with `async with`.
 
@@ -49,6 +51,7 @@ def connect(
             the path of a script in YAML or JSON. Without it the server is told that nobody can be asked.
         roots: The folders or URIs that the server may work in.
         log_level: The least level of log messages that the server should send.
+        tap: Hears of each message and HTTP exchange, secrets masked: see `tidings.client.wire`.
 
     Raises:
         BadTarget: `target` was not understood, or an option does not fit it.
@@ -65,6 +68,7 @@ def connect(
         answer=_responder(answer),
         roots=None if roots is None else roots_responder(roots),
         log_level=log_level,
+        tap=tap,
     )
 
 

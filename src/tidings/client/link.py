@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, cast
 
 import anyio
 from mcp import Client, ClientSession
+from mcp.client._memory import InMemoryTransport
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
@@ -30,6 +31,8 @@ from tidings.client.queue import QueueEntry
 from tidings.client.quiet import quiet
 from tidings.client.shapes import as_list
 from tidings.client.stdio import RunningCommand, open_command
+from tidings.client.tapped_memory import tap_dispatcher, tapped_streams
+from tidings.client.tapping import Teller
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports import current_call, open_transport
 from tidings.errors import (
@@ -74,6 +77,7 @@ class Setup:
     roots: ListRootsFnT | None = None
     on_stderr: Callable[[str], None] = lambda _: None
     on_garbage: Callable[[str], None] = lambda _: None
+    teller: Teller | None = None
 
 
 class Link:
@@ -128,6 +132,11 @@ class Link:
     def name(self) -> str:
         """The server, as people call it."""
         return self._setup.target.name
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, if the server is a command."""
+        return None if self._command is None else self._command.pid
 
     @property
     def over(self) -> bool:
@@ -258,6 +267,7 @@ class Link:
                 watch=self,
                 kind=self._transport,
                 sign_in=setup.config.timeouts.answer,
+                teller=setup.teller,
             )
         elif isinstance(target, CommandTarget):
             self.stream_opened.set()
@@ -267,9 +277,13 @@ class Link:
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
             server = target.server
+            if setup.teller is not None and setup.era == LEGACY:
+                server = tapped_streams(InMemoryTransport(server), setup.teller)
         else:
             self.stream_opened.set()
             server = target.transport
+            if setup.teller is not None:
+                server = tapped_streams(server, setup.teller)
         client = Client(
             server,
             # To insist on a version, the SDK would take the server's word for granted, and know nothing about it.
@@ -284,7 +298,10 @@ class Link:
         connect = client._connect
 
         async def watched(*arguments: Any) -> Dispatcher[Any]:
-            return self._watch(self._complete(await connect(*arguments)))
+            dispatcher = await connect(*arguments)
+            if setup.teller is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
+                tap_dispatcher(dispatcher, setup.teller)  # There it has no streams.
+            return self._watch(self._complete(dispatcher))
 
         client._connect = watched
         return client
@@ -296,6 +313,7 @@ class Link:
             max_message=self._setup.config.max_message,
             on_stderr=self._setup.on_stderr,
             on_garbage=self._note_garbage,
+            teller=self._setup.teller,
         ) as self._command:
             yield self._command.streams
 

@@ -58,9 +58,11 @@ from tidings.client.responders import roots_responder
 from tidings.client.states import State
 from tidings.client.store import StateFile
 from tidings.client.subscriptions import Subscriptions
-from tidings.client.targets import HttpTarget, Target
+from tidings.client.tapping import Teller
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports import current_call, fallback_to_sse
 from tidings.client.watching import check_watched
+from tidings.client.wire import Tap
 from tidings.errors import (
     ConnectionLost,
     Disconnected,
@@ -89,6 +91,7 @@ class LiveClient:
         answer: Responder | None = None,
         roots: Responder | None = None,
         log_level: LoggingLevel | None = None,
+        tap: Tap | None = None,
     ) -> None:
         self._target = target
         self._config = config = config or ClientConfig()
@@ -126,6 +129,7 @@ class LiveClient:
             roots=None if answer is None and roots is None else self.pending.roots,
             on_stderr=lambda line: self._events.emit(StderrReceived(target.clean(line))),
             on_garbage=lambda text: self._events.emit(GarbageReceived(target.clean(text))),
+            teller=None if tap is None else Teller(tap, target),
         )
         self._connection = Connection(
             target.name,
@@ -327,6 +331,35 @@ class LiveClient:
         return self._connection.error
 
     @property
+    def tries(self) -> int:
+        """How many attempts to connect have failed in a row."""
+        return self._connection.tries
+
+    @property
+    def next_retry(self) -> datetime | None:
+        """When the next attempt to connect begins by itself, if there is to be one."""
+        return self._connection.next_retry
+
+    @property
+    def transport(self) -> Literal["stdio", "http", "sse", "memory", "custom"]:
+        """The way to the server: of one at a URL the one that was found last; "custom" is a transport of the SDK's."""
+        match self._target:
+            case HttpTarget(kind=kind):
+                return "sse" if self._sse else kind or "http"
+            case CommandTarget():
+                return "stdio"
+            case ServerTarget():
+                return "memory"
+            case _:
+                return "custom"
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the server's process, while it is connected and a command."""
+        link = self._connection.link
+        return None if link is None else link.pid
+
+    @property
     def protocol_version(self) -> str | None:
         """The version of the protocol that the two sides agreed on, last."""
         return self._last_server and self._last_server[0]
@@ -465,6 +498,38 @@ class LiveClient:
         return await self._calls.call_tool(
             name, arguments, metadata, timeout=timeout, on_progress=on_progress, idempotent=idempotent
         )
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
+        safe: bool = False,
+    ) -> dict[str, Any]:
+        """Send any request, in its turn, and return its result as it is: nothing is checked or cached.
+
+        With `safe` it is sent again if the connection was lost meanwhile.
+
+        Raises:
+            EffectUnknown: The connection was lost meanwhile, and it was not said to be safe to send twice.
+            TidingsError: What else went wrong, by its name.
+            ValueError: It cannot be sent: `params` is no JSON, or `method` is that of a notification.
+        """
+        return await self._calls.request(method, params, timeout=timeout, safe=safe)
+
+    async def ping(self) -> float:
+        """Ask the server whether it is there, past the queue; how many seconds it took to answer.
+
+        Raises:
+            RequestTimedOut: It did not within `Timeouts.ping`.
+            TidingsError: What else went wrong, by its name.
+        """
+        return await self._calls.ping(lambda: self._require_feed().ping())
+
+    def cancel(self, request_id: str) -> bool:
+        """Cancel a request that waits or runs, by its id in `queue`. False if there is none any more."""
+        return self.queue.cancel(request_id)
 
     async def complete(
         self,

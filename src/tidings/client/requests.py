@@ -38,6 +38,7 @@ class Requests:
         self._queue = queue
         self._timeouts = timeouts
         self._events = events
+        self.ping_seconds = timeouts.ping
 
     async def run(
         self,

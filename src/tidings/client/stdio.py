@@ -22,6 +22,7 @@ from tidings.client.addresses import CommandTarget
 from tidings.client.launching import not_started
 from tidings.client.lines import Lines, TooLong, parsed, shown
 from tidings.client.process import Program, to_its_end
+from tidings.client.tapping import Teller
 from tidings.errors import MessageTooLarge
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ Say = Callable[[str], None]
 
 @asynccontextmanager
 async def open_command(
-    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say
+    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say, teller: Teller | None = None
 ) -> AsyncGenerator["RunningCommand"]:
     """Run a program for as long as this is entered. It is gone when this is left, however that happens.
 
@@ -49,11 +50,12 @@ async def open_command(
         max_message: Bytes of one message from it. A longer one is skipped, and whoever waits for it is told.
         on_stderr: Called with each line that the program writes to its standard error, secrets masked.
         on_garbage: Called with the beginning of each line on its standard output that is no message, secrets masked.
+        teller: Tells a tap of each message.
 
     Raises:
         CommandFailed: It could not be started.
     """
-    command = RunningCommand(target, max_message, on_stderr, on_garbage)
+    command = RunningCommand(target, max_message, on_stderr, on_garbage, teller)
     try:
         await to_its_end(command.start())
         yield command
@@ -64,11 +66,14 @@ async def open_command(
 class RunningCommand:
     """A program that speaks MCP, and what became of it."""
 
-    def __init__(self, target: CommandTarget, max_message: int, on_stderr: Say, on_garbage: Say) -> None:
+    def __init__(
+        self, target: CommandTarget, max_message: int, on_stderr: Say, on_garbage: Say, teller: Teller | None = None
+    ) -> None:
         self._target = target
         self._max_message = max_message
         self._on_stderr = on_stderr
         self._on_garbage = on_garbage
+        self._teller = teller
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._input = _Input(self)
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -181,11 +186,15 @@ class RunningCommand:
 
     async def _deliver(self, line: bytes | TooLong) -> None:
         if isinstance(line, TooLong):
+            if self._teller is not None:
+                self._teller.too_large(line.size, request=line.answers())
             text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
             await self._hand_over(MessageTooLarge(text, server=self._target.name))
             if refusal := line.refusal(self._max_message):
                 await self._hand_over(refusal)
         elif message := parsed(line):
+            if self._teller is not None:
+                self._teller.message(line, incoming=True)
             await self._hand_over(message)
         elif garbage := shown(line, self._target.clean):
             self._say(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
@@ -224,6 +233,8 @@ class RunningCommand:
             self._spawn(self._refuse(message, error))
             return
         if self._program is not None:
+            if self._teller is not None:
+                self._teller.message(text, incoming=False)
             try:
                 self._program.stdin.write(text.encode() + b"\n")
                 await self._program.stdin.drain()

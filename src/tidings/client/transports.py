@@ -23,6 +23,8 @@ from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body
 from tidings.client.quiet import Clean, quiet
 from tidings.client.sockets import close_in_any_case
 from tidings.client.sse import sse_streams
+from tidings.client.tapped_http import TappedTransport
+from tidings.client.tapping import Teller
 from tidings.errors import ConnectFailed, NotAuthorized
 
 __all__ = ["BodyTooLarge", "Watch", "current_call", "fallback_to_sse", "open_transport"]
@@ -92,6 +94,7 @@ async def open_transport(
     watch: Watch,
     kind: Literal["http", "sse"] | None = None,
     sign_in: float | None = None,
+    teller: Teller | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """A way to `target`: what the SDK reads from and writes to.
 
@@ -101,12 +104,15 @@ async def open_transport(
         watch: Hears of each exchange.
         kind: The transport; unless given the target's own, or streamable HTTP.
         sign_in: Seconds that a person may take to sign in.
+        teller: Tells a tap of everything that goes over the wire.
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK puts it in its log.
     with quiet(target.clean):
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(_WatchedClient(target, url, max_message, watch, sign_in))
+            client = await stack.enter_async_context(
+                _WatchedClient(target, url, max_message=max_message, watch=watch, sign_in=sign_in, teller=teller)
+            )
             if (kind or target.kind) == "sse":
                 way = sse_streams(plain, client, max_message)
             else:
@@ -119,19 +125,29 @@ class _WatchedClient(httpx2.AsyncClient):
     """Tells a `Watch` of each message that is sent and what came of it, whatever it took to sign in."""
 
     def __init__(
-        self, target: HttpTarget, url: httpx2.URL, max_message: int, watch: Watch, sign_in: float | None
+        self,
+        target: HttpTarget,
+        url: httpx2.URL,
+        *,
+        max_message: int,
+        watch: Watch,
+        sign_in: float | None,
+        teller: Teller | None,
     ) -> None:
         auth = None if target.auth is None else _SignIn(target.auth, watch, sign_in)
         if auth is None and url.userinfo:
             auth = httpx2.BasicAuth(url.username, url.password)
         headers = httpx2.Headers({"accept-encoding": ENCODING})
         headers.update(target.headers)
+        transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url), max_message)
+        if teller is not None:
+            transport = TappedTransport(transport, teller, max_message)
         super().__init__(
             headers=headers,
             auth=auth,
             # A request is timed by whoever sends it; and a stream may be silent for hours.
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
-            transport=BoundedTransport(_transport(url), max_message),
+            transport=transport,
         )
         self._target = target
         self._watch = watch
