@@ -95,7 +95,9 @@ async def test_a_session_takes_another_log_level_when_it_is_adopted_anew() -> No
     ],
 )
 def test_modules_that_are_not_public_have_what_is_taken_from_them(module: str, names: list[str]) -> None:
-    """`failures`, `link`, `stdio`, `sse`, `tapped_memory` and `transports` import these. If one has moved, import it from there."""
+    """`failures`, `link`, `stdio`, `sse`, `tapped_memory` and `transports` import these. If one has moved, import it
+    from there.
+    """
     assert [name for name in names if not hasattr(import_module(module), name)] == []
 
 

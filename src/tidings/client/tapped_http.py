@@ -95,7 +95,9 @@ class Events:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line = b""
+        self._line: list[bytes] = []
+        """What there is of the line that has begun."""
+        self._pending = 0
         self._data: list[bytes] = []
         self._size = 0
         self._is_message = True
@@ -103,12 +105,18 @@ class Events:
 
     def feed(self, piece: bytes) -> Iterator[bytes | int]:
         """What `piece` completes."""
-        *lines, rest = _LINE_END.split(self._line + piece)
-        for line in lines:
-            yield from self._take(line)
-        self._line = b"" if self._is_skipped else rest
-        if self._size + len(rest) > self._limit:
-            yield from self._skip(len(rest))
+        may_end = bool(self._line) and self._line[-1].endswith(b"\r")
+        if may_end or b"\n" in piece or b"\r" in piece:
+            *lines, piece = _LINE_END.split(b"".join((*self._line, piece)))
+            self._line.clear()
+            self._pending = 0
+            for line in lines:
+                yield from self._take(line)
+        if piece:
+            self._line.append(piece)
+            self._pending += len(piece)
+        if self._size + self._pending > self._limit:
+            yield from self._skip()
 
     def _take(self, line: bytes) -> Iterator[bytes | int]:
         if not line:
@@ -124,11 +132,15 @@ class Events:
             self._data.append(value)
             self._size += len(value)
             if self._size > self._limit:
-                yield from self._skip(0)
+                yield from self._skip()
 
-    def _skip(self, more: int) -> Iterator[int]:
-        """Whoever reads the events ends the stream here: once is enough."""
+    def _skip(self) -> Iterator[int]:
+        """Let go of what there is. The rest, if anybody reads on, is passed over up to the event's end."""
         if not self._is_skipped:
             self._is_skipped = True
-            yield self._size + more
-        self._data, self._size, self._line = [], 0, b""
+            yield self._size + self._pending
+        self._data, self._size = [], 0
+        if self._line:
+            # What is left is that there is a line, which is not empty.
+            self._line = [b":\r" if self._line[-1].endswith(b"\r") else b":"]
+            self._pending = 1
