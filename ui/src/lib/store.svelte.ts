@@ -1,0 +1,179 @@
+/**
+ * What the page knows: a copy of the session in Python, filled by a snapshot and kept by the stream.
+ *
+ * Screens read it and call `api`; nothing but this file changes it.
+ */
+import * as api from './api'
+import type { Batch, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
+import { Log } from './log.svelte'
+import { follow, type Link } from './stream'
+
+export const ROW_KINDS: readonly RowKind[] = ['change', 'content', 'message', 'notification', 'log', 'stderr', 'request', 'exchange', 'state']
+export const PACE_SECONDS = 300
+
+/** One server: its facts (replaced when they change) and its rows by kind. */
+export class ServerStore {
+  readonly name: string
+  facts = $state.raw<ServerFacts>() as ServerFacts
+  readonly rows: { readonly [K in RowKind]: Log<RowsByKind[K]> } = {
+    change: new Log(), content: new Log(), message: new Log(), notification: new Log(), log: new Log(),
+    stderr: new Log(), request: new Log(), exchange: new Log(), state: new Log(),
+  }
+  /** Rises when a list or a content may have changed: read it in an effect that fetches. */
+  lists = $state({ tools: 0, resources: 0, templates: 0, prompts: 0 })
+
+  constructor(facts: ServerFacts) {
+    this.name = facts.name
+    this.facts = facts
+  }
+
+  apply(delta: FactsDelta): void {
+    const { subscriptions, questions, pace, ...plain } = delta
+    const facts = { ...this.facts, ...plain }
+    if (subscriptions) facts.subscriptions = merged(facts.subscriptions, subscriptions)
+    if (questions) facts.questions = merged(facts.questions, questions)
+    if (pace) {
+      const seconds = new Map([...facts.pace, ...pace].map((entry) => [entry[0], entry]))
+      const oldest = Date.now() / 1000 - PACE_SECONDS
+      facts.pace = [...seconds.values()].filter(([second]) => second >= oldest).sort((a, b) => a[0] - b[0])
+    }
+    for (const name of ['tools', 'resources', 'templates', 'prompts'] as const)
+      if (plain.lists && plain.lists[name].at !== this.facts.lists[name].at) this.lists[name]++
+    this.facts = facts
+  }
+
+  get waiting(): number {
+    return Object.keys(this.facts.questions).length
+  }
+}
+
+function merged<T>(old: Record<string, T>, delta: Record<string, T | null>): Record<string, T> {
+  const result = { ...old }
+  for (const [key, value] of Object.entries(delta)) {
+    if (value === null) delete result[key]
+    else result[key] = value
+  }
+  return result
+}
+
+class Store {
+  /** "starting", "live", "behind" (trying again), "locked" (open the printed address) */
+  link = $state<Link>('starting')
+  version = $state('')
+  catalog = $state.raw<api.Hello['catalog']>({ path: null, read_only: true })
+  failure = $state.raw<api.ErrorFacts | null>(null)
+  servers = $state.raw<ServerStore[]>([])
+  saved = $state.raw<api.SavedCall[]>([])
+  /** rows the stream left out because the page was slow; they are kept in Python */
+  held = $state(0)
+  /** the clock, once a second, for words such as "3 s ago"; as the inspector's clock has it */
+  now = $state(Date.now() / 1000)
+  /** rises when the catalog or the kept sessions changed */
+  stale = $state({ catalog: 0, sessions: 0 })
+  #close: (() => void) | undefined
+  #skew = 0
+
+  server(name: string | null): ServerStore | undefined {
+    return this.servers.find((server) => server.name === name)
+  }
+
+  async start(): Promise<void> {
+    setInterval(() => (this.now = Date.now() / 1000 + this.#skew), 1000)
+    try {
+      await enter()
+      await this.load()
+    } catch (error) {
+      if (error instanceof api.ApiError && error.status === 401) this.link = 'locked'
+      else throw error
+    }
+  }
+
+  async load(): Promise<void> {
+    this.#close?.()
+    let hello = await api.hello()
+    // The page comes first, the session a moment after.
+    while (!hello.ready && !hello.error) {
+      await new Promise((done) => setTimeout(done, 60))
+      hello = await api.hello()
+    }
+    this.version = hello.version
+    this.catalog = hello.catalog
+    this.failure = hello.error
+    const snapshot = await api.snapshot()
+    this.#skew = snapshot.now - Date.now() / 1000
+    this.now = snapshot.now
+    this.servers = snapshot.servers.map((facts) => new ServerStore(facts))
+    this.saved = snapshot.saved
+    this.held = 0
+    this.link = 'live'
+    await this.#past(snapshot.seq)
+    this.#close = follow(snapshot.seq, {
+      batch: (batch) => this.apply(batch),
+      reset: () => void this.load().catch(() => (this.link = 'behind')),
+      link: (state) => (this.link = state),
+    })
+  }
+
+  /** The rows up to a snapshot. What came later comes with the stream. */
+  async #past(upTo: number): Promise<void> {
+    let after = 0
+    for (let more = true; more; ) {
+      const past = await api.rows(after)
+      this.#add(past.rows.filter((row) => row[0] <= upTo))
+      more = past.more && past.to < upTo
+      after = past.to
+    }
+  }
+
+  apply(batch: Batch): void {
+    this.#skew = batch.now - Date.now() / 1000
+    for (const [name, delta] of Object.entries(batch.facts)) {
+      const server = this.server(name)
+      if (delta === null) this.servers = this.servers.filter((one) => one.name !== name)
+      else if (server) server.apply(delta)
+      else this.servers = [...this.servers, new ServerStore(delta as ServerFacts)]
+    }
+    this.#add(batch.rows)
+    this.held += batch.held
+    for (const what of batch.stale ?? []) {
+      if (what === 'saved') void api.saved().then(({ saved }) => (this.saved = saved))
+      else this.stale[what]++
+    }
+  }
+
+  #add(rows: readonly Row[]): void {
+    const sorted = new Map<string, Map<RowKind, Row[]>>()
+    for (const row of rows) {
+      let kinds = sorted.get(row[2])
+      if (!kinds) sorted.set(row[2], (kinds = new Map()))
+      const some = kinds.get(row[3])
+      if (some) some.push(row)
+      else kinds.set(row[3], [row])
+    }
+    for (const [name, kinds] of sorted) {
+      const server = this.server(name)
+      if (!server) continue
+      for (const [kind, some] of kinds) {
+        const log = server.rows[kind] as Log<Row> | undefined
+        if (kind === 'request' || kind === 'exchange') for (const row of some) latest(log as Log<Row>, row)
+        else log?.append(some)
+      }
+    }
+  }
+}
+
+/** A request or an exchange is told of several times: one row, in its newest state. */
+function latest(log: Log<Row>, row: Row): void {
+  if (!log.amend(row, (old) => old[4] === row[4])) log.append([row])
+}
+
+/** Trade the token of the address for a cookie, once, and take it out of the address and its history. */
+async function enter(): Promise<void> {
+  const found = /^#token=([^&]+)(?:&to=(.*))?$/.exec(location.hash)
+  if (!found) return
+  history.replaceState(null, '', found[2] ? `#${decodeURIComponent(found[2])}` : location.pathname)
+  dispatchEvent(new HashChangeEvent('hashchange'))
+  await api.enter(found[1] as string)
+}
+
+export const store = new Store()

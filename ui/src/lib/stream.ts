@@ -1,0 +1,74 @@
+/** The stream of what happens: batches in order, each once; after a loss it goes on where it was, or says that it cannot. */
+import { hello, ApiError, type Batch } from './api'
+
+export interface Listener {
+  batch(batch: Batch): void
+  /** The past is gone: take a snapshot. */
+  reset(): void
+  /** "live", "behind" (trying again) or "locked" (the inspector no longer knows this page). */
+  link(state: Link): void
+}
+export type Link = 'starting' | 'live' | 'behind' | 'locked'
+
+const RETRY_MS = 1_000
+
+export function follow(after: number, listener: Listener): () => void {
+  let source: EventSource | null = null
+  let waiting: Batch[] = []
+  let frame = 0
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let to = after
+  let closed = false
+
+  const apply = () => {
+    cancelAnimationFrame(frame)
+    frame = 0
+    const batches = waiting
+    waiting = []
+    for (const batch of batches) listener.batch(batch)
+  }
+  const arrived = (batch: Batch) => {
+    to = batch.to
+    waiting.push(batch)
+    // A page that nobody sees gets no animation frames.
+    if (document.hidden) apply()
+    else if (!frame) frame = requestAnimationFrame(apply)
+  }
+  const open = () => {
+    if (closed) return
+    source = new EventSource(`/api/stream?after=${to}`)
+    source.onopen = () => listener.link('live')
+    source.addEventListener('batch', (event) => arrived(JSON.parse((event as MessageEvent<string>).data) as Batch))
+    source.addEventListener('reset', () => {
+      close()
+      listener.reset()
+    })
+    source.onerror = () => {
+      source?.close()
+      listener.link('behind')
+      timer = setTimeout(look, RETRY_MS)
+    }
+  }
+  // An EventSource does not tell why it failed; a plain request does.
+  const look = async () => {
+    try {
+      await hello()
+      open()
+    } catch (error) {
+      if (closed) return
+      if (error instanceof ApiError && error.status === 401) listener.link('locked')
+      else timer = setTimeout(look, RETRY_MS)
+    }
+  }
+  const close = () => {
+    closed = true
+    clearTimeout(timer)
+    cancelAnimationFrame(frame)
+    document.removeEventListener('visibilitychange', apply)
+    source?.close()
+    waiting = []
+  }
+  document.addEventListener('visibilitychange', apply)
+  open()
+  return close
+}

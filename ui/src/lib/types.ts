@@ -1,0 +1,184 @@
+/** What the inspector's HTTP API says. Times are seconds since 1970 (`at`), durations milliseconds (`ms`). */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
+
+export type State = 'disconnected' | 'connecting' | 'connected' | 'disconnecting' | 'error'
+export type Transport = 'stdio' | 'http' | 'sse' | 'memory'
+export type ListName = 'tools' | 'resources' | 'templates' | 'prompts'
+export type RowKind =
+  | 'change' | 'content' | 'message' | 'notification' | 'log' | 'stderr' | 'request' | 'exchange' | 'state'
+export type ChangeKind = 'resource-updated' | 'tools-list-changed' | 'resources-list-changed' | 'prompts-list-changed'
+
+export interface ErrorFacts {
+  code: string
+  category: string
+  /** who is at fault: "you", "the network", "the server", "this program" */
+  who: string
+  message: string
+  cure: string
+  help_page: string
+  payload?: Json
+}
+
+export interface Count { total: number; kept: number; dropped: number }
+export interface ListFacts { total: number; malformed: number; duplicates: number; at: number | null }
+export interface SubscriptionFacts {
+  uri: string
+  since: number | null
+  updates: number
+  last_update: number | null
+  merged: number
+  versions: VersionFacts[]
+  error: ErrorFacts | null
+}
+/** A content that was read: `version` names it in `content`, `diff` and `blob`. */
+export interface VersionFacts { version: number; at: number; hash: string; size: number }
+export interface QuestionFacts {
+  id: string
+  kind: 'sampling' | 'elicitation' | 'roots' | string
+  params: JsonObject
+  at: number
+  deadline: number | null
+}
+/** [second, updated, resources, tools, prompts]: how many changes came in that second. Empty seconds are left out. */
+export type PaceSecond = [number, number, number, number, number]
+
+export interface ServerFacts {
+  name: string
+  target: string
+  state: State
+  words: string
+  error: ErrorFacts | null
+  tries: number
+  next_retry: number | null
+  last_answer_at: number | null
+  last_answer_ms: number | null
+  transport: Transport | null
+  era: 'legacy' | 'modern' | null
+  protocol_version: string | null
+  server_info: { name: string; version: string; title?: string } | null
+  capabilities: JsonObject
+  instructions: string | null
+  pid: number | null
+  log_level: string | null
+  queued: number
+  running: number
+  lists: Record<ListName, ListFacts>
+  counts: Record<string, Count>
+  subscriptions: Record<string, SubscriptionFacts>
+  questions: Record<string, QuestionFacts>
+  pace: PaceSecond[]
+}
+/** What changed of a server's facts. In `subscriptions` and `questions`, null says that one is gone. */
+export type FactsDelta = Partial<Omit<ServerFacts, 'subscriptions' | 'questions'>> & {
+  subscriptions?: Record<string, SubscriptionFacts | null>
+  questions?: Record<string, QuestionFacts | null>
+}
+
+export interface Hello {
+  version: string
+  seq: number
+  ready: boolean
+  now: number
+  catalog: { path: string | null; read_only: boolean }
+  /** why the inspector itself could not start, if so */
+  error: ErrorFacts | null
+}
+export interface Snapshot { seq: number; now: number; servers: ServerFacts[]; saved: SavedCall[] }
+
+type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
+export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null]
+export type ContentRow = [...Head<'content'>, uri: string, hash: string, change: number | null, took: number | null]
+export type MessageRow = [...Head<'message'>, incoming: boolean, method: string | null, id: string | number | null, size: number, ms: number | null, is_error: boolean]
+export type NotificationRow = [...Head<'notification'>, method: string, summary: string]
+export type LogRow = [...Head<'log'>, level: string, logger: string | null, text: string]
+export type StderrRow = [...Head<'stderr'>, line: string]
+export type RequestRow = [...Head<'request'>, id: string, method: string, title: string, status: string, ms: number | null, error: string | null]
+export type ExchangeRow = [...Head<'exchange'>, id: number, method: string, url: string, status: number | null, ms: number | null, is_stream: boolean]
+export type StateRow = [...Head<'state'>, state: State, words: string]
+export type Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
+export interface RowsByKind {
+  change: ChangeRow; content: ContentRow; message: MessageRow; notification: NotificationRow; log: LogRow
+  stderr: StderrRow; request: RequestRow; exchange: ExchangeRow; state: StateRow
+}
+
+export interface Rows { rows: Row[]; to: number; more: boolean }
+export interface Batch {
+  to: number
+  now: number
+  rows: Row[]
+  /** null: the server was removed */
+  facts: Record<string, FactsDelta | null>
+  /** rows left out because the page was slow; they are kept and can be fetched with `rows` */
+  held: number
+  /** something about saved calls, catalog or sessions changed: fetch it again if it is shown */
+  stale?: ('saved' | 'catalog' | 'sessions')[]
+}
+
+/** A record as the session keeps it; `data` by kind. */
+export interface RecordFacts { seq: number; at: number; server: string; kind: string; data: JsonObject }
+
+export interface ListItems<T = JsonObject> {
+  items: T[]
+  malformed: { item: Json; reason: string }[]
+  duplicates: string[]
+}
+export interface Tool {
+  name: string
+  title?: string
+  description?: string
+  inputSchema: JsonObject
+  outputSchema?: JsonObject
+  annotations?: { title?: string; readOnlyHint?: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint?: boolean }
+  [key: string]: unknown
+}
+export interface Resource { uri: string; name: string; title?: string; description?: string; mimeType?: string; size?: number; [key: string]: unknown }
+export interface Template { uriTemplate: string; name: string; title?: string; description?: string; mimeType?: string; [key: string]: unknown }
+export interface PromptArgument { name: string; title?: string; description?: string; required?: boolean }
+export interface Prompt { name: string; title?: string; description?: string; arguments?: PromptArgument[]; [key: string]: unknown }
+
+export interface RequestFacts {
+  id: string
+  method: string
+  title: string
+  params: JsonObject
+  status: 'queued' | 'running' | 'done' | 'failed' | 'cancelled' | string
+  created: number
+  started: number | null
+  ended: number | null
+  ms: number | null
+  attempts: number
+  result: Json
+  error: ErrorFacts | null
+  progress: { progress: number; total: number | null; message: string | null } | null
+  /** what the server asked or sent beside the answer, and problems of a structured output: path and words */
+  problems?: Problem[]
+}
+
+export interface ContentPart { uri: string; mimeType?: string; text?: string; blob?: string; size: number; cut?: boolean }
+export interface Content { uri: string; version: number; at: number; hash: string; size: number; contents: ContentPart[] }
+
+export interface DiffWord { text: string; changed: boolean }
+export interface DiffLine { mark: ' ' | '+' | '-'; old: number | null; new: number | null; words: DiffWord[] }
+export interface DiffHunk { lines: DiffLine[] }
+export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null }
+
+/** A form field as `tidings.inspector.schemas` makes it from any JSON Schema. */
+export interface Field {
+  kind: string
+  name: string
+  path: (string | number)[]
+  title: string
+  description: string
+  required: boolean
+  [key: string]: unknown
+}
+export interface Problem { path: (string | number)[]; pointer?: string; message: string }
+
+export interface CatalogEntry { name: string; [key: string]: Json }
+export interface Catalog { path: string | null; read_only: boolean; entries: CatalogEntry[]; problems: string[] }
+export interface FoundClient { client: string; path: string; servers: string[]; problem: string | null }
+export interface SessionFacts { id: string; name: string | null; began: number; ended: number | null; records: number; servers: string[]; current?: boolean }
+export interface SavedCall { id: string; name: string; server: string; kind: 'call' | 'read' | 'prompt' | 'request'; data: JsonObject }
+export type SnippetAs = 'curl' | 'python' | 'json'
