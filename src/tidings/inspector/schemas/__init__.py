@@ -1,0 +1,44 @@
+"""Forms from JSON Schemas: what to fill in, what was filled in, and whether it is right.
+
+| room | what is in it |
+|---|---|
+| `fields` | `Field`: a form as plain data |
+| `forms`, `basics`, `merging`, `objects`, `choices` | `form(schema)`: the form of any schema |
+| `arguments` | the same for a prompt's arguments and a resource template's variables |
+| `values`, `texts` | `initial(field)`, `from_texts(field, texts)`; back: `to_texts(field, value)` |
+| `pairs`, `steps` | `parse_pairs(schema, ["limit=5", …])`, for the command line |
+| `checks`, `validating`, `failures`, `bounded` | `check(schema, value)`: what is wrong, and where |
+| `words`, `places` | how limits, values and places are told |
+
+Schemas come from servers and may be broken or hostile: nothing here raises for a schema, follows an address, or takes
+longer than its limits allow.
+
+May import: `client.masking`. Never the SDK.
+"""
+
+from tidings.inspector.schemas.arguments import prompt_form, template_form
+from tidings.inspector.schemas.checks import check, check_output
+from tidings.inspector.schemas.fields import Field, Option, expand
+from tidings.inspector.schemas.forms import FormLimits, form
+from tidings.inspector.schemas.pairs import parse_pairs
+from tidings.inspector.schemas.places import Filled, Problem
+from tidings.inspector.schemas.texts import to_texts
+from tidings.inspector.schemas.values import from_texts, initial
+
+__all__ = [
+    "Field",
+    "Filled",
+    "FormLimits",
+    "Option",
+    "Problem",
+    "check",
+    "check_output",
+    "expand",
+    "form",
+    "from_texts",
+    "initial",
+    "parse_pairs",
+    "prompt_form",
+    "template_form",
+    "to_texts",
+]

@@ -1,0 +1,191 @@
+"""A schema made flat: what it refers to and what it is made of (`allOf`), merged into one.
+
+What it says of itself (title, description, default) goes before what the parts say; limits are combined. References are
+followed within the schema only. Whoever follows one says which others are open, so that a schema that contains itself
+is noticed rather than followed.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+
+_DEEPEST: Final = 40
+_UNMERGED: Final = frozenset(
+    {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "$defs", "definitions", "$schema", "$id"}
+)
+_LOWER: Final = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_UPPER: Final = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+
+
+class Recursive(Exception):
+    """The schema contains itself here."""
+
+    def __init__(self, ref: str, own: Schema) -> None:
+        super().__init__(ref)
+        self.ref = ref
+        self.own = own
+
+
+class NotUnderstood(Exception):
+    """There is no form for this. Says why."""
+
+
+@dataclass
+class Flat:
+    """A schema without references and parts."""
+
+    schema: Schema
+    refs: frozenset[str]
+    """The references that are open within it."""
+    called: str = ""
+    """What the schema that it refers to is called."""
+    notes: list[str] = field(default_factory=list[str])
+
+
+class Merger:
+    """Makes the parts of one schema flat. Takes at most `steps` steps in its life."""
+
+    def __init__(self, root: object, steps: int) -> None:
+        self._root = root
+        self._steps = steps
+
+    def flat(self, schema: Schema, refs: frozenset[str], depth: int = 0) -> Flat:
+        """`schema`, seen from within the schemas that `refs` lead to.
+
+        Raises:
+            Recursive: It is one of those.
+            NotUnderstood: A reference leads nowhere; or the parts are too many or too deep.
+        """
+        self._steps -= 1
+        if self._steps < 0:
+            raise NotUnderstood("the schema is too large for a form")
+        if depth > _DEEPEST:
+            raise NotUnderstood("the schema is nested too deeply for a form")
+        flat = Flat({key: value for key, value in schema.items() if key not in _UNMERGED}, refs)
+        for ref in self._references(schema):
+            if ref in refs:
+                raise Recursive(ref, flat.schema)
+            target = self.resolve(ref)
+            if not isinstance(target, dict):
+                if target is False:
+                    raise NotUnderstood("the schema allows no value here")
+                continue
+            part = self.flat(cast("Schema", target), flat.refs | {ref}, depth + 1)
+            flat.refs = part.refs
+            # A type's name is no name for the place where it is used.
+            own_name = part.schema.pop("title", None)
+            flat.called = flat.called or part.called or str(own_name or ref.rpartition("/")[2])
+            flat.notes += part.notes
+            _merge(flat, part.schema)
+        for part in as_list(schema.get("allOf")):
+            if isinstance(part, dict):
+                inner = self.flat(cast("Schema", part), flat.refs, depth + 1)
+                flat.refs, flat.called = inner.refs, flat.called or inner.called
+                flat.notes += inner.notes
+                _merge(flat, inner.schema)
+            elif part is False:
+                raise NotUnderstood("the schema allows no value here")
+        return flat
+
+    def _references(self, schema: Schema) -> list[str]:
+        return [ref for key in ("$ref", "$dynamicRef", "$recursiveRef") if isinstance(ref := schema.get(key), str)]
+
+    def resolve(self, ref: str) -> object:
+        """What `ref` leads to, within this schema.
+
+        Raises:
+            NotUnderstood: Nothing; or something elsewhere, which is never fetched.
+        """
+        if ref in ("#", ""):
+            return self._root
+        if ref.startswith("#/"):
+            found: Any = self._root
+            for token in ref[2:].split("/"):
+                key = unquote(token).replace("~1", "/").replace("~0", "~")
+                if isinstance(found, dict) and key in found:
+                    found = cast("Schema", found)[key]
+                elif (
+                    isinstance(found, list)
+                    and key.isdecimal()
+                    and len(key) < 8
+                    and int(key) < len(cast("list[Any]", found))
+                ):
+                    found = cast("list[Any]", found)[int(key)]
+                else:
+                    raise NotUnderstood(f"the schema refers to {ref[:200]}, which is not in it")
+            return found
+        for section in ("$defs", "definitions"):
+            for each in as_schema(as_schema(self._root).get(section)).values():
+                facts = as_schema(each)
+                names = (facts.get("$id"), f"#{facts.get('$anchor')}", f"#{facts.get('$dynamicAnchor')}")
+                if ref in names:
+                    return facts
+        where = "is not in it" if ref.startswith("#") else "is elsewhere; nothing is fetched"
+        raise NotUnderstood(f"the schema refers to {ref[:200]}, which {where}")
+
+
+def merged(own: Schema, other: Schema) -> Flat:
+    """Both as one; `own` goes first."""
+    flat = Flat(dict(own), frozenset())
+    _merge(flat, other)
+    return flat
+
+
+def _merge(flat: Flat, other: Schema) -> None:
+    own = flat.schema
+    for key, theirs in other.items():
+        if key not in own:
+            own[key] = theirs
+            continue
+        mine = own[key]
+        if key in ("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
+            own[key] = _both(as_schema(mine), as_schema(theirs), schemas=key in ("properties", "patternProperties"))
+        elif key == "required":
+            own[key] = list(dict.fromkeys(each for each in [*as_list(mine), *as_list(theirs)] if isinstance(each, str)))
+        elif key == "type":
+            _narrow(flat, _types(mine), _types(theirs))
+        elif key == "enum":
+            own[key] = [each for each in as_list(mine) if each in as_list(theirs)]
+        elif key in _LOWER | _UPPER and _is_number(mine) and _is_number(theirs):
+            own[key] = max(mine, theirs) if key in _LOWER else min(mine, theirs)
+        elif key in ("anyOf", "oneOf", "if", "not") and mine != theirs:
+            flat.notes.append(f"There is more than one {key}; the form follows the first, the check all of them.")
+
+
+def _both(mine: Schema, theirs: Schema, *, schemas: bool) -> Schema:
+    made = dict(mine)
+    for key, value in theirs.items():
+        if key not in made:
+            made[key] = value
+        elif made[key] != value and schemas:
+            made[key] = {"allOf": [made[key], value]}
+    return made
+
+
+def _narrow(flat: Flat, mine: list[str], theirs: list[str]) -> None:
+    both = [kind for kind in mine if kind in theirs or (kind == "integer" and "number" in theirs)]
+    both += [kind for kind in theirs if kind == "integer" and "number" in mine and kind not in both]
+    if not both:
+        flat.notes.append("The schema contradicts itself here: no value fits.")
+    else:
+        flat.schema["type"] = both[0] if len(both) == 1 else both
+
+
+def _types(value: Any) -> list[str]:
+    return [each for each in (as_list(value) or [value]) if isinstance(each, str)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_schema(value: object) -> Schema:
+    """The schema, or an empty one."""
+    return cast("Schema", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """The list, or an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
