@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidings.cli import clients
+from tidings.cli import clients, front
 from tidings.cli.clients import config_option
 from tidings.cli.serving import (
     DEFAULT,
@@ -29,6 +29,7 @@ from tidings.cli.serving import (
 )
 
 if TYPE_CHECKING:
+    from tidings.vault.files.paths import Vault
     from tidings.vault.library import Library
     from tidings.vault.server import VaultServer
 
@@ -99,6 +100,9 @@ def serve(options: Options) -> None:
     """
     log_to_stderr()
     gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
+    vault = check(options)
+    if options.http is None and options.bus is None and front.can_stand():
+        answer_meanwhile(vault, read_only=options.read_only)
     server = make_server(options)
     gc.freeze()
     gc.enable()
@@ -140,24 +144,48 @@ async def say_when_indexed(library: "Library") -> None:
     )
 
 
-def make_server(options: Options) -> "VaultServer":
-    """The server, not yet running.
+def check(options: Options) -> "Vault":
+    """The folders, if they can be served: found out before anything is imported that takes long.
 
     Raises:
-        Refusal: A package is missing, a folder cannot be served, the index cannot be kept where it is to be, or there
-            is no such bus.
+        Refusal: A package is missing, a folder cannot be served, or the index cannot be kept where it is to be.
     """
     from tidings.vault import PACKAGES, packages_missing
 
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise Refusal(packages_missing(missing))
-    from tidings.vault.server import VaultServer
-
     for path in options.paths:
         if not path.exists() and (similar := _similar(path)):
             raise Refusal(f"There is no folder {str(path)!r}. Did you mean {similar!r}?")
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
         raise Refusal(f"--cache takes a folder, and {str(options.cache)!r} is a file.")
+    from tidings.vault.files.paths import Vault
+    from tidings.vault.index.index_file import folder_for
+
+    try:
+        vault = Vault(options.paths, exclude=options.exclude)
+        folder_for(vault, options.cache)
+    except (ValueError, OSError) as error:
+        raise Refusal(str(error)) from error
+    return vault
+
+
+def answer_meanwhile(vault: "Vault", *, read_only: bool) -> None:
+    """Let what is known of the server be answered until it runs: to import it takes longer than clients need wait."""
+    from tidings.vault.front import known_answers
+
+    if known := known_answers(vault, read_only=read_only):
+        front.stand(known)
+
+
+def make_server(options: Options) -> "VaultServer":
+    """The server, not yet running, once `check` had nothing against it.
+
+    Raises:
+        Refusal: There is no such bus, or a folder cannot be served any more.
+    """
+    from tidings.vault.server import VaultServer
+
     try:
         return VaultServer(
             *options.paths,
@@ -184,7 +212,9 @@ def print_snippet(client: str, options: Options) -> None:
     """Print what a client needs to use the vault."""
     from tidings.cli.snippets import server_name
 
-    make_server(options)  # A snippet with which it could not start is none.
+    # A snippet with which it could not start is none.
+    check(options)
+    make_server(options)
     name = server_name(options.paths[0].resolve().name)
     clients.print_snippet(client, name, [*program(), "vault", *arguments(options)], options.http, options.token)
 

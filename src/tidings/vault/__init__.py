@@ -16,6 +16,7 @@ One edit of a note, from the disk to whoever listens:
     tools/         what agents do
     prompts/       prompts, with what the vault holds on them
 
+    front.py       what clients are told while the rest is still imported (front.json)
     view.py        what a question may look at, and how far that is to be trusted
     notify.py      triggers for programs that embed the server
 

@@ -36,6 +36,7 @@ from tidings.vault import searches
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.texts import Texts
 from tidings.vault.files.writing import Writer
+from tidings.vault.front import called
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.index.index_file import folder_for
@@ -92,7 +93,7 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
-        usual, title = _called(self.vault)
+        usual, title = called(self.vault)
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
         super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
         self.library = Library(
@@ -151,15 +152,6 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         context: CompletionContext | None,
     ) -> Completion:
         return await self.library.ask(lambda view: completions.complete(view, ref, argument, context))
-
-
-def _called(vault: Vault) -> tuple[str, str]:
-    """What clients call the server, and what they show."""
-    # A name on the disk need not be text.
-    folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in vault.mounts]
-    if len(folders) == 1:
-        return folders[0], f"{folders[0]} (Obsidian vault)"
-    return "vaults", f"{', '.join(folders)} (Obsidian vaults)"
 
 
 class _Resources:
