@@ -1,0 +1,328 @@
+"""The application: which server and which tab are shown, the clock that brings the screen up to date, and the keys.
+
+Records only leave a mark here (`_dirty`). A clock looks at the marks `RATE` times a second and reads what is new from
+the view, so that the screen costs the same whether one notification arrives or five thousand.
+"""
+
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ClassVar, Final
+
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from tidings.errors import TidingsError
+from tidings.inspector.tui import dialogs
+from tidings.inspector.tui.bars import Bar
+from tidings.inspector.tui.feeds import Table
+from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
+from tidings.inspector.tui.inks import THEMES
+from tidings.inspector.tui.pace import Pace
+from tidings.inspector.tui.palette import Everything
+from tidings.inspector.tui.pane import Pane
+from tidings.inspector.tui.pane_live import LivePane
+from tidings.inspector.tui.pane_logs import LogsPane
+from tidings.inspector.tui.pane_messages import MessagesPane
+from tidings.inspector.tui.pane_prompts import PromptsPane
+from tidings.inspector.tui.pane_requests import RequestsPane
+from tidings.inspector.tui.pane_resources import ResourcesPane
+from tidings.inspector.tui.pane_tools import ToolsPane
+from tidings.inspector.tui.questions import Questions
+from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.words import one_line
+
+RATE: Final = 12
+"""So many times a second the screen is brought up to date, at most."""
+
+PANES: Final[dict[str, type[Pane]]] = {
+    "live": LivePane,
+    "tools": ToolsPane,
+    "resources": ResourcesPane,
+    "prompts": PromptsPane,
+    "requests": RequestsPane,
+    "messages": MessagesPane,
+    "logs": LogsPane,
+}
+
+
+class InspectorApp(App[None]):
+    """The inspector of one session.
+
+    Args:
+        session: Open, with its servers added or about to be.
+        now: The clock, in seconds since the epoch.
+        dark: The scheme to begin with.
+    """
+
+    TITLE = "Tidings"
+    COMMANDS: ClassVar[set[Any]] = {Everything}
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-medium"), (150, "-wide")]
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        *(Binding(str(number), f"tab('{name}')", name.capitalize()) for number, name in enumerate(TABS, 1)),
+        Binding("left_square_bracket", "server(-1)", "Server before"),
+        Binding("right_square_bracket", "server(1)", "Next server"),
+        Binding("a", "questions", "Questions"),
+        Binding("n", "add", "Add a server"),
+        Binding("i", "import_servers", "Import servers"),
+        Binding("C", "connect", "Connect"),
+        Binding("D", "disconnect", "Disconnect"),
+        Binding("R", "reconnect", "Reconnect"),
+        Binding("t", "scheme", "Dark or light"),
+        Binding("question_mark", "keys", "Keys"),
+    ]
+
+    CSS = """
+    Screen { background: $t-ground; color: $t-ink; }
+    #body { height: 1fr; }
+    #servers { width: 26; background: $t-pane; border-right: vkey $t-line; }
+    .-narrow #servers { display: none; }
+    #tabs { height: 2; border-bottom: hkey $t-line; }
+    ContentSwitcher { height: 1fr; }
+    Input, TextArea, Select { background: $t-hover; }
+    Input:focus, TextArea:focus { background: $t-chosen; }
+    Input.-invalid, Input.-invalid:focus { background: $t-removed; }
+    Button { min-width: 8; }
+    Toast { background: $t-hover; }
+    """
+
+    def __init__(self, session: Any, *, now: Callable[[], float] = time.time, dark: bool = True) -> None:
+        super().__init__()
+        self.session = session
+        self.now = now
+        self.tab = "live"
+        self.server: Any = None
+        self.ticks = 0
+        """How many times the screen was brought up to date."""
+        self.paces: dict[str, Pace] = {}
+        self._dirty = True
+        self._said = 0.0
+        self._unlisten: Callable[[], Any] | None = None
+        self._servers: Table[Any] = Table(lambda server: server.view.name, lambda server: server.view.name)
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = "tidings-dark" if dark else "tidings-light"
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="facts")
+        with Horizontal(id="body"):
+            yield RowList(
+                self._servers,
+                draw_server(self.pace, self.now),
+                height=2,
+                id="servers",
+                empty="No server yet. n adds one: a URL, or the command that starts it. i imports what other clients have.",
+            )
+            with Vertical():
+                yield Bar(id="tabs")
+                with ContentSwitcher(initial="live"):
+                    for name, pane in PANES.items():
+                        yield pane(id=name)
+                yield Questions(id="questions")
+        yield Bar(id="numbers")
+
+    def on_mount(self) -> None:
+        self._unlisten = self.session.listen(self.heard)
+        for server in self.session.servers.values():
+            for change in server.view.changes:
+                self.pace(server.view.name).add(change.at, change.change)
+        self.tick()
+        self.pane.main_list().focus()
+        self.set_interval(1 / RATE, self.tick)
+
+    def on_unmount(self) -> None:
+        if self._unlisten is not None:
+            self._unlisten()
+
+    # What arrives
+
+    def heard(self, record: Any) -> None:
+        """A record arrived: remember that there is something to show."""
+        self._dirty = True
+        if record.kind == "change":
+            self.pace(record.server).add(record.at, str(record.data.get("change")))
+
+    def pace(self, name: str) -> Pace:
+        """The pace of the server of this name."""
+        return self.paces.setdefault(name, Pace())
+
+    def touch(self) -> None:
+        """There is something to show that no record told of."""
+        self._dirty = True
+
+    def tick(self) -> None:
+        """Bring the screen up to date if there is something new; and once a second, because ages are shown."""
+        now = self.now()
+        if not self._dirty and abs(now - self._said) < 1.0:
+            return
+        self._dirty = False
+        self._said = now
+        self.ticks += 1
+        self._take_servers()
+        view = self.server.view if self.server is not None else None
+        show_facts(self.query_one("#facts", Bar), view)
+        waiting = sum(len(server.view.questions) for server in self.session.servers.values())
+        show_tabs(self.query_one("#tabs", Bar), self.tab, view, waiting)
+        show_numbers(self.query_one("#numbers", Bar), view)
+        self.query_one(Questions).take()
+        self.pane.take()
+
+    def _take_servers(self) -> None:
+        servers = list(self.session.servers.values())
+        self._servers.update(servers)
+        listed = self.query_one("#servers", RowList)
+        listed.take()
+        if self.server not in servers:
+            self._show(servers[0] if servers else None)
+
+    # Which server, which tab
+
+    @property
+    def pane(self) -> Pane:
+        """The tab that is open."""
+        return self.query_one(f"#{self.tab}", Pane)
+
+    def _show(self, server: Any) -> None:
+        self.server = server
+        for pane in self.query(Pane):
+            pane.restart()
+        self.touch()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        if event.rows.id == "servers" and event.item is not None and event.item is not self.server:
+            self._show(event.item)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        if event.rows.id == "servers":
+            self.pane.main_list().focus()
+
+    def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
+        """Show a server, a tab of it, and a thing on it."""
+        self.query_one("#servers", RowList).choose(server)
+        found = self.session.servers.get(server)
+        if found is not None and found is not self.server:
+            self._show(found)
+        if tab is not None:
+            self.action_tab(tab)
+        if key is not None:
+            self.tick()
+            self.pane.go(key)
+
+    def action_tab(self, name: str) -> None:
+        """Open a tab."""
+        self.tab = name
+        self.query_one(ContentSwitcher).current = name
+        self.touch()
+        self.tick()
+        self.pane.main_list().focus()
+
+    def action_server(self, by: int) -> None:
+        """To the next server."""
+        self.query_one("#servers", RowList).action_move(by)
+
+    def action_focus_servers(self) -> None:
+        """Esc in a list: to the servers."""
+        self.query_one("#servers", RowList).focus()
+
+    # What one can do
+
+    def attempt(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do this beside everything else; what a server or a person did wrong is said, and nothing breaks."""
+
+        async def tried() -> None:
+            try:
+                await work
+            except (TidingsError, ValueError, LookupError, OSError) as error:
+                self.notify(one_line(error), severity="error", timeout=8, markup=False)
+            self.touch()
+
+        self.run_worker(tried(), exclusive=False)
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """Do this now; what was wrong with it is said."""
+        try:
+            return action()
+        except (TidingsError, ValueError, LookupError, OSError) as error:
+            self.notify(one_line(error), severity="error", timeout=8, markup=False)
+            return None
+
+    def ask(self, send: Callable[[], Any]) -> None:
+        """Send a request; what comes of it arrives as records."""
+        self.do(send)
+        self.touch()
+
+    def cancel(self, request: str) -> None:
+        """Cancel a request of the server that is shown."""
+        if self.server is not None and not self.do(lambda: self.server.cancel(request)):
+            self.notify("It has ended already.", timeout=2)
+        self.touch()
+
+    async def action_pane_do(self, what: str) -> None:
+        """What a word in the head of a list does when it is clicked: an action of the tab that is open."""
+        await self.pane.run_action(what)
+
+    def action_connect(self) -> None:
+        """Connect the server that is shown."""
+        if self.server is not None:
+            self.attempt(self.server.connect())
+
+    def action_disconnect(self) -> None:
+        """End its connection; it does not come back by itself."""
+        if self.server is not None:
+            self.attempt(self.server.disconnect())
+
+    def action_reconnect(self) -> None:
+        """Connect it anew, now."""
+        if self.server is not None:
+            self.attempt(self.server.reconnect())
+
+    def action_questions(self) -> None:
+        """Open or close the panel of questions."""
+        self.query_one(Questions).toggle()
+
+    def action_scheme(self) -> None:
+        """From dark to light and back."""
+        self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
+        self.touch()
+
+    def action_keys(self) -> None:
+        """Which keys there are."""
+        self.push_screen(dialogs.Keys())
+
+    def action_add(self) -> None:
+        """Ask for a server, and add it."""
+        self.push_screen(dialogs.AddServer(), self._add)
+
+    def action_import_servers(self) -> None:
+        """Offer the servers that other clients know."""
+        self.push_screen(dialogs.ImportServers(), self._add_all)
+
+    def _add(self, entry: Any) -> None:
+        if entry is not None:
+            self._add_all([entry])
+
+    def _add_all(self, entries: list[Any] | None) -> None:
+        async def add() -> None:
+            for entry in entries or ():
+                await self.session.add(entry)
+            if entries:
+                self.touch()
+                self.tick()
+                self.choose(entries[-1].name)
+
+        self.attempt(add())
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)
+        yield SystemCommand("Import servers", "From the settings of other clients", self.action_import_servers)
+        yield SystemCommand("Connect", "The server that is shown", self.action_connect)
+        yield SystemCommand("Disconnect", "The server that is shown", self.action_disconnect)
+        yield SystemCommand("Reconnect", "The server that is shown, now", self.action_reconnect)
+        yield SystemCommand("Dark or light", "The other scheme", self.action_scheme)
+        yield SystemCommand("Questions", "What servers ask of you", self.action_questions)
+        yield SystemCommand("Keys", "Which keys there are", self.action_keys)
+        yield SystemCommand("Quit", "Disconnect everything, and end", self.action_quit)

@@ -1,0 +1,192 @@
+"""Logs: the server's log messages by level, its error output, and its other notifications."""
+
+import json
+from typing import Any, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+
+from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.column import Column
+from tidings.inspector.tui.contents import Joined, Words, json_page, text_page
+from tidings.inspector.tui.drawing import Line
+from tidings.inspector.tui.feeds import Feed
+from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.pane import Pane
+from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.words import clock, one_line
+
+SOURCES: Final = ("logs", "stderr", "notifications")
+NOUNS: Final = {"logs": "log message", "stderr": "line", "notifications": "notification"}
+TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
+EMPTY: Final = {
+    "logs": "No log message. A server sends them from the level on that it is asked for: L asks for the next level down.",
+    "stderr": "No error output. What a command writes to its error output appears here, also after it has died.",
+    "notifications": "No notification. Whatever a server tells by itself appears here.",
+}
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning": "warn"}
+
+
+class LogsPane(Pane):
+    """What a server says by itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "source", "Logs, error output, notifications", show=False),
+        Binding("l", "level", "Show from the next level on", show=False),
+        Binding("L", "ask", "Ask the server for another level", show=False),
+    ]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.source = "logs"
+        self.level = "debug"
+        self.asked = "info"
+        self.feeds: dict[str, Feed[Any]] = {
+            "logs": Feed(lambda log: log.seq, log_text),
+            "stderr": Feed(lambda line: line.seq, lambda line: line.text),
+            "notifications": Feed(lambda told: told.seq, notification_text),
+        }
+        self.column = Column(self.feeds["logs"], draw_log, noun=NOUNS["logs"], empty=EMPTY["logs"])
+        self._bar = Bar("ground")
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        with Horizontal(classes="split"):
+            yield self.column
+            yield Reader(classes="detail")
+
+    def restart(self) -> None:
+        for feed in self.feeds.values():
+            feed.reset()
+        self.column.rows.restart()
+
+    def take(self) -> None:
+        if self.view is None:
+            return
+        self._say()
+        entries = getattr(self.view, self.source)
+        if self.source == "logs":
+            entries = self._loud_enough(entries)
+        self.feeds[self.source].update(entries)
+        self.column.take()
+        self._show(self.column.rows.chosen)
+
+    def _loud_enough(self, logs: Any) -> Any:
+        least = LEVELS.index(self.level)
+        return logs if least == 0 else [log for log in logs if level_of(log) >= least]
+
+    def _say(self) -> None:
+        parts: list[Part] = []
+        for name in SOURCES:
+            on = name == self.source
+            count = len(getattr(self.view, name))
+            words = f" {TITLES[name]} {count:,} " if count else f" {TITLES[name]} "
+            parts += [Part(words, "b-accent on chosen" if on else "soft", f"source('{name}')"), Part(" ")]
+        right = [Part(f"from {self.level} on", "ink", "level"), Part(" l", "accent"), Part(f"   server sends {self.asked} on", "faint", "ask"), Part(" L", "accent")]
+        self._bar.show(parts, right if self.source == "logs" else [])
+
+    def action_source(self, name: str | None = None) -> None:
+        """The next source, or this one."""
+        self.source = name or SOURCES[(SOURCES.index(self.source) + 1) % len(SOURCES)]
+        draw = {"logs": draw_log, "stderr": draw_line, "notifications": draw_notification}[self.source]
+        self.column.noun = NOUNS[self.source]
+        self.column.rows.show(self.feeds[self.source], draw, EMPTY[self.source])
+        self.take()
+
+    def action_level(self) -> None:
+        """Show only what is at least as grave as the next level."""
+        self.level = LEVELS[(LEVELS.index(self.level) + 1) % 5]
+        self.feeds["logs"].reset()
+        self.take()
+
+    def action_ask(self) -> None:
+        """Ask the server to send from the next level on."""
+        if self.server is None:
+            return
+        self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
+        self.attempt(self.server.set_log_level(self.asked))
+        self._say()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def _show(self, item: Any) -> None:
+        shown = (self.source, item.seq if item is not None else None)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        pages = {"logs": log_page, "stderr": line_page, "notifications": notification_page}
+        self.query_one(Reader).show(pages[self.source](item) if item is not None else Words(), shown)
+
+
+def level_of(log: Any) -> int:
+    """How grave it is; a level nobody knows counts as the gravest, so that it is never hidden."""
+    return LEVELS.index(log.level) if log.level in LEVELS else len(LEVELS)
+
+
+def as_words(value: Any, limit: int = 300) -> str:
+    """What a log message says, in one line."""
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit)
+
+
+def log_text(log: Any) -> str:
+    """What a filter looks in."""
+    return f"{log.level} {log.logger or ''} {as_words(log.data, 2000)}"
+
+
+def notification_text(told: Any) -> str:
+    """What a filter looks in."""
+    return f"{told.method} {as_words(told.params or {}, 2000)}"
+
+
+def draw_log(log: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    """A row: when, how grave, what."""
+    left: Line = [
+        (clock(log.at), inks["faint"]),
+        (f" {one_line(log.level)[:8]:<8} ", inks[_INKS.get(log.level, "bad")]),
+        (as_words(log.data), inks["ink"]),
+    ]
+    return [(left, [(one_line(log.logger), inks["faint"])] if log.logger else [])]
+
+
+def log_page(log: Any) -> Any:
+    """All of a log message."""
+    facts = [
+        (one_line(log.level), "b-" + _INKS.get(log.level, "bad")),
+        (f" at {clock(log.at, millis=True)}" + (f" by {one_line(log.logger)}" if log.logger else ""), "soft"),
+    ]
+    body = text_page(log.data) if isinstance(log.data, str) else json_page(log.data)
+    return Joined([Words(facts, []), body])
+
+
+def draw_line(line: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    """A row of error output; what was sent as a message and is none is marked."""
+    mark: Line = [(" no message ", inks["bad"])] if line.garbage else [(" ", inks["soft"])]
+    return [([(clock(line.at), inks["faint"]), *mark, (one_line(line.text), inks["ink"])], [])]
+
+
+def line_page(line: Any) -> Any:
+    """All of a line."""
+    what = "sent on its output, and is no message" if line.garbage else "error output"
+    return Joined([Words([(f"{what}, at {clock(line.at, millis=True)}", "soft")], []), text_page(line.text)])
+
+
+def draw_notification(told: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    """A row: when, what."""
+    left: Line = [
+        (clock(told.at), inks["faint"]),
+        (" " + one_line(told.method), inks["ink"]),
+        ("  " + as_words(told.params or {}), inks["faint"]),
+    ]
+    return [(left, [])]
+
+
+def notification_page(told: Any) -> Any:
+    """All of a notification."""
+    facts = [(one_line(told.method), "b-ink"), (f" at {clock(told.at, millis=True)}", "soft")]
+    return Joined([Words(facts, []), json_page(told.params or {})])

@@ -1,0 +1,177 @@
+"""Messages: every JSON-RPC message as it went over the wire, and every HTTP exchange; secrets masked."""
+
+import json
+from typing import Any, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+
+from tidings.inspector.tui.bars import Part
+from tidings.inspector.tui.column import Column
+from tidings.inspector.tui.contents import Joined, Words, cut_page, is_cut, json_page
+from tidings.inspector.tui.drawing import Line
+from tidings.inspector.tui.feeds import Feed
+from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.pane import Pane
+from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.words import clock, one_line, size, took
+
+EMPTY: Final = {
+    "messages": "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come.",
+    "exchanges": "No HTTP exchange. A server at a URL has them; one that is a command speaks over its input and output.",
+}
+
+
+class MessagesPane(Pane):
+    """The wire of one server."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("h", "source", "Messages or HTTP", show=False),
+        Binding("p", "partner", "To its answer or request", show=False),
+    ]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.source = "messages"
+        self.feeds: dict[str, Feed[Any]] = {
+            "messages": Feed(lambda message: message.seq, message_text),
+            "exchanges": Feed(lambda exchange: exchange.seq, exchange_text),
+        }
+        self.column = Column(self.feeds["messages"], draw_message, noun="message", empty=EMPTY["messages"])
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="split"):
+            yield self.column
+            yield Reader(classes="detail")
+
+    def restart(self) -> None:
+        for feed in self.feeds.values():
+            feed.reset()
+        self.column.rows.restart()
+
+    def take(self) -> None:
+        if self.view is None:
+            return
+        self.feeds[self.source].update(getattr(self.view, self.source))
+        other = "HTTP" if self.source == "messages" else "messages"
+        self.column.extra = [Part(f"h shows {other}", "faint", "app.pane_do('source')")]
+        self.column.take()
+        self._show(self.column.rows.chosen)
+
+    def action_source(self) -> None:
+        """From messages to HTTP exchanges and back."""
+        self.source = "exchanges" if self.source == "messages" else "messages"
+        draw = draw_message if self.source == "messages" else draw_exchange
+        self.column.noun = self.source[:-1]
+        self.column.rows.show(self.feeds[self.source], draw, EMPTY[self.source])
+        self.take()
+
+    def action_partner(self) -> None:
+        """From a request to its answer and back."""
+        message = self.column.rows.chosen
+        if self.source == "messages" and message is not None and message.partner is not None:
+            self.column.rows.choose(message.partner)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def _show(self, item: Any) -> None:
+        reader = self.query_one(Reader)
+        if item is None:
+            self._shown = None
+            reader.show(Words())
+            return
+        page, state = (message_page, item.partner) if self.source == "messages" else (exchange_page, item.ended)
+        shown = (self.source, item.seq, state)
+        if shown != self._shown:
+            self._shown = shown
+            reader.show(page(item), shown[:2])
+
+
+def message_text(message: Any) -> str:
+    """What a filter looks in: the names, and the beginning of what was said."""
+    return f"{message.method or ''} {message.id or ''} {message.kind} {summary(message.body, 2000)}"
+
+
+def exchange_text(exchange: Any) -> str:
+    """What a filter looks in."""
+    return f"{exchange.method} {exchange.url} {exchange.status or ''} {exchange.error or ''}"
+
+
+def summary(body: dict[str, Any], limit: int = 160) -> str:
+    """What a message says besides its frame."""
+    for part in ("params", "result", "error", "head"):
+        if part in body:
+            value = body[part]
+            return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit)
+    return ""
+
+
+def draw_message(message: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    """A row: when, which way, what."""
+    arrow, ink = ("←", "updated") if message.incoming else ("→", "tools")
+    name = message.method or ("answer" if message.kind == "response" else message.kind)
+    left: Line = [
+        (clock(message.at, millis=True), inks["faint"]),
+        (f" {arrow} ", inks[ink]),
+        (one_line(name), inks["bad" if message.kind == "error" else "ink"]),
+    ]
+    if message.kind == "response":
+        left.append((" answered", inks["soft"]))
+    if message.kind == "error":
+        left.append((" failed", inks["bad"]))
+    left.append(("  " + summary(message.body), inks["faint"]))
+    right = took(message.took) if message.incoming and message.took is not None else size(message.size)
+    return [(left, [(right, inks["faint"])])]
+
+
+def message_page(message: Any) -> Any:
+    """All of a message."""
+    facts = [
+        ("received" if message.incoming else "sent", "b-ink"),
+        (f" at {clock(message.at, millis=True)}, {size(message.size)}", "soft"),
+    ]
+    if message.took is not None:
+        facts.append((f", answered in {took(message.took)}", "soft"))
+    if message.partner is not None:
+        facts.append(("   p goes to its " + ("request" if message.incoming else "answer"), "faint"))
+    body = cut_page(message.body) if is_cut(message.body) else json_page(message.body)
+    return Joined([Words(facts, []), body])
+
+
+def draw_exchange(exchange: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    """A row: when, what, and what came of it."""
+    status = exchange.error or (str(exchange.status) if exchange.status else "waiting")
+    failed = bool(exchange.error) or (exchange.status or 0) >= 400
+    left: Line = [
+        (clock(exchange.at, millis=True), inks["faint"]),
+        (f" {one_line(exchange.method):<5}", inks["tools"]),
+        (one_line(status) + " ", inks["bad" if failed else "soft"]),
+        (one_line(exchange.url), inks["ink"]),
+    ]
+    right = "open stream" if exchange.is_stream and exchange.open else took(exchange.took)
+    return [(left, [(right, inks["faint"])] if right else [])]
+
+
+def exchange_page(exchange: Any) -> Any:
+    """All of an exchange: its headers both ways, and its times."""
+    lines: list[list[tuple[str, str]]] = [
+        [(f"{one_line(exchange.method)} ", "b-ink"), (one_line(exchange.url, 2000), "ink")],
+        [
+            (
+                f"began {clock(exchange.began, millis=True)}   answered {clock(exchange.answered, millis=True) or 'not yet'}   "
+                f"ended {clock(exchange.ended, millis=True) or 'not yet'}   {size(exchange.received)} received",
+                "soft",
+            )
+        ],
+    ]
+    if exchange.error:
+        lines.append([(one_line(exchange.error, 2000), "bad")])
+    for title, headers in (("Sent", exchange.request_headers), (f"Answer {exchange.status or ''}", exchange.response_headers)):
+        lines += [[], [(title, "b-ink")]]
+        lines += [[(f"{one_line(key)}: ", "updated"), (one_line(value, 2000), "ink")] for key, value in (headers or {}).items()]
+    return Words(*lines)

@@ -1,0 +1,234 @@
+"""What servers ask of the user: a panel beside everything else. Nothing waits for it but the server that asked.
+
+Sampling is answered with a text, an elicitation with its form (or refused, or dismissed), roots with one folder a line.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+
+from tidings.inspector.schemas import Field, form
+from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.contents import Joined, Words, block_page, json_page
+from tidings.inspector.tui.drawing import Line, wrap
+from tidings.inspector.tui.feeds import Table
+from tidings.inspector.tui.forms import Form
+from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.words import counted, one_line, took
+
+if TYPE_CHECKING:
+    from tidings.inspector.tui.app import InspectorApp
+
+Asked = tuple[str, Any]
+"""The server's name, and its question."""
+
+
+class Questions(Vertical):
+    """The questions of all servers, oldest first, and a way to answer the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "answer", "Answer", show=False, priority=True),
+        Binding("ctrl+x", "refuse", "Refuse", show=False, priority=True),
+        Binding("ctrl+o", "dismiss", "Dismiss", show=False, priority=True),
+        Binding("escape", "close", "Close", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Questions { height: 16; max-height: 50%; border-top: hkey $t-warn; display: none; background: $t-ground; }
+    Questions.open { display: block; }
+    Questions RowList { width: 1fr; border-right: vkey $t-line; }
+    Questions .asked { width: 2fr; }
+    Questions .answering { width: 2fr; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)
+        self.list = RowList(self.table, self._draw, empty="Nobody asks anything of you.")
+        self.form = Form()
+        self._head = Bar("hover")
+        self._reader = Reader(classes="asked")
+        self._buttons = Bar("hover")
+        self._shown: object = None
+
+    @property
+    def _desk(self) -> "InspectorApp":
+        return cast("InspectorApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        with Horizontal():
+            yield self.list
+            yield self._reader
+            with Vertical(classes="answering"):
+                yield self.form
+                yield self._buttons
+
+    def toggle(self) -> None:
+        """Open it, or close it."""
+        self.set_class(not self.has_class("open"), "open")
+        if self.has_class("open"):
+            self.take()
+            self.list.focus()
+        else:
+            self._desk.pane.main_list().focus()
+
+    def action_close(self) -> None:
+        """Close it; what waits goes on waiting."""
+        if self.has_class("open"):
+            self.toggle()
+
+    def take(self) -> None:
+        """Read what is asked now."""
+        if not self.has_class("open"):
+            return
+        waiting = [
+            (name, question)
+            for name, server in self._desk.session.servers.items()
+            for question in server.view.questions.values()
+        ]
+        self.table.update(sorted(waiting, key=lambda asked: asked[1].seq))
+        self.list.take()
+        words = counted(len(waiting), "question") + (" waits" if len(waiting) == 1 else " wait") + " for you"
+        self._head.show([Part(words if waiting else "Nobody asks anything of you", "warn" if waiting else "soft")],
+                        [Part("Close", "faint", "close"), Part(" Esc", "faint", "close")])
+        self._show(self.list.chosen)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.form.enter()
+
+    def _show(self, asked: Asked | None) -> None:
+        shown = (asked[0], asked[1].id) if asked is not None else None
+        if shown == self._shown:
+            return
+        self._shown = shown
+        if asked is None:
+            self.form.clear()
+            self._buttons.show([])
+            self._reader.show(Words())
+            return
+        question = asked[1]
+        self._reader.show(question_page(question), shown)
+        self.form.show(answer_form(question))
+        verbs = {"sampling": "Answer", "roots": "Answer"}
+        parts = [Part(f" {verbs.get(question.kind, 'Accept')} ", "b-accent on chosen", "answer"), Part(" ctrl+r   ", "faint")]
+        parts += [Part("Refuse", "warn", "refuse"), Part(" ctrl+x", "faint")]
+        if question.kind == "elicitation":
+            parts += [Part("   Dismiss", "soft", "dismiss"), Part(" ctrl+o", "faint")]
+        self._buttons.show(parts)
+
+    def action_answer(self) -> None:
+        """Answer the chosen question with what was filled in."""
+        asked = self.list.chosen
+        if asked is None:
+            return
+        name, question = asked
+        filled = self.form.filled()
+        if filled.problems:
+            self.app.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
+            return
+        value = answer_of(question, filled.value)
+        self._desk.do(lambda: self._desk.session.servers[name].answer(question.id, value))
+        self._after()
+
+    def action_refuse(self) -> None:
+        """Refuse: an elicitation is declined, the others get an error."""
+        self._refuse("decline")
+
+    def action_dismiss(self) -> None:
+        """Dismiss an elicitation without a choice."""
+        self._refuse("cancel")
+
+    def _refuse(self, how: str) -> None:
+        asked = self.list.chosen
+        if asked is None:
+            return
+        name, question = asked
+        self._desk.do(lambda: refuse(self._desk.session.servers[name], question, how))
+        self._after()
+
+    def _after(self) -> None:
+        """Back to the list: the next question, or none."""
+        self.list.focus()
+        self._desk.touch()
+
+    def _draw(self, asked: Asked, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+        name, question = asked
+        left: Line = [
+            (one_line(question.kind), inks["warn"]),
+            (" " + one_line(name), inks["soft"]),
+            ("  " + one_line(question.message), inks["ink"]),
+        ]
+        if question.deadline is None:
+            return [(left, [])]
+        return [(left, [(took(max(0.0, question.deadline - self._desk.now())) + " left", inks["faint"])])]
+
+
+def refuse(server: Any, question: Any, how: str) -> Any:
+    """Say no, as the kind of question wants it said."""
+    if question.kind != "elicitation":
+        return server.refuse(question.id)
+    return server.decline(question.id) if how == "decline" else server.dismiss(question.id)
+
+
+def question_page(question: Any) -> Any:
+    """What is asked, in full."""
+    params = question.params or {}
+    lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
+    if question.kind == "roots":
+        return Words([("The server asks which folders it may work in.", "ink")])
+    if question.kind == "elicitation":
+        if params.get("url"):
+            lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
+        return Words(*lines)
+    pages: list[Any] = []
+    if params.get("systemPrompt"):
+        pages.append(Words([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
+    for message in params.get("messages") or ():
+        if not isinstance(message, dict):
+            continue
+        said = cast("dict[str, Any]", message)
+        content = said.get("content")
+        blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
+        pages.append(Words([(one_line(said.get("role") or "?"), "b-accent")]))
+        pages += [block_page(block) if isinstance(block, dict) else json_page(block) for block in blocks]
+    facts = {key: params[key] for key in ("maxTokens", "temperature", "modelPreferences", "tools") if key in params}
+    if facts:
+        pages += [Words([]), json_page(facts)]
+    return Joined(pages) if pages else Words(*lines)
+
+
+def answer_form(question: Any) -> Field:
+    """What one fills in to answer."""
+    params = question.params or {}
+    match question.kind:
+        case "elicitation" if isinstance(params.get("requestedSchema"), dict):
+            return form(params["requestedSchema"])
+        case "elicitation":
+            return Field("object", required=True)
+        case "roots":
+            folders = Field("multiline", name="folders", description="one a line; none: leave it empty")
+            return Field("object", required=True, fields=(folders,))
+        case _:
+            text = Field("multiline", name="answer", required=True, description="what the model would say")
+            return Field("object", required=True, fields=(text,))
+
+
+def answer_of(question: Any, value: Any) -> Any:
+    """What was filled in, as the client takes it."""
+    match question.kind:
+        case "sampling":
+            return value.get("answer") or ""
+        case "roots":
+            return [line.strip() for line in str(value.get("folders") or "").splitlines() if line.strip()]
+        case _:
+            return value or {}

@@ -1,0 +1,112 @@
+"""Text of any length: it draws the lines one sees. For contents, results, differences and messages."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tidings.inspector.tui.drawing import Line, crop, row, width_of
+from tidings.inspector.tui.inks import DARK, SCHEMES, Inks
+
+
+class Page(Protocol):
+    """Lines that are made when they are seen."""
+
+    def __len__(self) -> int: ...
+    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+        """One line, and the ground it stands on."""
+        ...
+
+    def plain(self) -> str:
+        """All of it as text, to be copied."""
+        ...
+
+
+class Lines:
+    """A page of lines that are there already."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+        return self._lines[index], None
+
+    def plain(self) -> str:
+        return "\n".join("".join(text for text, _ in line) for line in self._lines)
+
+
+class Reader(ScrollView, can_focus=True):
+    """Shows a page."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "scroll_down", "Down", show=False),
+        Binding("k,up", "scroll_up", "Up", show=False),
+        Binding("h,left", "sideways(-8)", "Left", show=False),
+        Binding("l,right", "sideways(8)", "Right", show=False),
+        Binding("pagedown,ctrl+d,space", "page_down", "Page down", show=False),
+        Binding("pageup,ctrl+u", "page_up", "Page up", show=False),
+        Binding("g,home", "scroll_home", "Top", show=False),
+        Binding("G,end", "scroll_end", "End", show=False),
+        Binding("y", "copy", "Copy", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Reader {
+        background: $t-ground;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size-vertical: 1;
+        height: 1fr;
+        padding: 0 0 0 1;
+    }
+    Reader:focus { background: $t-pane; }
+    """
+
+    def __init__(self, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id, classes=classes)
+        self.page: Page = Lines([])
+        self._key: object = None
+        self._shift = 0
+        self.drawn = 0
+
+    def show(self, page: Page, key: object = None) -> None:
+        """Show this. The place one reads at is kept if `key` is that of the page before."""
+        self.page = page
+        if key is None or key != self._key:
+            self.scroll_to(0, 0, animate=False)
+            self._shift = 0
+        self._key = key
+        self.virtual_size = Size(self.size.width, len(page))
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self.size.width, len(self.page))
+
+    def action_sideways(self, by: int) -> None:
+        """Lines longer than the screen are read sideways."""
+        self._shift = max(0, self._shift + by)
+        self.refresh()
+
+    def action_copy(self) -> None:
+        """Put all of it on the clipboard, as far as the terminal permits."""
+        self.app.copy_to_clipboard(self.page.plain())
+        self.app.notify("Copied, if your terminal permits it.", timeout=2)
+
+    def render_line(self, y: int) -> Strip:
+        self.drawn += 1
+        inks, width = SCHEMES.get(self.app.theme, DARK), self.size.width
+        base = Style(bgcolor=inks.pane if self.has_focus else inks.ground)
+        index = y + int(self.scroll_y)
+        if index >= len(self.page):
+            return row(width, [], None, base)
+        line, ground = self.page.line(index, inks, width)
+        if self._shift:
+            line = crop(line, self._shift, max(self._shift, width_of(line)))
+        return row(width, line, None, ground or base)

@@ -1,0 +1,194 @@
+"""Requests and what came of them, as words and pages: how far they are, the result, the error and who is at fault."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tidings.inspector.tui.contents import Joined, Words, block_page, contents_page, cut_page, is_cut, json_page, text_of
+from tidings.inspector.tui.drawing import wrap
+from tidings.inspector.tui.words import clock, one_line, size, took
+
+Parts = list[tuple[str, str]]
+
+
+def subject_of(request: Any) -> str:
+    """What a request is about: the tool and its arguments, the resource, the prompt."""
+    params = request.params
+    subject = params.get("name") or params.get("uri") or ""
+    arguments = params.get("arguments")
+    return f"{subject} {json.dumps(arguments, ensure_ascii=False, default=str)}" if arguments else str(subject)
+
+
+def request_state(request: Any, now: float) -> tuple[str, str]:
+    """How a request stands, and the colour of that."""
+    match request.status:
+        case "completed":
+            return (took(request.took) or "done", "bad" if failed(request) else "faint")
+        case "error":
+            return "failed", "bad"
+        case "cancelled":
+            return "cancelled", "warn"
+        case "pending":
+            return "waiting", "soft"
+        case _:
+            return progress_words(request, now), "accent"
+
+
+def failed(request: Any) -> bool:
+    """Whether a tool said that it failed."""
+    return isinstance(request.result, Mapping) and cast("Mapping[str, Any]", request.result).get("isError") is True
+
+
+def progress_words(request: Any, now: float) -> str:
+    """How far it is, with numbers."""
+    since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
+    if request.progress is None:
+        return f"running {since}".strip()
+    if request.total:
+        return f"{min(100.0, 100 * request.progress / request.total):.0f} % in {since}"
+    return f"{request.progress:g} in {since}"
+
+
+def error_page(error: Any) -> Any:
+    """What went wrong, who is at fault, what to do, and what was sent."""
+    whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
+    fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
+    lines: list[Parts] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
+    lines += [[(line, "ink")] for line in one_paragraph(error.message)]
+    if error.cure:
+        lines += [[], [("What to do: ", "b-ink"), (one_line(error.cure, 1000), "ink")]]
+    if error.help:
+        lines += [[(one_line(error.help), "faint")]]
+    pages: list[Any] = [Words(*lines)]
+    if error.payload is not None:
+        pages += [Words([], [("What was sent", "b-ink")]), json_page(error.payload)]
+    return Joined(pages)
+
+
+def one_paragraph(text: str) -> list[str]:
+    """A message as lines that a screen can hold."""
+    return [line for part in text.splitlines()[:200] for line in wrap(one_line(part, 4000), 76)] or [""]
+
+
+def result_page(result: Any, problems: list[str] | None = None) -> Any:
+    """What a server answered, as what it is: a tool's result, contents of a resource, a prompt's messages."""
+    if is_cut(result):
+        return cut_page(result)
+    if not isinstance(result, Mapping):
+        return json_page(result)
+    answer = cast("Mapping[str, Any]", result)
+    if isinstance(answer.get("contents"), list):
+        return contents_page(answer["contents"])
+    if isinstance(answer.get("messages"), list):
+        return Joined([page for message in answer["messages"] for page in _message(message)])
+    if not isinstance(answer.get("content"), list):
+        return json_page(answer)
+    pages: list[Any] = []
+    if answer.get("isError") is True:
+        pages.append(Words([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
+    pages += [_block(block) for block in answer["content"]]
+    if "structuredContent" in answer:
+        pages += [Words([], structured_words(problems)), json_page(answer["structuredContent"])]
+    if not pages:
+        pages.append(Words([("The tool answered, with nothing.", "soft")]))
+    return Joined(pages)
+
+
+def structured_words(problems: list[str] | None) -> Parts:
+    """Whether the structured output is what the tool promised."""
+    title: Parts = [("Structured output", "b-ink")]
+    if problems is None:
+        return title
+    if not problems:
+        return [*title, ("   ✓ as the tool's schema says", "ok")]
+    return [*title, ("   ✕ not what the tool's schema says: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+
+
+def _block(block: Any) -> Any:
+    return block_page(cast("Mapping[str, Any]", block)) if isinstance(block, Mapping) else json_page(block)
+
+
+def _message(message: Any) -> list[Any]:
+    if not isinstance(message, Mapping):
+        return [json_page(message)]
+    said = cast("Mapping[str, Any]", message)
+    content = said.get("content")
+    blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
+    return [Words([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), Words([])]
+
+
+def request_page(request: Any, problems: list[str] | None = None) -> Any:
+    """A request with all that is known of it."""
+    facts: Parts = [
+        (one_line(request.method), "b-ink"),
+        (f"   asked at {clock(request.created_at, millis=True)}", "soft"),
+    ]
+    if request.took is not None:
+        facts.append((f", took {took(request.took)}", "soft"))
+    if request.result_size:
+        facts.append((f", {size(request.result_size)}", "soft"))
+    if request.attempts > 1:
+        facts.append((f", {request.attempts} attempts", "warn"))
+    pages: list[Any] = [Words(facts)]
+    if request.params:
+        pages += [Words([], [("Asked", "b-ink")]), json_page(request.params)]
+    pages.append(Words([]))
+    pages.append(outcome_page(request, problems))
+    return Joined(pages)
+
+
+def outcome_page(request: Any, problems: list[str] | None = None) -> Any:
+    """What came of a request so far."""
+    if request.status == "cancelled":
+        return Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
+    if request.error is not None:
+        return error_page(request.error)
+    if request.status == "completed":
+        return result_page(request.result, problems)
+    words = one_line(request.message) if request.message else "x cancels it."
+    return Words([("Running. " if request.status == "in_progress" else "Waiting for its turn. ", "b-accent"), (words, "soft")])
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A content that somebody asked for, as a version beside those that a subscription brought."""
+
+    seq: int
+    at: float
+    uri: str
+    contents: Any
+
+    @property
+    def text(self) -> str:
+        """All its text."""
+        return text_of(self.contents)
+
+
+def versions_of(view: Any, uri: str) -> list[Any]:
+    """Every version of a resource that is known, oldest first: those of its subscription, and those that were read."""
+    versions: list[Any] = list(view.contents.get(uri) or ())
+    known = [version.contents for version in versions]
+    for request in view.requests.values():
+        contents = _contents_read(request, uri)
+        if contents is not None and contents not in known:
+            known.append(contents)
+            versions.append(Read(-request.seq, request.completed_at or 0.0, uri, contents))
+    return sorted(versions, key=lambda version: version.at)
+
+
+def _contents_read(request: Any, uri: str) -> Any:
+    if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
+        return None
+    if is_cut(request.result):
+        return request.result
+    return cast("Mapping[str, Any]", request.result).get("contents") if isinstance(request.result, Mapping) else None
+
+
+def failed_read(view: Any, uri: str, versions: list[Any]) -> Any:
+    """Why the last reading of a resource failed, if nothing was read since."""
+    newest = versions[-1].at if versions else 0.0
+    for request in reversed(view.requests.values()):
+        if request.method == "resources/read" and request.params.get("uri") == uri and not request.aside:
+            return request.error if request.error is not None and (request.completed_at or 0.0) > newest else None
+    return None

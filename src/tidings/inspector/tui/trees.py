@@ -1,0 +1,78 @@
+"""Resources as rows: a list in the server's order, or a tree by the parts of their addresses."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """A resource, a template, or a folder that holds some."""
+
+    kind: Literal["resource", "template", "folder"]
+    key: str
+    """The URI, the template, or what the addresses in a folder begin with."""
+    label: str
+    depth: int = 0
+    item: Mapping[str, Any] | None = None
+    count: int = 0
+    """How many resources a folder holds, at all depths."""
+    folded: bool = False
+
+
+def as_list(resources: Mapping[str, Any], templates: Mapping[str, Any]) -> list[ResourceRow]:
+    """The templates, then the resources, in the server's order."""
+    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
+    rows += [ResourceRow("resource", uri, uri, item=item) for uri, item in resources.items()]
+    return rows
+
+
+def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: Iterable[str]) -> list[ResourceRow]:
+    """The templates, then the resources under the folders that their addresses name."""
+    closed = frozenset(folded)
+    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
+    root: dict[str, Any] = {}
+    for uri in resources:
+        node = root
+        *folders, name = parts_of(uri)
+        for folder in folders:
+            below = node.get(folder)
+            if not isinstance(below, dict):
+                below = node[folder] = {}
+            node = below
+        # A resource and a folder may have the same name: the folder's ends in a slash.
+        node[name] = uri
+    _grow(rows, root, "", 0, resources, closed)
+    return rows
+
+
+def parts_of(uri: str) -> list[str]:
+    """`vault://note/a/b.md` as `vault://`, `note/`, `a/`, `b.md`."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return [uri]
+    *folders, name = rest.split("/")
+    return [scheme + separator, *(folder + "/" for folder in folders), name or "/"]
+
+
+def _grow(
+    rows: list[ResourceRow],
+    node: dict[str, Any],
+    prefix: str,
+    depth: int,
+    resources: Mapping[str, Any],
+    closed: frozenset[str],
+) -> None:
+    for name, below in node.items():
+        if isinstance(below, str):
+            rows.append(ResourceRow("resource", below, name, depth, resources[below]))
+            continue
+        path = prefix + name
+        is_folded = path in closed
+        at = len(rows)
+        inner: list[ResourceRow] = []
+        _grow(inner, below, path, depth + 1, resources, frozenset() if is_folded else closed)
+        count = sum(row.kind == "resource" for row in inner) + sum(row.count for row in inner if row.folded)
+        rows.insert(at, ResourceRow("folder", path, name, depth, count=count, folded=is_folded))
+        if not is_folded:
+            rows += inner

@@ -1,0 +1,110 @@
+"""A resource's content through time: what changed, the content rendered, and its source; with earlier versions."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.contents import Words, contents_page
+from tidings.inspector.tui.differences import diff_page
+from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.words import clock
+
+MODES: Final = ("changes", "rendered", "source")
+SHOWN: Final = 5
+"""So many versions are offered by their time; the others are reached with the keys."""
+
+
+class Versions(Vertical):
+    """Shows one of several versions, compared with the one before it or by itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "mode", "Changes, rendered, source", show=False),
+        Binding("comma", "version(-1)", "Earlier version", show=False),
+        Binding("full_stop", "version(1)", "Later version", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Versions { height: 1fr; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.mode = "changes"
+        self.versions: Sequence[Any] = ()
+        self.at = -1
+        self._drawn: object = None
+        self._bar = Bar("ground")
+        self.reader = Reader()
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        yield self.reader
+
+    def show(self, versions: Sequence[Any], seq: int | None = None) -> None:
+        """Show the version of this number, or the newest."""
+        kept = self.versions[self.at].seq if 0 <= self.at < len(self.versions) else None
+        was_newest = self.at == len(self.versions) - 1
+        same = bool(versions) and bool(self.versions) and versions[0].uri == self.versions[0].uri
+        self.versions = list(versions)
+        wanted = seq if seq is not None else (kept if same and not was_newest else None)
+        places = {version.seq: at for at, version in enumerate(self.versions)}
+        self.at = places.get(wanted, len(self.versions) - 1) if wanted is not None else len(self.versions) - 1
+        self._draw()
+
+    def clear(self, words: str = "") -> None:
+        """Show no content."""
+        self.versions, self.at, self._drawn = [], -1, None
+        self._bar.show([])
+        self.reader.show(Words([], [(words, "soft")]))
+
+    def action_mode(self, mode: str | None = None) -> None:
+        """The next way to look at it, or this one."""
+        self.mode = mode or MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._draw()
+
+    def action_version(self, by: int) -> None:
+        """An earlier or a later version."""
+        self.at = max(0, min(self.at + by, len(self.versions) - 1))
+        self._draw()
+
+    def action_pick(self, at: int) -> None:
+        """The version at this place."""
+        self.action_version(at - self.at)
+
+    def _draw(self) -> None:
+        if not self.versions:
+            self.clear("Not read yet.")
+            return
+        version = self.versions[self.at]
+        before = self.versions[self.at - 1] if self.at > 0 else None
+        self._say(before)
+        drawn = (version.seq, before.seq if before is not None else None, self.mode)
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        if self.mode == "changes" and before is not None:
+            page = diff_page(before, version)
+        else:
+            page = contents_page(version.contents, source=self.mode == "source")
+        self.reader.show(page, (version.uri, version.seq, self.mode))
+
+    def _say(self, before: Any) -> None:
+        first = max(0, min(self.at - SHOWN // 2, len(self.versions) - SHOWN))
+        parts: list[Part] = [Part(f"{first} earlier  ", "faint", "version(-1)")] if first else []
+        for at in range(first, min(first + SHOWN, len(self.versions))):
+            on = at == self.at
+            parts.append(Part(clock(self.versions[at].at), "b-accent on chosen" if on else "soft", f"pick({at})"))
+            parts.append(Part("  "))
+        if before is None:
+            parts.append(Part("the first version seen", "faint"))
+        elif self.mode == "changes":
+            parts.append(Part(f"compared with {clock(before.at)}", "faint"))
+        modes: list[Part] = []
+        for mode in MODES:
+            on = mode == self.mode
+            modes.append(Part(f" {mode.capitalize()} ", "b-accent on chosen" if on else "soft", f"mode('{mode}')"))
+        self._bar.show(parts, modes)
