@@ -1,0 +1,43 @@
+/** A change in words, and how long each hop of its way took. */
+import type { ChangeKind, ChangeRow, ContentRow, JsonObject, SubscriptionFacts, VersionFacts } from './api'
+
+const LISTS: Record<string, 'tools' | 'resources' | 'prompts'> = {
+  'tools-list-changed': 'tools', 'resources-list-changed': 'resources', 'prompts-list-changed': 'prompts',
+}
+export const kindOf = (change: ChangeKind | string) => LISTS[change] ?? 'updated'
+
+/** A URI as people read it: spaces and letters as they are. */
+export function readable(uri: string): string {
+  try {
+    return decodeURI(uri)
+  } catch {
+    return uri
+  }
+}
+export const wordsOf = (row: ChangeRow) => (row[5] === null ? `${kindOf(row[4])} list` : readable(row[5]))
+
+/** What a resource is called in a heading: without its scheme and kind. */
+export function shortName(uri: string): string {
+  const rest = readable(uri).replace(/^[a-z][a-z0-9+.-]*:\/\/\/?/i, '')
+  return rest.replace(/^note\//, '') || uri
+}
+
+export interface Hop { words: string; /** since the hop before; null for the first, or when it is not known */ ms: number | null }
+
+/** The hops of a change, as far as they are known; clocks of two machines may differ, so none is less than 0. */
+export function hops(change: ChangeRow, data: JsonObject | null, read: ContentRow | null): Hop[] {
+  const times = (data?.times ?? {}) as { source?: number; published?: number; received?: number }
+  const passed: [string, number | undefined][] = [
+    ['changed', times.source], ['notified', times.published], ['received', times.received ?? change[1]], ['read again', read?.[1]],
+  ]
+  const known = passed.filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  return known.map(([words, at], place) => {
+    const before = known[place - 1]
+    return { words, ms: before ? Math.max(0, (at - before[1]) * 1000) : null }
+  })
+}
+
+/** The version that answered a change: the first that was read at or after it. */
+export function versionAfter(subscription: SubscriptionFacts | undefined, at: number): VersionFacts | undefined {
+  return subscription?.versions.find((version) => version.at >= at - 0.001) ?? subscription?.versions.at(-1)
+}
