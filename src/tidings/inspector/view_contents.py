@@ -50,7 +50,7 @@ def _covering(view: "ServerView", uri: str) -> "Iterator[SubscriptionView]":
             yield subscriptions[each]
     if uri not in subscriptions:
         whole = uri
-        while (at := whole.rfind("/")) > 0:
+        while (at := max(whole.rfind(sign) for sign in "/?#")) > 0:
             whole = whole[:at]
             if whole in subscriptions:
                 yield subscriptions[whole]
