@@ -1,7 +1,7 @@
 """The root of the command: which subcommands there are, and what they are for.
 
-A subcommand is `command` in the file of its name. The file is imported when the subcommand is called or completed, so
-that `tidings --help` costs what click costs.
+A subcommand is `command` in the file of its name (`FILES` names those whose name is taken). The file is imported when
+the subcommand is called or completed, so that `tidings --help` costs what click costs.
 """
 
 import difflib
@@ -14,10 +14,22 @@ from tidings import __version__
 
 COMMANDS = {
     "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",
+    "call": "Call a tool, and print what it returns.",
+    "completion": "Complete commands, servers, tools and resources in your shell.",
+    "info": "Say who a server is, and what it can do.",
+    "list": "List what a server has: tools, resources, templates and prompts.",
+    "load": "Call a tool many times, and say how quickly it answers.",
+    "ping": "Ask a server whether it is there, and how soon it answers.",
+    "prompt": "Get a prompt, filled in, and print its messages.",
+    "read": "Read a resource, and print its content.",
     "vault": "Serve an Obsidian vault to agents, and tell them of every change.",
+    "watch": "Print a resource's content, and again whenever it changes.",
     "web": "Fetch pages for agents, watch them, and tell of every change.",
 }
 """Each subcommand and its line in `--help`, the same as the first of its own help."""
+
+FILES = {"list": "list_"}
+"""The files of subcommands whose names mean something else in Python."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -46,7 +58,7 @@ class LazyGroup(click.Group):
 
 def load(name: str) -> click.Command:
     """The subcommand of this name, from its file."""
-    return import_module(f"tidings.cli.{name}").command
+    return import_module(f"tidings.cli.{FILES.get(name, name)}").command
 
 
 def did_you_mean(word: str, possibilities: Iterable[str]) -> str:

@@ -1,0 +1,191 @@
+"""How a one-shot command ends: the exit code of each kind of failure, whose fault it is, and the words for it.
+
+One table (`EXITS`) is what `--help`, the documentation and the code go by.
+"""
+
+import json
+from typing import Any, Final, cast
+
+import click
+
+from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, TidingsError
+
+OK: Final = 0
+TOOL_FAILED: Final = 1
+YOURS: Final = 2
+BUG: Final = 70
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+TERMINATED: Final = 143
+
+EXITS: Final[dict[int, str]] = {
+    OK: "done",
+    TOOL_FAILED: "the tool was called, and said that it failed",
+    YOURS: "your mistake: usage, an unknown name, arguments that break the schema, a target that is none, a question "
+    "that nobody answered",
+    3: "connection: the server cannot be reached, or went away",
+    4: "transport: the command did not start, wrong credentials, a message too large",
+    5: "timeout: no answer in time",
+    6: "protocol: one side said what MCP does not allow, or lacks what was asked for",
+    7: "server: it answered, and the answer is no",
+    BUG: "this program failed: please report it",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    PIPE_CLOSED: "whoever read the output went away",
+    TERMINATED: "ended by SIGTERM or SIGHUP",
+}
+"""Each exit code and what it says."""
+
+_BY_CATEGORY: Final = {
+    Category.CONNECTION: 3,
+    Category.TRANSPORT: 4,
+    Category.TIMEOUT: 5,
+    Category.PROTOCOL: 6,
+    Category.SERVER: 7,
+    Category.CANCELLED: YOURS,  # Nobody was there to be asked, or whoever was said no.
+}
+_YOUR_MISTAKES: Final = frozenset({"bad-target", "invalid-uri"})
+
+YOU: Final = "you"
+NETWORK: Final = "the network"
+SERVER: Final = "the server"
+
+EPILOG: Final = "Exit codes: " + "; ".join(f"{code} {text.partition(':')[0]}" for code, text in EXITS.items()) + "."
+
+
+class Failed(Exception):
+    """A command ends here: with a message for people, facts for programs, and an exit code."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: int = YOURS,
+        who: str = YOU,
+        code: str = "usage",
+        payload: Any = None,
+        help_page: str | None = None,
+        data: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_code = exit_code
+        self.who = who
+        self.code = code
+        self.payload = payload
+        """What the server sent that is wrong."""
+        self.help_page = help_page
+        self.data = data
+
+
+def failed(error: TidingsError, *, is_command: bool = False) -> Failed:
+    """The end of a command that an error of the tree means.
+
+    Args:
+        error: What went wrong.
+        is_command: Whether the server is a command: there is no network between then.
+    """
+    from tidings.inspector.errors_seen import seen
+
+    if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
+        error = error.__cause__  # There is but one try: what went wrong says more.
+    data: Any = error.data
+    answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    return Failed(
+        _in_the_shell(error.message),
+        exit_code=exit_code_of(error),
+        who=seen(error, is_command=is_command).get("who", SERVER),
+        code=error.code,
+        help_page=error.help_page,
+        data=answer or None,
+        payload=_payload(answer.get("rpc_data")),
+    )
+
+
+def _payload(data: Any) -> Any:
+    """What a server sent with its error, apart from what a server of ours calls it."""
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: value for key, value in cast("dict[str, Any]", data).items() if key not in ("code", "retryable")
+    } or None
+
+
+_HERE: Final = {
+    "connect with era='legacy'": "try --era legacy",
+    "Timeouts(connect=...)": "--timeout",
+    "Timeouts(total=...)": "--timeout",
+    "Pass others: token=..., headers=... or auth=...": "Give others, with --token or --header.",
+    "Give a cwd= that exists": "Give a --cwd that exists",
+    "its env= or its cwd=": "its --env or its --cwd",
+    "Leave era out": "Leave --era out",
+    ", or raise ClientConfig.max_message": "",
+}
+"""What errors advise programs to do, and what that is on a command line."""
+
+
+def _in_the_shell(message: str) -> str:
+    for there, here in _HERE.items():
+        message = message.replace(there, here)
+    return message
+
+
+def exit_code_of(error: TidingsError) -> int:
+    """The exit code of an error of the tree."""
+    return YOURS if error.code in _YOUR_MISTAKES else _BY_CATEGORY[error.category]
+
+
+def malformed(message: str, payload: Any) -> Failed:
+    """The end of a command that got what the protocol does not allow; `payload` is what it got."""
+    return Failed(
+        f"{message} This is a fault of the server: tell its authors.",
+        exit_code=_BY_CATEGORY[Category.PROTOCOL],
+        who=SERVER,
+        code=MalformedMessage.code,
+        payload=payload,
+        help_page=HELP_PAGES + MalformedMessage.code,
+    )
+
+
+def report(end: Failed, *, as_json: bool) -> None:
+    """Say on standard error what went wrong: in words, or as one JSON document where `--json` was asked for."""
+    click.echo(json.dumps({"error": as_facts(end)}, ensure_ascii=False) if as_json else words(end), err=True)
+
+
+def as_facts(end: Failed) -> dict[str, Any]:
+    """A failure as programs read it."""
+    facts = {
+        "code": end.code,
+        "exit": end.exit_code,
+        "who": end.who,
+        "message": end.message,
+        "help": end.help_page,
+        "data": end.data,
+        "payload": end.payload,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def words(end: Failed) -> str:
+    """A failure as people read it: whose fault, what, the payload, where to read on."""
+    lines = [f"Error ({_fault(end.who)}): {end.message}"]
+    if end.payload is not None:
+        lines += ["What the server sent:", _indented(payload_text(end.payload))]
+    if end.help_page is not None:
+        lines.append(f"More about it: {end.help_page}")
+    return "\n".join(lines)
+
+
+def _fault(who: str) -> str:
+    return {YOU: "yours", NETWORK: "the network's", SERVER: "the server's"}.get(who, who)
+
+
+def payload_text(payload: Any, longest: int = 4_000) -> str:
+    """What the server sent, to be looked at; a huge one is cut, and says so."""
+    text = payload if isinstance(payload, str) else json.dumps(payload, indent=2, ensure_ascii=False)
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}\n… ({len(text) - longest:,} characters more; --verbose shows every message)"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,60 @@
+"""`tidings info`: who a server is."""
+
+import sys
+from typing import Any, cast
+
+import click
+
+from tidings.cli.contents import dumped
+from tidings.cli.oneshot import Asked, one_shot
+from tidings.cli.talking import Talk, converse
+from tidings.cli.terminal import harmless, styled, table
+
+
+@one_shot("info")
+def command(asked: Asked) -> None:
+    """Say who a server is, and what it can do.
+
+    Its name and version, the protocol that both sides agreed on, its capabilities, and what it tells models about its
+    use.
+    """
+    converse(asked, _facts, lambda facts: click.echo(dumped(facts)) if asked.as_json else _show(facts))
+
+
+def _facts(talk: Talk) -> dict[str, Any]:
+    return {
+        "serverInfo": talk.server_info,
+        "protocolVersion": talk.protocol_version,
+        "era": "modern" if talk.protocol_version >= "2026" else "legacy",
+        "transport": talk.transport,
+        "capabilities": talk.capabilities,
+        "instructions": talk.instructions,
+        "connectMs": round(talk.took * 1000, 1),
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    server: dict[str, Any] = facts["serverInfo"] or {}
+    name = " ".join(str(server[key]) for key in ("name", "version") if server.get(key)) or "(it does not say)"
+    rows = [
+        ("server", harmless(name)),
+        ("title", harmless(str(server.get("title") or ""))),
+        ("website", harmless(str(server.get("websiteUrl") or ""))),
+        ("protocol", f"{facts['protocolVersion']} ({facts['era']} era)"),
+        ("transport", facts["transport"]),
+        ("can", harmless(", ".join(_abilities(facts["capabilities"])) or "nothing that it says")),
+        ("connected in", f"{facts['connectMs']:,.0f} ms"),
+    ]
+    table([row for row in rows if row[1]], ("dim", "name"), sys.stdout)
+    if facts["instructions"]:
+        click.echo("\n" + styled("Instructions", "heading") + "\n" + harmless(facts["instructions"].strip()))
+
+
+def _abilities(capabilities: dict[str, Any]) -> list[str]:
+    """Each capability, with what is special about it."""
+    words: list[str] = []
+    for name, more in capabilities.items():
+        items = cast("dict[str, Any]", more).items() if isinstance(more, dict) else ()
+        details = [key for key, value in items if value]
+        words.append(f"{name} ({', '.join(details)})" if details else name)
+    return words

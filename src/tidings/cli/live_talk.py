@@ -1,0 +1,224 @@
+"""The live client for one-shot commands: one request after the other, without the caller having to be asynchronous.
+
+Ctrl-C, SIGTERM and SIGHUP cancel what runs; then the connection is closed and a command ended, as ever.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import click
+
+from tidings.cli.exits import Failed
+from tidings.cli.oneshot import Asked, Terminated
+from tidings.cli.terminal import harmless, is_terminal, styled
+from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
+from tidings.client.connecting import connect
+from tidings.client.events import StderrReceived
+from tidings.client.live import LiveClient
+from tidings.client.targets import target_of
+from tidings.client.wire import Exchange, Message
+
+T = TypeVar("T")
+
+NO_LISTS = ListChanged(tools=False, resources=False, prompts=False)
+OnProgress = Callable[[float, float | None, str | None], None]
+
+
+def timeouts(asked: Asked) -> Timeouts:
+    """How long things may take."""
+    if (seconds := asked.timeout) is None:
+        return Timeouts()
+    return Timeouts(connect=seconds, request=seconds, total=5 * seconds, ping=seconds)
+
+
+def live_client(asked: Asked, config: ClientConfig, *, keep: Callable[[Message], None] | None = None) -> LiveClient:
+    """The live client for a command.
+
+    Raises:
+        Failed: The script of answers, or a root, is none.
+        BadTarget: The target is none.
+    """
+    from tidings.cli.asking import responder
+
+    tap = _Tap(verbose=asked.verbose, keep=keep) if asked.verbose or keep is not None else None
+    try:
+        client = connect(
+            target_of(asked.chosen.entry),
+            era=asked.era,
+            config=config,
+            answer=responder(asked),
+            roots=list(asked.roots) or None,
+            tap=tap,
+        )
+    except ValueError as error:
+        raise Failed(str(error)) from None
+    if asked.verbose:
+        client.on(StderrReceived, lambda event: _say(f"stderr {harmless(event.line)}", "dim"))
+    return client
+
+
+class _Tap:
+    """The wire log on standard error; and whoever wants to keep a message."""
+
+    def __init__(self, *, verbose: bool, keep: Callable[[Message], None] | None) -> None:
+        self._verbose = verbose
+        self._keep = keep
+
+    def message(self, message: Message) -> None:
+        if self._keep is not None:
+            self._keep(message)
+        if self._verbose:
+            text = json.dumps(message.body, ensure_ascii=False)
+            cut = f" … (of {message.size:,} bytes)" if message.cut else ""
+            _say(f"{'←' if message.incoming else '→'} {harmless(text)}{cut}", "place" if message.incoming else "name")
+
+    def exchange(self, exchange: Exchange) -> None:
+        if self._verbose and exchange.ended is not None:
+            told = exchange.error or f"HTTP {exchange.status}"
+            took = (exchange.ended - exchange.began) * 1000
+            _say(f"  {exchange.method} {exchange.url}: {told} ({took:.0f} ms)", "dim")
+
+
+def _say(text: str, style: str) -> None:
+    click.echo(styled(text, style, sys.stderr) if is_terminal(sys.stderr) else text, err=True)
+
+
+class Loop:
+    """An event loop for a command: what runs on it ends in good order when the process is asked to end."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._asked_to_end = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> Self:
+        loop = self._runner.get_loop()
+        if sys.platform != "win32":
+            with contextlib.suppress(RuntimeError, ValueError):  # Not in the main thread.
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    loop.add_signal_handler(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.close()
+
+    def _end(self) -> None:
+        self._asked_to_end = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`."""
+
+        async def running() -> T:
+            self._task = asyncio.current_task()
+            return await work
+
+        try:
+            return self._runner.run(running())
+        except asyncio.CancelledError:
+            if self._asked_to_end:
+                raise Terminated from None
+            raise
+        finally:
+            self._task = None
+
+
+class LiveTalk:
+    """A conversation by the live client: see `talking.Talk`."""
+
+    def __init__(self, asked: Asked) -> None:
+        config = ClientConfig(timeouts=timeouts(asked), backoff=Backoff(tries=0), list_changed=NO_LISTS)
+        self._loop = Loop()
+        self._last: dict[str, Any] | None = None
+        self._client = live_client(asked, config, keep=self._keep)
+        self.took = 0.0
+
+    def _keep(self, message: Message) -> None:
+        if message.incoming and ("result" in message.body or "error" in message.body):
+            self._last = message.body
+
+    @property
+    def last_answer(self) -> dict[str, Any] | None:
+        """The last answer as it came over the wire: what to look at if it could not be understood."""
+        return self._last
+
+    def __enter__(self) -> Self:
+        self._loop.__enter__()
+        began = time.monotonic()
+        try:
+            self._loop.run(self._client.connect())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self.took = time.monotonic() - began
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with contextlib.suppress(KeyboardInterrupt, Terminated, asyncio.CancelledError):
+                self._loop.run(self._client.aclose())
+        finally:
+            self._loop.__exit__(kind, error, trace)
+
+    @property
+    def name(self) -> str:
+        return self._client.name
+
+    @property
+    def transport(self) -> str:
+        return self._client.transport
+
+    @property
+    def protocol_version(self) -> str:
+        return self._client.protocol_version or ""
+
+    @property
+    def server_info(self) -> dict[str, Any] | None:
+        return None if self._client.server_info is None else _plain(self._client.server_info)
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        return {} if self._client.capabilities is None else _plain(self._client.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        return self._client.instructions
+
+    def ping(self) -> float:
+        return self._loop.run(self._client.ping())
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return self._loop.run(self._request(method, params))
+
+    async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        # These may be answered with a question, which only they know how to go on from.
+        if method == "resources/read":
+            return _plain((await self._client.read_resource(params["uri"])).result)
+        if method == "prompts/get":
+            return _plain((await self._client.get_prompt(params["name"], params.get("arguments"))).result)
+        return await self._client.request(method, params, safe=True)
+
+    def call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
+        """Call a tool. Never twice, whatever happens."""
+        return self._loop.run(self._call(tool, arguments, on_progress))
+
+    async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
+        call = await self._client.call_tool(tool, arguments, on_progress=on_progress)
+        return {} if call.result is None else _plain(call.result)
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    """A value of the SDK's as it is on the wire."""
+    return model.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -1,0 +1,264 @@
+"""What one-shot commands have in common: their options, how they end, and which client speaks for them.
+
+A command is a function that gets `Asked` first. What it raises becomes words on standard error and an exit code;
+standard output has nothing but data.
+"""
+
+import contextlib
+import functools
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from tidings.cli import exits
+from tidings.cli.exits import Failed, failed, report
+from tidings.cli.targeting import TOKEN_VARIABLE, Chosen, Extras, choose
+from tidings.errors import TidingsError
+
+_AFTER_DASHES: Final = "\0after --"
+"""Stands where TARGET would, if the command is given after `--`."""
+
+_WORDS: Final = "tidings.words"
+
+
+class Terminated(BaseException):
+    """Somebody asked this process to end."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The server that was meant, and how to speak with it."""
+
+    chosen: Chosen
+    era: str = "auto"
+    timeout: float | None = None
+    as_json: bool = False
+    verbose: bool = False
+    answers: str | None = None
+    roots: tuple[str, ...] = ()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a person at the terminal who can be asked."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the small client can do it: a command, and nothing to answer or to show."""
+        return (
+            self.chosen.is_command
+            and not (self.verbose or self.answers or self.roots)
+            and sys.platform != "win32"  # Its pipes cannot be waited for in this way.
+        )
+
+
+def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
+    """A TARGET: its text, or the words after `--`."""
+    return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
+
+
+def _complete_target(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from tidings.cli.completing import targets
+
+    return targets(incomplete)
+
+
+class OneShot(click.Command):
+    """A command with a TARGET, or with the words of a command after `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            words = args[place + 1 :]
+            if not words and not ctx.resilient_parsing:
+                ctx.fail("What is the command? Give it after --, as in: -- python server.py")
+            ctx.meta[_WORDS] = words
+            args = [_AFTER_DASHES, *args[:place]]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with ending(as_json=bool(ctx.params.get("as_json"))):
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def ending(*, as_json: bool = False) -> Generator[None]:
+    """Whatever happens within becomes an exit code, and words on standard error if people need some."""
+    with _asked_to_end():
+        try:
+            yield
+            sys.stdout.flush()
+        except TidingsError as error:
+            _end(failed(error), as_json=as_json)
+        except Failed as end:
+            _end(end, as_json=as_json)
+        except BrokenPipeError:
+            _nobody_reads()
+            sys.exit(exits.PIPE_CLOSED)
+        except KeyboardInterrupt:
+            _goodbye()
+            sys.exit(exits.INTERRUPTED)
+        except Terminated:
+            sys.exit(exits.TERMINATED)
+        except Exception as error:  # noqa: BLE001 - a trace is nothing for whoever only called a tool
+            _end(_unforeseen(error), as_json=as_json)
+
+
+def _unforeseen(error: Exception) -> Failed:
+    if isinstance(error, click.ClickException | click.exceptions.Exit | click.Abort):
+        raise error
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return Failed(
+        f"{type(error).__name__}: {error} (at {where}). Please report it, with the command.",
+        exit_code=exits.BUG,
+        who="this program",
+        code="unforeseen",
+    )
+
+
+def _end(end: Failed, *, as_json: bool) -> NoReturn:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    report(end, as_json=as_json)
+    sys.exit(end.exit_code)
+
+
+def _goodbye() -> None:
+    if sys.stderr.isatty():
+        click.echo("\nInterrupted.", err=True)
+
+
+def _nobody_reads() -> None:
+    """What is left in the buffer goes nowhere: writing it at the end would fail, and say so."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _asked_to_end() -> Generator[None]:
+    """SIGTERM and SIGHUP end the process in good order: no server that was started is left behind."""
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+
+    def raise_it(*_: object) -> NoReturn:
+        raise Terminated
+
+    before = {number: signal.signal(number, raise_it) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function that takes `Asked` and its own parameters: adds TARGET and the options in common."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        @click.pass_context
+        def run(ctx: click.Context, /, **given: Any) -> Any:
+            return function(_asked(ctx, given), **given)
+
+        for option in reversed(_OPTIONS):
+            run = option(run)
+        run = click.argument("target", callback=_target, shell_complete=_complete_target)(run)
+        return click.command(name, cls=cls, epilog=exits.EPILOG)(run)
+
+    return decorate
+
+
+def _asked(ctx: click.Context, given: dict[str, Any]) -> Asked:
+    """Takes what is in common out of `given`."""
+    token = given.pop("token")
+    extras = Extras(
+        dict(given.pop("headers")),
+        token,
+        token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE,
+        dict(given.pop("env")),
+        given.pop("cwd"),
+    )
+    chosen = choose(given.pop("target"), extras)
+    era, timeout = given.pop("era"), given.pop("timeout")
+    return Asked(
+        chosen,
+        era=era or chosen.era or "auto",
+        timeout=timeout or chosen.timeout,
+        as_json=given.pop("as_json"),
+        verbose=given.pop("verbose"),
+        answers=given.pop("answers"),
+        roots=given.pop("roots"),
+    )
+
+
+def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not name.strip() or (not equals and param.name != "env"):
+            raise click.BadParameter("write NAME=VALUE.", param=param)
+        if not equals:  # As it is here.
+            if name not in os.environ:
+                raise click.BadParameter(f"{name} is not set here: write {name}=VALUE.", param=param)
+            text = os.environ[name]
+        pairs.append((name.strip(), text))
+    return pairs
+
+
+_OPTIONS: Final = (
+    click.option("--json", "as_json", is_flag=True, help="Print JSON: one document, or one a line for a stream."),
+    click.option(
+        "--era",
+        type=click.Choice(["auto", "legacy", "2026-07-28"]),
+        help="Which era of the protocol to speak; auto takes the newest that both sides know.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="How long to wait for a connection (30) and an answer (60). Progress starts it anew, five times at most.",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        callback=_pairs,
+        metavar="K=V",
+        help="Send this with each request, to a URL.",
+    ),
+    click.option(
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        show_envvar=True,
+        metavar="SECRET",
+        help="Send this bearer token, to a URL.",
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        callback=_pairs,
+        metavar="K[=V]",
+        help="Set a variable for a command; without =V, pass it on.",
+    ),
+    click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False), help="Run a command there."),
+    click.option("--root", "roots", multiple=True, metavar="DIR", help="A folder that the server may work in."),
+    click.option(
+        "--answers",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Answer what the server asks from this script.",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Show each message on standard error."),
+)
