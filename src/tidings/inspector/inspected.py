@@ -74,7 +74,10 @@ class InspectedServer:
     # The connection.
 
     async def connect(self) -> None:
-        """Connect, and wait for the first outcome: it is connected, or it is known why not. It is tried on then."""
+        """Connect, and wait for the first outcome: it is connected and its lists are there, or it is known why not.
+
+        What can be mended by itself is tried on then.
+        """
         self.start()
         await self._settled.wait()
 
@@ -105,8 +108,8 @@ class InspectedServer:
         return client
 
     def _state_changed(self, event: StateChanged) -> None:
-        if event.new in (State.CONNECTED, State.ERROR, State.DISCONNECTED):
-            self._settled.set()
+        if event.new in (State.ERROR, State.DISCONNECTED):
+            self._settled.set()  # Connected, it is settled when the lists are there.
         if event.new is State.CONNECTED and self._client is not None:
             for uri in self._client.subscriptions:
                 self._watch(uri)
@@ -132,9 +135,14 @@ class InspectedServer:
                     await self.subscribe(uri)
         else:
             self._settled.clear()
-            task = asyncio.ensure_future(client.reconnect())
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await self._stop_connecting()
+            self._connecting = asyncio.create_task(self._hurry(client), name=f"connecting to {self.name}")
             await self._settled.wait()
+
+    async def _hurry(self, client: LiveClient) -> None:
+        with contextlib.suppress(TidingsError):  # The view says it.
+            await client.reconnect()
+        self._settled.set()
 
     async def change(self, opening: Opening) -> None:
         """Use another entry: another address, other options. Connects anew if it was connected."""

@@ -189,8 +189,10 @@ class ServerView:
 
     @property
     def unanswered(self) -> int:
-        """Requests to the server, on the wire, that have no response yet."""
-        return sum(not incoming for incoming, _ in self.asked)
+        """Requests to the server, on the wire, that have no response yet. A stream of changes is none of them: it is
+        open as long as somebody listens.
+        """
+        return sum(not each.incoming and each.method != "subscriptions/listen" for each in self.asked.values())
 
     @property
     def counts(self) -> dict[str, Count]:
