@@ -22,6 +22,7 @@ COMMANDS = {
     "ping": "Ask a server whether it is there, and how soon it answers.",
     "prompt": "Get a prompt, filled in, and print its messages.",
     "read": "Read a resource, and print its content.",
+    "tui": "Inspect servers in the terminal: changes as they come, tools, resources, messages.",
     "vault": "Serve an Obsidian vault to agents, and tell them of every change.",
     "watch": "Print a resource's content, and again whenever it changes.",
     "web": "Fetch pages for agents, watch them, and tell of every change.",

@@ -96,7 +96,7 @@ class Session:
         self.records: list[Record] = []
         self._listeners: list[Callable[[Record], Any]] = []
 
-    def record(self, server: str, kind: str, at: float | None = None, **data: Any) -> Record:
+    def record(self, server: str, kind: str, /, at: float | None = None, **data: Any) -> Record:
         record = Record(len(self.records) + 1, self.now if at is None else at, server, kind, data)
         self.records.append(record)
         self.view.apply(record)

@@ -108,6 +108,20 @@ def sample() -> Session:
     session.record(name, "subscriptions", uris=[PLAN_URI, "vault://recent", "vault://tags"], at=NOW - 398)
     _wire(session, name)
     _changes(session, name)
+    session.record(
+        name, "question", at=NOW - 20, id="ask-1", kind="elicitation", message="Which calendar should the brief use?",
+        deadline=NOW + 280, params={
+            "mode": "form", "message": "Which calendar should the brief use?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "calendar": {"type": "string", "enum": ["work", "home"], "enumNames": ["Work", "Home"]},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 7},
+                },
+                "required": ["calendar"],
+            },
+        },
+    )
     return session
 
 

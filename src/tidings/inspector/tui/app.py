@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
@@ -32,6 +33,7 @@ from tidings.inspector.tui.pane_resources import ResourcesPane
 from tidings.inspector.tui.pane_tools import ToolsPane
 from tidings.inspector.tui.questions import Questions
 from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.shelf import Shelf
 from tidings.inspector.tui.words import one_line
 
 RATE: Final = 12
@@ -53,12 +55,13 @@ class InspectorApp(App[None]):
 
     Args:
         session: Open, with its servers added or about to be.
+        shelf: Where servers to add are found.
         now: The clock, in seconds since the epoch.
         dark: The scheme to begin with.
     """
 
     TITLE = "Tidings"
-    COMMANDS: ClassVar[set[Any]] = {Everything}
+    COMMANDS: ClassVar[set[Any]] = App.COMMANDS | {Everything}
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-medium"), (150, "-wide")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -77,9 +80,10 @@ class InspectorApp(App[None]):
     ]
 
     CSS = """
-    Screen { background: $t-ground; color: $t-ink; }
+    Screen { color: $t-ink; }
+    CommandPalette Input:focus { background: $t-hover; }
     #body { height: 1fr; }
-    #servers { width: 26; background: $t-pane; border-right: vkey $t-line; }
+    #servers { width: 32; background: $t-pane; border-right: vkey $t-line; }
     .-narrow #servers { display: none; }
     #tabs { height: 2; border-bottom: hkey $t-line; }
     ContentSwitcher { height: 1fr; }
@@ -90,9 +94,12 @@ class InspectorApp(App[None]):
     Toast { background: $t-hover; }
     """
 
-    def __init__(self, session: Any, *, now: Callable[[], float] = time.time, dark: bool = True) -> None:
+    def __init__(
+        self, session: Any, *, shelf: Shelf | None = None, now: Callable[[], float] = time.time, dark: bool = True
+    ) -> None:
         super().__init__()
         self.session = session
+        self.shelf = shelf or Shelf()
         self.now = now
         self.tab = "live"
         self.server: Any = None
@@ -295,11 +302,11 @@ class InspectorApp(App[None]):
 
     def action_add(self) -> None:
         """Ask for a server, and add it."""
-        self.push_screen(dialogs.AddServer(), self._add)
+        self.push_screen(dialogs.AddServer(self.shelf, self.session.servers), self._add)
 
     def action_import_servers(self) -> None:
         """Offer the servers that other clients know."""
-        self.push_screen(dialogs.ImportServers(), self._add_all)
+        self.push_screen(dialogs.ImportServers(self.shelf, self.session.servers), self._add_all)
 
     def _add(self, entry: Any) -> None:
         if entry is not None:
@@ -315,6 +322,11 @@ class InspectorApp(App[None]):
                 self.choose(entries[-1].name)
 
         self.attempt(add())
+
+    def action_command_palette(self) -> None:
+        """Everything by name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)

@@ -3,6 +3,7 @@
 The last results stay, newest first; each can be looked at again, repeated, and cancelled while it runs.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -62,7 +63,7 @@ class Caller(Container):
     ]
 
     DEFAULT_CSS = """
-    Caller { layout: horizontal; height: 1fr; width: 3fr; }
+    Caller { layout: horizontal; height: 1fr; width: 5fr; }
     Caller .form { width: 1fr; border-right: vkey $t-line; }
     Caller .result { width: 1fr; }
     Caller .about { height: auto; max-height: 6; padding: 0 1; color: $t-soft; }
@@ -159,7 +160,7 @@ class Caller(Container):
                 self._shown = "hint"
                 self._state.show([])
                 verb = self.callee.verb.lower() if self.callee is not None else "send"
-                self.reader.show(Words([], [("The result appears here. ", "soft"), ("ctrl+r", "accent"), (f" {verb}s.", "soft")]))
+                self.reader.say(f"The result appears here. ctrl+r {verb}s it.")
             return
         now = self._pane.desk.now()
         words, ink = request_state(request, now)
@@ -176,7 +177,7 @@ class Caller(Container):
 
     def _draw(self, request: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
         words, ink = request_state(request, self._pane.desk.now())
-        arguments = request.params.get("arguments") or request.params.get("uri") or ""
+        arguments = json.dumps(request.params.get("arguments") or request.params.get("uri") or {}, ensure_ascii=False)
         left: Line = [(clock(request.created_at), inks["faint"]), ("  " + one_line(arguments), inks["ink"])]
         return [(left, [(words, inks[ink])])]
 

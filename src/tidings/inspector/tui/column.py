@@ -46,6 +46,8 @@ class Column(Vertical):
         self.noun = noun
         self.extra: list[Part] = []
         """What else the head says, on its right."""
+        self.said = ""
+        """What the head says instead of how many there are."""
         self._head = Bar("hover")
 
     def compose(self) -> ComposeResult:
@@ -67,14 +69,14 @@ class Column(Vertical):
         """Bring the head up to date."""
         model, feed = self.rows.model, self.rows.feed
         found = f"{len(model):,} of {counted(model.total, self.noun)}" if model.filtered else ""
-        words = found or counted(model.total, self.noun)
+        words = found or self.said or counted(model.total, self.noun)
         if feed is None:
             self._head.show([Part(words)], self.extra)
             return
         if feed.searching:
             words += ", still looking"
         if feed.following:
-            state = [Part(f"Newest first, following · {words}")]
+            state = [Part(f"Following · {words}")]
             pause = Part("space pauses", "faint", "rows_pause")
         else:
             held = counted(feed.held, "newer one") + " held back"

@@ -1,5 +1,6 @@
 """What is asked for a moment: a server to add, servers to import, and the sheet of keys."""
 
+from collections.abc import Collection
 from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -8,19 +9,20 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, SelectionList, Static
 
-from tidings.inspector.tui.entries import Found, entry_of, found_elsewhere
+from tidings.errors import TidingsError
+from tidings.inspector.tui.shelf import Found, Shelf
 from tidings.inspector.tui.words import one_line
 
 SHEET: Final = (
     ("Everywhere", (
-        ("1 … 7", "the tabs"), ("[ ]", "the server before, the next one"), ("tab", "from list to detail and on"),
-        ("ctrl+p", "find a server, a tool, a resource, an action"), ("a", "questions that wait for you"),
+        ("1 … 7", "the tabs"), ("[ ]", "the server before, after"), ("tab", "from list to detail and on"),
+        ("ctrl+p", "find anything by its name"), ("a", "questions that wait for you"),
         ("n  i", "add a server; import servers"), ("C D R", "connect, disconnect, reconnect"),
         ("t", "dark or light"), ("q", "quit"),
     )),
     ("In a list", (
-        ("j k ↑ ↓", "move"), ("g G", "first, last; g follows what arrives"), ("space", "hold back what arrives"),
-        ("/", "find; Esc shows everything again"), ("Enter", "open"), ("Esc", "to the servers"),
+        ("j k ↑ ↓", "move"), ("g G", "first, last; g follows again"), ("space", "hold back what arrives"),
+        ("/", "find; Esc shows all again"), ("Enter", "open"), ("Esc", "to the servers"),
     )),
     ("In a form", (
         ("ctrl+r", "call, read, answer"), ("ctrl+j", "as JSON and back"), ("ctrl+x", "cancel, refuse"),
@@ -32,14 +34,14 @@ SHEET: Final = (
     )),
     ("Requests, messages, logs", (
         ("x", "cancel a request"), ("r", "send a request again"), ("o", "the client's own requests"),
-        ("h", "HTTP exchanges"), ("p", "from a request to its answer"), ("s", "logs, error output, notifications"),
+        ("h", "HTTP exchanges"), ("p", "from a request to its answer"), ("s", "logs, errors, notifications"),
         ("l L", "show, ask for another level"), ("y", "copy what is shown"),
     )),
 )
 """Every key and what it does."""
 
 _BOX: Final = """
-    width: 90; max-width: 95%; height: auto; max-height: 90%; background: $t-pane; border: round $t-line; padding: 1 2;
+    width: 110; max-width: 95%; height: auto; max-height: 90%; background: $t-pane; border: round $t-line; padding: 1 2;
 """
 
 
@@ -55,7 +57,7 @@ class Keys(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             for title, keys in SHEET:
-                lines = "\n".join(f"[$t-accent]{_escaped(key):<9}[/] [$t-ink]{words}[/]" for key, words in keys)
+                lines = "\n".join(f"[$t-accent]{_escaped(f'{key:<9}')}[/] [$t-ink]{words}[/]" for key, words in keys)
                 yield Static(f"[b]{title}[/]\n{lines}")
 
     def on_key(self) -> None:
@@ -77,6 +79,10 @@ class AddServer(ModalScreen[Any]):
     AddServer .soft {{ color: $t-soft; }}
     """
 
+    def __init__(self, shelf: Shelf, taken: Collection[str]) -> None:
+        super().__init__()
+        self._shelf, self._taken = shelf, taken
+
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("[b]Add a server[/]")
@@ -89,8 +95,8 @@ class AddServer(ModalScreen[Any]):
         event.stop()
         target, name = (self.query_one(f"#{each}", Input).value.strip() for each in ("target", "name"))
         try:
-            entry = entry_of(target, name or None)
-        except ValueError as error:
+            entry = self._shelf.entry(target, name or None, self._taken)
+        except (TidingsError, ValueError) as error:
             self.query_one("#wrong", Static).update(one_line(error, 400))
             return
         self.dismiss(entry)
@@ -110,12 +116,13 @@ class ImportServers(ModalScreen[list[Any]]):
     ImportServers .soft {{ color: $t-soft; height: auto; }}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf, taken: Collection[str]) -> None:
         super().__init__()
+        self._shelf, self._taken = shelf, taken
         self.found: list[Found] = []
 
     def compose(self) -> ComposeResult:
-        self.found, said = found_elsewhere()
+        self.found, said = self._shelf.elsewhere(self._taken)
         with Vertical():
             yield Static("[b]Import servers[/]")
             if self.found:
@@ -123,7 +130,7 @@ class ImportServers(ModalScreen[list[Any]]):
                 yield SelectionList[int](*picks, compact=True)
                 yield Static("Space ticks, Enter adds what is ticked. Esc leaves everything as it is.", classes="soft")
             else:
-                yield Static("No other client's settings were found. Looked at:", classes="soft")
+                yield Static("No servers in the settings of Claude, VS Code or Cursor, and none in your catalog that is not shown.", classes="soft")
             yield Static("\n".join(one_line(each) for each in said[:12]), classes="soft", markup=False)
 
     def action_take(self) -> None:

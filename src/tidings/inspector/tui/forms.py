@@ -262,7 +262,7 @@ class Form(VerticalScroll):
     def _choice(self, field: Field, path: Path) -> Iterator[Widget]:
         typed = self.typed.get(path)
         at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
-        yield self._label(field, path, "" if path else "one of these")
+        yield self._label(field if path else _named(field, "One of these"), path)
         options = [(one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)]
         yield self._known(_select(options, at), field, path)
         if isinstance(at, int) and 0 <= at < len(field.fields):

@@ -58,7 +58,7 @@ def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Calla
 
 def show_facts(bar: Bar, view: Any | None) -> None:
     """The server's name, address, era, transport and the truth about its connection."""
-    logo = [Part("(•) ", "accent"), Part("Tidings", "b-ink"), Part("   ")]
+    logo = [Part("(•) ", "accent"), Part(f"{'Tidings':<28}", "b-ink")]
     find = [Part(" Find anything ", "faint", "app.command_palette"), Part("ctrl+p", "soft", "app.command_palette")]
     if view is None:
         bar.show([*logo, Part("no server yet")], find)
@@ -103,7 +103,7 @@ def show_tabs(bar: Bar, chosen: str, view: Any | None, questions: int) -> None:
         if note := tab_note(name, view):
             parts.append(Part(note + " ", "soft on chosen" if on else "faint", action))
         parts.append(Part(" "))
-    waiting = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'} for you: a "
+    waiting = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'} a "
     bar.show(parts, [Part(waiting, "b-warn on hover", "app.questions")] if questions else [])
 
 

@@ -18,6 +18,7 @@ class Pane(Vertical):
     Pane { height: 1fr; }
     Pane .split { height: 1fr; }
     Pane .detail { width: 3fr; }
+    .-wide Pane .detail { width: 4fr; }
     """
 
     @property

@@ -20,7 +20,7 @@ EMPTY: Final = (
     "No change yet. When the server says that something is different now, it appears here, and what changed beside it. "
     "To hear of a resource: 3 opens Resources, s subscribes to the chosen one."
 )
-HOPS: Final = {"source": "changed", "published": "published", "received": "received", "read": "read again"}
+HOPS: Final = {"source": "changed", "published": "published", "received": "received", "read": "read"}
 
 
 class LivePane(Pane):

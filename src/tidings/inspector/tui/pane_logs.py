@@ -33,6 +33,11 @@ _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning"
 class LogsPane(Pane):
     """What a server says by itself."""
 
+    DEFAULT_CSS = """
+    LogsPane Column { width: 3fr; }
+    LogsPane .detail { width: 2fr; }
+    """
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "source", "Logs, error output, notifications", show=False),
         Binding("l", "level", "Show from the next level on", show=False),

@@ -79,7 +79,9 @@ class ResourcesPane(Pane):
         if built != self._built:
             self._built = built
             self._build()
-        self.column.noun = "resource"
+        self.column.said = counted(len(view.resources), "resource")
+        if view.templates:
+            self.column.said += ", " + counted(len(view.templates), "template")
         shape = "w as a list" if self.is_tree else "w as a tree"
         self.column.extra = [*fault_parts(view, "resources"), Part("  " + shape, "faint", "app.pane_do('tree')")]
         self.column.take()

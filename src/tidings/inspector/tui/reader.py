@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tidings.inspector.tui.drawing import Line, crop, row, width_of
+from tidings.inspector.tui.drawing import Line, crop, row, width_of, wrap
 from tidings.inspector.tui.inks import DARK, SCHEMES, Inks
 
 
@@ -40,6 +40,22 @@ class Lines:
 
     def plain(self) -> str:
         return "\n".join("".join(text for text, _ in line) for line in self._lines)
+
+
+class Sentence:
+    """A page of a few words, in soft ink."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = ["", *lines]
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+        return [(self._lines[index], inks["soft"])], None
+
+    def plain(self) -> str:
+        return " ".join(self._lines)
 
 
 class Reader(ScrollView, can_focus=True):
@@ -74,20 +90,33 @@ class Reader(ScrollView, can_focus=True):
         self.page: Page = Lines([])
         self._key: object = None
         self._shift = 0
+        self._said = ""
         self.drawn = 0
+
+    @property
+    def width(self) -> int:
+        """How wide a line is: the scroll bar has a column of its own."""
+        return self.scrollable_content_region.width
 
     def show(self, page: Page, key: object = None) -> None:
         """Show this. The place one reads at is kept if `key` is that of the page before."""
-        self.page = page
+        self.page, self._said = page, ""
         if key is None or key != self._key:
             self.scroll_to(0, 0, animate=False)
             self._shift = 0
         self._key = key
-        self.virtual_size = Size(self.size.width, len(page))
+        self.virtual_size = Size(self.width, len(page))
         self.refresh()
 
+    def say(self, words: str) -> None:
+        """Show a sentence where there is nothing else to show."""
+        self.show(Sentence(wrap(words, max(10, self.width - 4))))
+        self._said = words
+
     def on_resize(self) -> None:
-        self.virtual_size = Size(self.size.width, len(self.page))
+        if self._said:
+            self.say(self._said)
+        self.virtual_size = Size(self.width, len(self.page))
 
     def action_sideways(self, by: int) -> None:
         """Lines longer than the screen are read sideways."""
@@ -101,7 +130,7 @@ class Reader(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = SCHEMES.get(self.app.theme, DARK), self.size.width
+        inks, width = SCHEMES.get(self.app.theme, DARK), self.width
         base = Style(bgcolor=inks.pane if self.has_focus else inks.ground)
         index = y + int(self.scroll_y)
         if index >= len(self.page):

@@ -103,6 +103,11 @@ class RowList(ScrollView, can_focus=True):
         return SCHEMES.get(self.app.theme, DARK)
 
     @property
+    def width(self) -> int:
+        """How wide a row is: the scroll bar has a column of its own."""
+        return self.scrollable_content_region.width
+
+    @property
     def feed(self) -> "Feed[Any] | None":
         """The model, if entries arrive in it."""
         return self.model if isinstance(self.model, Feed) else None
@@ -126,7 +131,7 @@ class RowList(ScrollView, can_focus=True):
     def take(self) -> None:
         """Show what the model holds now."""
         count = len(self.model)
-        self.virtual_size = Size(self.size.width, count * self.row_height)
+        self.virtual_size = Size(self.width, count * self.row_height)
         if self.feed is not None and self.feed.following:
             self.cursor = 0
             if self.scroll_y:
@@ -259,13 +264,13 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        self.virtual_size = Size(self.size.width, len(self.model) * self.row_height)
+        self.virtual_size = Size(self.width, len(self.model) * self.row_height)
 
     # Drawing
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = self.inks, self.size.width
+        inks, width = self.inks, self.width
         index, part = divmod(y + int(self.scroll_y), self.row_height)
         if index >= len(self.model):
             return self._blank(y, inks, width)
@@ -278,7 +283,7 @@ class RowList(ScrollView, can_focus=True):
             ground = inks.hover
         edge = "▌" if index == self.cursor and self.has_focus else " "
         style = Style(bgcolor=ground)
-        return Strip.join([row(1, [(edge, inks["accent"])], None, style), row(width - 1, left, right, style)])
+        return Strip.join([row(1, [(edge, inks["accent"])], None, style), row(width - 2, left, right, style), row(1, [], None, style)])
 
     def _blank(self, y: int, inks: Inks, width: int) -> Strip:
         words = ""

@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.contents import Words, contents_page
+from tidings.inspector.tui.contents import contents_page
 from tidings.inspector.tui.differences import diff_page
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.words import clock
@@ -59,7 +59,7 @@ class Versions(Vertical):
         """Show no content."""
         self.versions, self.at, self._drawn = [], -1, None
         self._bar.show([])
-        self.reader.show(Words([], [(words, "soft")]))
+        self.reader.say(words)
 
     def action_mode(self, mode: str | None = None) -> None:
         """The next way to look at it, or this one."""
@@ -101,8 +101,6 @@ class Versions(Vertical):
             parts.append(Part("  "))
         if before is None:
             parts.append(Part("the first version seen", "faint"))
-        elif self.mode == "changes":
-            parts.append(Part(f"compared with {clock(before.at)}", "faint"))
         modes: list[Part] = []
         for mode in MODES:
             on = mode == self.mode
