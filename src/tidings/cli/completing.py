@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from tidings.cli.lists import KINDS, load_if_any, title_of
 from tidings.cli.oneshot import Asked
-from tidings.cli.targeting import Extras, catalog_names, choose
+from tidings.cli.targeting import Extras, catalog, choose
 from tidings.cli.terminal import one_line
 
 KEPT_SECONDS: Final = 300.0
@@ -31,7 +31,7 @@ Names = list[tuple[str, str]]
 def targets(incomplete: str) -> list[CompletionItem]:
     """The servers of the catalog; and files, for those who keep theirs in one."""
     with contextlib.suppress(Exception):
-        names = [CompletionItem(name) for name in catalog_names() if name.startswith(incomplete)]
+        names = [CompletionItem(name) for name in catalog().names() if name.startswith(incomplete)]
         if names:
             return names
     return [CompletionItem(incomplete, type="file")]

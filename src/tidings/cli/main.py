@@ -17,6 +17,7 @@ COMMANDS = {
     "call": "Call a tool, and print what it returns.",
     "completion": "Complete commands, servers, tools and resources in your shell.",
     "info": "Say who a server is, and what it can do.",
+    "inspect": "Inspect servers in the browser: what they have, what they say, what changes.",
     "list": "List what a server has: tools, resources, templates and prompts.",
     "load": "Call a tool many times, and say how quickly it answers.",
     "ping": "Ask a server whether it is there, and how soon it answers.",
@@ -29,7 +30,7 @@ COMMANDS = {
 }
 """Each subcommand and its line in `--help`, the same as the first of its own help."""
 
-FILES = {"list": "list_"}
+FILES = {"inspect": "inspect_", "list": "list_"}
 """The files of subcommands whose names mean something else in Python."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}

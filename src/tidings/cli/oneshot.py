@@ -199,7 +199,7 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> Asked:
         as_json=given.pop("as_json"),
         verbose=given.pop("verbose"),
         answers=given.pop("answers"),
-        roots=given.pop("roots"),
+        roots=given.pop("roots") or chosen.roots,
     )
 
 

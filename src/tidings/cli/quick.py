@@ -19,6 +19,7 @@ from tidings.errors import (
     CommandFailed,
     ConnectTimedOut,
     MessageTooLarge,
+    NotSupported,
     RequestTimedOut,
     TidingsError,
     UnsupportedVersion,
@@ -136,7 +137,8 @@ class QuickClient:
 
     def _discover(self, version: str) -> dict[str, Any] | None:
         self.protocol_version = version
-        limit = min(self._deadline, time.monotonic() + _PROBE_SECONDS)
+        # A third of the time: a server of the old era that does not answer must have time to answer `initialize`.
+        limit = time.monotonic() + min(_PROBE_SECONDS, self._connect_seconds / 3)
         try:
             found = self._ask("server/discover", {}, limit)
         except Silent:
@@ -327,6 +329,10 @@ def _texts(value: object) -> list[str]:
 
 def _named(refusal: Refused, method: str) -> TidingsError:
     """The server's error by its name; by those who know all of them, as there is time now."""
+    if refusal.code == _METHOD_NOT_FOUND and not refusal.data:
+        # Not for this one: many servers have resources and know nothing of templates.
+        data = {"rpc_code": refusal.code, "rpc_data": {}}
+        return NotSupported(f"The server has no {method} ({refusal.message}).", method=method, data=data)
     from mcp.shared.exceptions import MCPError
 
     from tidings.client.failures import answer_error

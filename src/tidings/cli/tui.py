@@ -86,7 +86,7 @@ async def run(entries: "list[ServerEntry]", shelf: "Shelf", *, connect_all: bool
     from tidings.inspector.session import Session
     from tidings.inspector.tui.app import InspectorApp
 
-    async with Session() as session:
+    async with Session(environ=os.environ) as session:
         for entry in entries:
             await session.add(entry, connect=connect_all or entry.auto_connect)
         await InspectorApp(session, shelf=shelf, dark=dark).run_async()

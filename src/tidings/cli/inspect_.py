@@ -1,0 +1,156 @@
+"""`tidings inspect`: the inspector in the browser."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tidings.cli.serving import HttpAddress, Refusal, listen, log_to_stderr
+
+if TYPE_CHECKING:
+    import socket
+
+    from tidings.inspector.catalog import ServerEntry
+
+FIRST_PORT: Final = 6280
+_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 20)
+_DOOR_SECONDS: Final = 60.0
+
+
+@click.command("inspect")
+@click.argument("targets", metavar="[TARGET]...", nargs=-1)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help=f"Where to serve the page; else the first free from {FIRST_PORT}."
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Whom to serve: this machine alone, unless told otherwise."
+)
+@click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case.")
+@click.option(
+    "--catalog",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file of servers to use, instead of your own; an mcpServers file of another program will do.",
+)
+@click.option("--read-only", is_flag=True, help="Never change the catalog.")
+@click.option("--no-journal", is_flag=True, help="Keep nothing of this session when it ends.")
+def command(
+    targets: tuple[str, ...],
+    port: int | None,
+    host: str,
+    *,
+    no_browser: bool,
+    catalog: Path | None,
+    read_only: bool,
+    no_journal: bool,
+) -> None:
+    """Inspect servers in the browser: what they have, what they say, what changes.
+
+    TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server of a JSON file
+    (mcp.json#name), or a name in your catalog; several are inspected at once. Without one, the catalog's servers are
+    there to connect to.
+    """
+    log_to_stderr()
+    path = _catalog_path(catalog)
+    given = _resolved(targets, path, read_only=read_only)
+    listening, address = _listen(host, port)
+
+    from tidings.inspector.web.gate import Key
+
+    key = Key(address.port)
+    url = f"{address.url.removesuffix('/mcp')}/#token={key.token}"
+    click.echo(url)
+    if address.beyond:
+        click.echo("Other machines can reach this address; what goes there is not encrypted.", err=True)
+    door = _open(url, asked=not no_browser)
+    try:
+        _serve(listening, key, address, _plan(given, path, read_only=read_only, keep=not no_journal))
+    finally:
+        if door is not None:
+            from tidings.inspector.web.opening_page import close_door
+
+            close_door(door)
+
+
+def _catalog_path(stated: Path | None) -> Path:
+    if stated is not None:
+        if not stated.exists() and not stated.parent.is_dir():
+            raise Refusal(f"There is no folder {stated.parent}. Check --catalog.")
+        return stated
+    from tidings.inspector.catalog import user_catalog
+
+    return user_catalog(os.environ, sys.platform, Path.home())
+
+
+def _resolved(targets: tuple[str, ...], path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
+    if not targets:
+        return ()
+    from tidings.errors import BadTarget
+    from tidings.inspector.catalog import Catalog
+    from tidings.inspector.catalog_targets import resolve
+
+    try:
+        return tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
+    except BadTarget as error:
+        raise Refusal(error.message) from None
+
+
+def _listen(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
+    if port is not None:
+        try:
+            return listen(HttpAddress(host, port))
+        except Refusal as refusal:
+            if "is in use" in refusal.message:
+                message = f"Port {port} of {host} is in use. Choose another with --port, or leave --port out."
+                raise Refusal(message) from None
+            raise
+    for each in _PORTS:
+        try:
+            return listen(HttpAddress(host, each))
+        except Refusal as refusal:
+            if "is in use" not in refusal.message:
+                raise
+    return listen(HttpAddress(host, 0))
+
+
+def _open(url: str, *, asked: bool) -> Path | None:
+    """Open the page while the rest is imported. What leads the browser there is deleted when nobody needs it any more."""
+    if not asked:
+        return None
+    from threading import Thread, Timer
+
+    from tidings.inspector.web.opening_page import can_open, close_door, doorway, open_page
+
+    if not can_open(os.environ):
+        return None
+    door = doorway(url)
+    Thread(target=open_page, args=(door,), daemon=True).start()
+    closing = Timer(_DOOR_SECONDS, close_door, (door,))
+    closing.daemon = True
+    closing.start()
+    return door
+
+
+def _plan(given: "tuple[ServerEntry, ...]", path: Path, *, read_only: bool, keep: bool) -> Any:
+    from tidings.inspector.web.serving import Plan
+
+    if not keep:
+        return Plan(given, path, read_only, environ=os.environ)
+    from tidings.inspector.journal_file import default_path
+
+    journal = default_path()
+    return Plan(given, path, read_only, journal, journal.with_name("saved-calls.json"), os.environ)
+
+
+def _serve(listening: "socket.socket", key: Any, address: HttpAddress, plan: Any) -> None:
+    import asyncio
+    from contextlib import suppress
+
+    from tidings.inspector.web.serving import Serving
+
+    async def serve() -> None:
+        await Serving(listening, key, plan, host=address.host).run()
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve())

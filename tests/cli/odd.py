@@ -1,0 +1,204 @@
+"""A tiny MCP server without an SDK, which behaves as its arguments say. For tests of what a client makes of that."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+BEHAVIOUR = set(sys.argv[1:])
+TOOLS = [
+    {
+        "name": "add",
+        "description": "Add two numbers.\n\nThe second paragraph is not for tables.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "minimum": 1}},
+            "required": ["a", "b"],
+        },
+    },
+    {"name": "say", "title": "Say it", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
+    {"name": "lie", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["sum"]}},
+    {"name": "draw", "inputSchema": {"type": "object"}},
+    {"name": "break", "inputSchema": {"type": "object"}},
+    {"name": "die", "inputSchema": {"type": "object"}},
+]
+RESOURCES = [
+    {"uri": "note://one", "name": "one", "mimeType": "text/plain", "description": "The first note."},
+    {"uri": "note://two", "name": "two"},
+    {"uri": "bin://dot", "name": "dot", "mimeType": "image/png"},
+]
+PROMPTS = [
+    {"name": "ask", "description": "Ask.", "arguments": [{"name": "city", "required": True}, {"name": "style"}]},
+    {"name": "talk"},
+]
+CONTENTS = {
+    "note://one": [{"uri": "note://one", "text": "first \x1b[31mred"}],
+    "note://two": [{"uri": "note://two", "text": "a"}, {"uri": "note://two/b", "text": "b"}],
+    "bin://dot": [{"uri": "bin://dot", "mimeType": "image/png", "blob": "iVBORwA="}],
+    "bin://lie": [{"uri": "bin://lie", "blob": "!!"}],
+}
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(message: dict[str, Any], result: Any) -> None:
+    send({"id": message["id"], "result": result})
+
+
+def refuse(message: dict[str, Any], code: int, text: str, data: Any = None) -> None:
+    send({"id": message["id"], "error": {"code": code, "message": text, **({"data": data} if data else {})}})
+
+
+def handle(message: dict[str, Any]) -> None:  # noqa: C901, PLR0912 - one branch for each method
+    method, params = message.get("method"), message.get("params", {})
+    match method:
+        case "server/discover" if "modern" in BEHAVIOUR:
+            answer(
+                message,
+                {
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                    "resultType": "complete",
+                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "odd", "version": "2"}},
+                },
+            )
+        case "server/discover" if "only-newer" in BEHAVIOUR:
+            refuse(message, -32022, "Unsupported", {"supported": ["2099-01-01"], "requested": "2026-07-28"})
+        case "server/discover" if "mute" in BEHAVIOUR:
+            pass
+        case "initialize":
+            initialize(message)
+        case "ping":
+            answer(message, {})
+        case "tools/list":
+            list_tools(message, params)
+        case "resources/list":
+            answer(message, {"resources": RESOURCES})
+        case "resources/templates/list" if "templates" in BEHAVIOUR:
+            answer(message, {"resourceTemplates": [{"uriTemplate": "note://{id}", "name": "note"}]})
+        case "resources/read":
+            read(message, params["uri"])
+        case "prompts/list":
+            answer(message, {"prompts": PROMPTS})
+        case "prompts/get":
+            prompt(message, params)
+        case "tools/call":
+            call(message, params)
+        case _:
+            refuse(message, -32601, f"no {method}")
+
+
+def initialize(message: dict[str, Any]) -> None:
+    if "dies" in BEHAVIOUR:
+        sys.stderr.write("no licence: token=hush-hush-123\n")
+        sys.exit(3)
+    version = "2099-01-01" if "newer" in BEHAVIOUR else "2025-11-25"
+    server = {"name": "odd", "version": "1", "title": "An odd server"}
+    capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+    told = {"instructions": "Be odd."}
+    if "no-capabilities" in BEHAVIOUR:
+        answer(message, {"protocolVersion": version})
+        return
+    answer(message, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server, **told})
+
+
+def list_tools(message: dict[str, Any], params: dict[str, Any]) -> None:
+    if "exits" in BEHAVIOUR:
+        os._exit(7)
+    if "silent" in BEHAVIOUR:
+        return
+    if "floods" in BEHAVIOUR:
+        while True:
+            send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}})
+    if "garbage" in BEHAVIOUR:
+        sys.stdout.write("Server is ready!\n[1, 2]\n")
+    if "long" in BEHAVIOUR:
+        while True:
+            sys.stdout.write("x" * 1_000_000)
+    if "malformed" in BEHAVIOUR:
+        answer(message, {"tools": [*TOOLS, {"name": "bad"}, 5]})
+    elif "no-list" in BEHAVIOUR:
+        answer(message, {"toolz": []})
+    elif "no-result" in BEHAVIOUR:
+        send({"id": message["id"], "result": "fine"})
+    elif "loops" in BEHAVIOUR:
+        answer(message, {"tools": TOOLS[:1], "nextCursor": "again"})
+    elif "pages" in BEHAVIOUR:
+        place = int(params.get("cursor", 0))
+        more = {"nextCursor": str(place + 1)} if place + 1 < len(TOOLS) else {}
+        answer(message, {"tools": [TOOLS[place]], **more})
+    else:
+        answer(message, {"tools": TOOLS})
+
+
+def read(message: dict[str, Any], uri: str) -> None:
+    if uri == "note://broken":
+        refuse(message, -32603, "the disk is full", {"disk": "sda"})
+    elif uri == "note://shapeless":
+        answer(message, {"contents": "text"})
+    elif uri in CONTENTS:
+        answer(message, {"contents": CONTENTS[uri]})
+    else:
+        refuse(message, -32002, "Resource not found", {"uri": uri})
+
+
+def prompt(message: dict[str, Any], params: dict[str, Any]) -> None:
+    if "asks" in BEHAVIOUR:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        asked = {"message": "Who are you?", "requestedSchema": schema, "mode": "form"}
+        send({"id": "q1", "method": "elicitation/create", "params": asked})
+        reply = json.loads(sys.stdin.readline())
+        text = (
+            reply.get("result", {}).get("content", {}).get("name") or f"nobody: {reply.get('error', {}).get('message')}"
+        )
+        answer(message, {"messages": [{"role": "user", "content": {"type": "text", "text": f"I am {text}."}}]})
+    elif params["name"] == "talk":
+        lines = [("user", "Hello"), ("assistant", "Hi")]
+        answer(message, {"messages": [{"role": r, "content": {"type": "text", "text": t}} for r, t in lines]})
+    else:
+        text = f"How is {params['arguments']['city']}?"
+        answer(message, {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
+
+
+def call(message: dict[str, Any], params: dict[str, Any]) -> None:
+    arguments = params.get("arguments") or {}
+    match params["name"]:
+        case "add":
+            answer(message, {"content": [{"type": "text", "text": str(arguments["a"] + arguments["b"])}]})
+        case "say":
+            answer(message, {"content": [{"type": "text", "text": json.dumps(arguments)}]})
+        case "lie":
+            answer(message, {"content": [], "structuredContent": {"total": 3}})
+        case "draw":
+            answer(message, {"content": [{"type": "image", "mimeType": "image/png", "data": "iVBORwA="}]})
+        case "break":
+            answer(message, {"isError": True, "content": [{"type": "text", "text": "it broke"}]})
+        case "die":
+            os._exit(9)
+        case name:
+            refuse(message, -32602, f"Unknown tool: {name}")
+
+
+def main() -> None:
+    if "stubborn" in BEHAVIOUR:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "child" in BEHAVIOUR:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+        sys.stderr.write(f"child {child.pid}\n")
+        with open(os.environ["PID_FILE"], "w") as file:  # noqa: PTH123 - nothing but what is needed is imported here
+            file.write(f"{os.getpid()} {child.pid}")
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            handle(message)
+    while "stubborn" in BEHAVIOUR:
+        time.sleep(300)
+
+
+main()

@@ -1,0 +1,167 @@
+"""The small client: both eras, and servers that do not behave. Nothing hangs, nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mcp.client.stdio import get_default_environment
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from tests.cli.running import PROGRAM, environment, is_gone, odd, tidings, until
+from tidings.cli import quick, quick_process
+
+
+def test_it_knows_the_versions_that_the_sdk_knows() -> None:
+    assert quick.OLD == tuple(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert quick.MODERN == tuple(MODERN_PROTOCOL_VERSIONS)
+
+
+def test_a_command_inherits_what_it_inherits_from_the_sdk() -> None:
+    assert quick_process.environment({"A": "1"}) == {**get_default_environment(), "A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "era", "version"),
+    [("modern", "modern", "2026-07-28"), ("plain", "legacy", "2025-11-25"), ("mute", "legacy", "2025-11-25")],
+)
+def test_the_era_is_found_out(behaviour: str, era: str, version: str) -> None:
+    said = tidings("info", odd(behaviour), "--json", "--timeout", "9").json
+    assert (said["era"], said["protocolVersion"], said["serverInfo"]["name"]) == (era, version, "odd")
+
+
+def test_the_old_era_can_be_insisted_on() -> None:
+    assert tidings("info", odd("modern"), "--json", "--era", "legacy").json["era"] == "legacy"
+
+
+def test_a_server_of_the_old_era_is_told_from_the_modern_one_that_was_asked_for() -> None:
+    done = tidings("info", odd(), "--json", "--era", "2026-07-28")
+    assert done.code == 6
+    assert "unsupported-version" in done.err
+
+
+@pytest.mark.parametrize("era", ["modern", "plain"])
+def test_lists_are_the_same_as_by_the_live_client(era: str) -> None:
+    quickly, at_length = tidings("list", odd(era), "--json"), tidings("list", odd(era), "--json", "--verbose")
+    assert quickly.json == at_length.json
+    assert quickly.err == ""
+    assert '"method": "tools/list"' in at_length.err
+
+
+def test_all_pages_of_a_list_are_read() -> None:
+    said = tidings("list", odd("pages"), "tools", "--json").json
+    assert [tool["name"] for tool in said["tools"]] == ["add", "say", "lie", "draw", "break", "die"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "kind", "words"),
+    [
+        ("dies", 4, "command-failed", "ended with exit code 3"),
+        ("exits", 4, "command-failed", "ended with exit code 7"),
+        ("silent", 5, "request-timed-out", "did not answer tools/list within 1 s"),
+        ("floods", 5, "request-timed-out", "did not answer tools/list within 1 s"),
+        ("long", 4, "message-too-large", "33,554,432 bytes"),
+        ("loops", 6, "malformed-message", "leads back"),
+        ("no-list", 6, "malformed-message", "no list 'tools'"),
+        ("no-result", 6, "malformed-message", "neither a result nor an error"),
+        ("newer", 6, "unsupported-version", "speaks 2099-01-01"),
+        ("only-newer", 6, "unsupported-version", "2099-01-01"),
+        ("no-capabilities", 6, "malformed-message", "no capabilities"),
+    ],
+)
+def test_a_server_that_misbehaves_is_named_within_its_time(behaviour: str, code: int, kind: str, words: str) -> None:
+    timeout = "30" if behaviour in ("long", "only-newer") else "1"
+    done = tidings("list", odd(behaviour), "tools", "--json", "--timeout", timeout)
+    assert (done.code, done.out) == (code, "")
+    assert done.error["code"] == kind
+    assert done.error["who"] == "the server"
+    assert words in done.error["message"]
+
+
+def test_what_a_server_says_before_it_dies_is_shown_without_its_secrets() -> None:
+    done = tidings("list", odd("dies"), "--env", "LICENCE_TOKEN=hush-hush-123")
+    assert done.code == 4
+    assert "no licence: token=***" in done.err
+    assert "hush-hush-123" not in done.err
+
+
+def test_what_is_no_message_is_passed_over() -> None:
+    done = tidings("list", odd("garbage"), "tools", "--json")
+    assert (done.code, len(done.json["tools"])) == (0, 6)
+
+
+def test_a_program_that_is_no_server_is_quoted() -> None:
+    done = tidings("list", f"{sys.executable} -c \"print('Usage: serve FILE')\"")
+    assert done.code == 4
+    assert "Usage: serve FILE" in done.err
+
+
+@pytest.mark.parametrize("behaviour", [(), ("stubborn",)])
+def test_no_process_is_left_behind(behaviour: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    done = tidings("list", odd("child", *behaviour), "tools", "--env", f"PID_FILE={file}")
+    assert done.code == 0
+    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=5)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_whoever_ends_it_ends_the_server_too(number: int, code: int, verbose: bool, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    args = ["list", odd("child", "silent"), "tools", "--env", f"PID_FILE={file}", *(["-v"] if verbose else [])]
+    process = subprocess.Popen([*PROGRAM, *args], stderr=subprocess.PIPE, text=True, env=environment())
+    until(lambda: file.exists() and file.read_text())
+    if verbose:
+        while "tools/list" not in (process.stderr.readline() if process.stderr else ""):
+            pass
+    else:
+        time.sleep(0.2)  # Nothing tells that it waits; when it does not yet, it ends in the same way.
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "Traceback" not in said
+    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=5)
+
+
+def test_a_question_of_the_server_is_refused_where_nobody_can_be_asked() -> None:
+    done = tidings("prompt", odd("asks"), "ask", "city=Oslo")
+    assert (done.code, done.out) == (0, "I am nobody: This client cannot be asked..\n")
+
+
+def test_a_question_of_the_server_is_answered_by_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "answers.json"
+    script.write_text('[{"elicitation": "Who*", "accept": {"name": "Ada"}}]')
+    done = tidings("prompt", odd("asks"), "ask", "city=Oslo", "--answers", str(script))
+    assert (done.code, done.out) == (0, "I am Ada.\n")
+
+
+def test_neither_the_sdk_nor_an_event_loop_is_imported() -> None:
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from tidings.cli.main import main\n"
+        "main(sys.argv[1:])"
+    )
+    for command in (["list"], ["info"], ["ping"], ["read", "note://one"], ["prompt", "talk"]):
+        words = [sys.executable, "-c", program, command[0], odd(), *command[1:]]
+        run = subprocess.run(words, capture_output=True, text=True, check=True, env=environment(), timeout=60)
+        modules = set(run.stderr.split())
+        assert not modules & {"mcp", "mcp_types", "pydantic", "anyio", "asyncio", "httpx2", "tidings.client.live"}, (
+            command
+        )
+
+
+def test_a_variable_is_passed_on_or_set(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    assert tidings("ping", odd("child"), "--env", "PID_FILE", PID_FILE=str(file)).code == 0
+    assert file.exists()
+    done = tidings("ping", odd(), "--env", "NOT_SET_ANYWHERE")
+    assert (done.code, "NOT_SET_ANYWHERE is not set here" in done.err) == (2, True)
+
+
+def test_the_folder_of_a_command_can_be_chosen() -> None:
+    here = Path(__file__).parent
+    assert tidings("ping", "--cwd", str(here), "--", sys.executable, "odd.py", cwd=Path(os.sep)).code == 0
