@@ -164,15 +164,34 @@ export interface DiffLine { mark: ' ' | '+' | '-'; old: number | null; new: numb
 export interface DiffHunk { lines: DiffLine[] }
 export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null }
 
-/** A form field as `tidings.inspector.schemas` makes it from any JSON Schema. */
+/** A form field as `tidings.inspector.schemas` makes it from any JSON Schema; what is empty is left out. */
 export interface Field {
-  kind: string
-  name: string
-  path: (string | number)[]
-  title: string
-  description: string
-  required: boolean
-  [key: string]: unknown
+  kind: 'text' | 'multiline' | 'number' | 'integer' | 'boolean' | 'enum' | 'multi' | 'object' | 'array' | 'choice' | 'const' | 'ref' | 'json'
+  name?: string
+  label?: string
+  title?: string
+  description?: string
+  required?: boolean
+  nullable?: boolean
+  secret?: boolean
+  deprecated?: boolean
+  has_default?: boolean
+  default?: Json
+  examples?: Json[]
+  format?: string
+  hints?: string[]
+  notes?: string[]
+  options?: { value: Json; label: string; description?: string }[]
+  fields?: Field[]
+  items?: Field
+  extra?: Field
+  patterns?: [string, Field][]
+  closed?: boolean
+  hidden?: number
+  value?: Json
+  ref?: string
+  reason?: string
+  definitions?: Record<string, Field>
 }
 export interface Problem { path: (string | number)[]; pointer?: string; message: string }
 

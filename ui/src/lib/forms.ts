@@ -1,0 +1,75 @@
+/** The values of a form: what a field begins with, and what a `ref` stands for. Checking is done in Python. */
+import type { Field, Json, JsonObject, Problem } from './api'
+
+/** A value, or nothing: a key that is left out. */
+export type Value = Json | undefined
+
+export function expand(root: Field, field: Field): Field {
+  const found = field.kind === 'ref' ? root.definitions?.[field.ref ?? ''] : undefined
+  if (!found) return field
+  const { name, title, description, required, nullable } = field
+  return { ...found, ...(name ? { name } : {}), ...(title ? { title } : {}), ...(description ? { description } : {}), ...(required ? { required } : {}), ...(nullable ? { nullable } : {}) }
+}
+
+/** What a field holds when it is opened by hand. */
+export function begin(field: Field): Value {
+  if (field.has_default) return field.default
+  switch (field.kind) {
+    case 'const': return field.value
+    case 'boolean': return false
+    case 'text': case 'multiline': return ''
+    case 'enum': return field.options?.[0]?.value
+    case 'multi': return []
+    case 'array': return (field.fields ?? []).map((each) => begin(each) ?? null)
+    case 'choice': return field.fields?.[0] ? begin(field.fields[0]) : undefined
+    case 'object': {
+      const made: JsonObject = {}
+      for (const each of field.fields ?? []) {
+        const value = each.required || each.kind === 'const' ? begin(each) : each.has_default ? each.default : undefined
+        if (value !== undefined && each.name) made[each.name] = value
+      }
+      return made
+    }
+    default: return undefined
+  }
+}
+
+/** Which alternative of a choice a value looks like. */
+export function fits(fields: Field[], value: Value): number {
+  const score = (field: Field): number => {
+    if (value === undefined) return 0
+    if (field.kind === 'const') return JSON.stringify(field.value) === JSON.stringify(value) ? 3 : -1
+    if (value === null) return field.nullable ? 2 : -1
+    if (Array.isArray(value)) return field.kind === 'array' || field.kind === 'multi' ? 2 : -1
+    if (typeof value === 'object') {
+      if (field.kind !== 'object') return -1
+      const names = new Set((field.fields ?? []).map((each) => each.name))
+      let points = 1
+      for (const each of field.fields ?? []) {
+        const own = value[each.name ?? '']
+        if (each.kind === 'const') points += own === undefined ? 0 : JSON.stringify(own) === JSON.stringify(each.value) ? 3 : -9
+        else if (each.required && own === undefined) points -= 1
+      }
+      return points + Object.keys(value).filter((key) => names.has(key)).length - Object.keys(value).filter((key) => !names.has(key)).length
+    }
+    if (field.kind === 'enum') return field.options?.some((option) => option.value === value) ? 2 : 0
+    if (typeof value === 'boolean') return field.kind === 'boolean' ? 2 : -1
+    if (typeof value === 'number') return field.kind === 'integer' && Number.isInteger(value) ? 3 : field.kind === 'number' ? 2 : -1
+    return field.kind === 'text' || field.kind === 'multiline' ? 2 : -1
+  }
+  let best = 0
+  fields.forEach((field, index) => {
+    if (score(field) > score(fields[best] as Field)) best = index
+  })
+  return best
+}
+
+/** A number as it was typed; what is none stays a text, and the check says so. */
+export function typed(text: string): Value {
+  const trimmed = text.trim()
+  if (!trimmed) return undefined
+  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : text
+}
+
+export const problemsAt = (problems: readonly Problem[], path: readonly (string | number)[]) =>
+  problems.filter((problem) => problem.path.length === path.length && problem.path.every((step, index) => String(step) === String(path[index])))
