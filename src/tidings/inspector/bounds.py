@@ -107,3 +107,11 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each ki
     if isinstance(value, list | tuple):
         return [plain(each, depth + 1) for each in cast("list[Any]", value)]
     return str(value)
+
+
+def in_order(value: Any) -> Any:
+    """The value with the keys of its objects in order, so that what is equal is written alike."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return {key: in_order(each) for key, each in sorted(pairs, key=lambda pair: str(pair[0]))}
+    return [in_order(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
