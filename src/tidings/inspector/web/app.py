@@ -1,0 +1,56 @@
+"""The app: routes, behind the gate. It answers before there is a session; `inspector` says when there is one."""
+
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from tidings.inspector.web import (
+    api_catalog,
+    api_contents,
+    api_forms,
+    api_help,
+    api_saved,
+    api_servers,
+    api_session,
+    api_sessions,
+)
+from tidings.inspector.web.answers import Problem, answered
+from tidings.inspector.web.assets import Assets
+from tidings.inspector.web.gate import App, Gate
+from tidings.inspector.web.inspector import Inspector
+
+API: Final[tuple[Route, ...]] = (
+    *api_session.ROUTES,
+    *api_servers.ROUTES,
+    *api_contents.ROUTES,
+    *api_forms.ROUTES,
+    *api_catalog.ROUTES,
+    *api_sessions.ROUTES,
+    *api_saved.ROUTES,
+    *api_help.ROUTES,
+)
+"""Every endpoint. All of them are behind the cookie, save `/api/enter`."""
+
+
+def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> App:
+    """The ASGI app of an inspector that listens at `host`."""
+    files = assets or Assets()
+    routes: list[BaseRoute] = [
+        *API,
+        Route("/", files.page),
+        Route("/assets/{name}", files.asset),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app.state.inspector = inspector
+    return Gate(app, inspector.key, host=host)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status: Any = getattr(error, "status_code", 500)
+    words = {404: "There is nothing at this address.", 405: "This address takes another method."}
+    message = words.get(status, "The inspector could not answer this.")
+    return answered({"error": Problem(status, f"http-{status}", message).facts}, status)

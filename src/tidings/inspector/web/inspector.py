@@ -1,0 +1,106 @@
+"""What the endpoints share: the session once it is there, its feed, the catalog, and the word that it is to end."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from tidings.inspector.web.answers import Problem, unknown
+from tidings.inspector.web.gate import Key
+
+if TYPE_CHECKING:
+    from tidings.inspector.inspected import InspectedServer
+    from tidings.inspector.session import Session
+    from tidings.inspector.web.catalogs import Servers
+    from tidings.inspector.web.feed import Feed
+    from tidings.inspector.web.saved import SavedCalls
+
+
+@dataclass
+class Inspector:
+    """The state of a running inspector. `session` and what goes with it come a moment after the page."""
+
+    key: Key
+    session: "Session | None" = None
+    feed: "Feed | None" = None
+    servers: "Servers | None" = None
+    saved: "SavedCalls | None" = None
+    failure: dict[str, Any] | None = None
+    """Why there is no session, and there will be none."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a session."""
+        return self.session is not None and self.feed is not None
+
+
+def of(request: Request) -> Inspector:
+    """The inspector that a request is to."""
+    return request.app.state.inspector
+
+
+def _there(value: Any, inspector: Inspector) -> Any:
+    if value is not None:
+        return value
+    if inspector.failure is not None:
+        raise Problem(503, "not-started", str(inspector.failure.get("message")), who="this program")
+    raise Problem(503, "starting", "The inspector is about to start.", "Ask again in a moment.", who="this program")
+
+
+def session_of(request: Request) -> "Session":
+    """Its session.
+
+    Raises:
+        Problem: It is not there yet.
+    """
+    return _there(of(request).session, of(request))
+
+
+def feed_of(request: Request) -> "Feed":
+    """Its feed.
+
+    Raises:
+        Problem: It is not there yet.
+    """
+    return _there(of(request).feed, of(request))
+
+
+def servers_of(request: Request) -> "Servers":
+    """Its catalog.
+
+    Raises:
+        Problem: It is not there yet.
+    """
+    return _there(of(request).servers, of(request))
+
+
+def saved_of(request: Request) -> "SavedCalls":
+    """The saved calls.
+
+    Raises:
+        Problem: They are not there yet.
+    """
+    return _there(of(request).saved, of(request))
+
+
+def server_of(request: Request) -> "InspectedServer":
+    """The server that the path names.
+
+    Raises:
+        Problem: There is none of this name.
+    """
+    return named_server(session_of(request), request.path_params["server"])
+
+
+def named_server(session: "Session", name: str) -> "InspectedServer":
+    """The server of this name.
+
+    Raises:
+        Problem: There is none.
+    """
+    found = session.servers.get(name)
+    if found is None:
+        raise unknown("server", name, session.servers)
+    return found

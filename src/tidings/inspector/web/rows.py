@@ -1,0 +1,188 @@
+"""Rows: what happened, each as a short list, for lists of 100,000 of them.
+
+`[seq, at, server, kind, …]`, then by kind:
+
+| kind | fields |
+|---|---|
+| `change` | change, uri, merged, fresh_ms |
+| `content` | uri, hash, seq of the change it answers, took_ms, fresh_ms of that change, is it a new version |
+| `message` | incoming, method, id, size, ms, is_error |
+| `notification` | method, summary |
+| `log` | level, logger, text |
+| `stderr` | line, is it garbage |
+| `request` | id, method, title, status, ms, error's code, aside |
+| `exchange` | id, method, url, status, ms, is_stream |
+| `state` | state, words |
+
+A request and an exchange have one row, of the `seq` they began with, told anew whenever they change. A page fetches the
+whole of what it shows (`/api/record/{seq}`) when somebody looks at it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidings.inspector.bounds import head_of
+from tidings.inspector.reading import as_dict, as_text
+from tidings.inspector.records import Record
+from tidings.inspector.view_items import (
+    ChangeView,
+    ContentVersion,
+    ExchangeView,
+    LineView,
+    LogView,
+    MessageView,
+    NotificationView,
+    RequestView,
+)
+from tidings.inspector.views import ServerView
+
+Row = list[Any]
+
+_LONGEST: Final = 300
+_LONGEST_URI: Final = 2_000
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 2)
+
+
+def _short(text: str | None, most: int = _LONGEST) -> str | None:
+    return text if text is None or len(text) <= most else text[: most - 1] + "…"
+
+
+def change_row(server: str, view: ChangeView) -> Row:
+    """A change."""
+    uri = _short(view.uri, _LONGEST_URI)
+    return [view.seq, view.at, server, "change", view.change, uri, view.merged, _ms(view.fresh_in)]
+
+
+def message_row(server: str, view: MessageView) -> Row:
+    """A message."""
+    method, known = _short(view.method), _short(view.id) if isinstance(view.id, str) else view.id
+    is_error = view.kind == "error"
+    return [view.seq, view.at, server, "message", view.incoming, method, known, view.size, _ms(view.took), is_error]
+
+
+def notification_row(server: str, view: NotificationView) -> Row:
+    """A notification."""
+    return [view.seq, view.at, server, "notification", _short(view.method), _summary(view.params)]
+
+
+def log_row(server: str, view: LogView) -> Row:
+    """A log message."""
+    return [view.seq, view.at, server, "log", _short(view.level), _short(view.logger), _log_text(view.data)]
+
+
+def line_row(server: str, view: LineView) -> Row:
+    """A line of error output, or something that is no message."""
+    return [view.seq, view.at, server, "stderr", _short(view.text), view.garbage]
+
+
+def request_row(server: str, view: RequestView) -> Row:
+    """A request."""
+    code = None if view.error is None else view.error.code
+    at = view.created_at or 0.0
+    title = _short(request_title(view.method, view.params))
+    return [view.seq, at, server, "request", view.id, view.method, title, view.status, _ms(view.took), code, view.aside]
+
+
+def request_title(method: str, params: dict[str, Any]) -> str:
+    """What a request is about, in a few words: the tool, the resource, the prompt."""
+    for key in ("name", "uri", "uriTemplate"):
+        if isinstance(found := params.get(key), str):
+            return found
+    ref = as_dict(params.get("ref"))
+    return as_text(ref.get("name")) or as_text(ref.get("uri")) or method
+
+
+def exchange_row(server: str, view: ExchangeView) -> Row:
+    """An HTTP exchange."""
+    url = _short(view.url, _LONGEST_URI)
+    return [
+        *(view.seq, view.at, server, "exchange"),
+        *(view.id, view.method, url, view.status, _ms(view.took), view.is_stream),
+    ]
+
+
+def content_row(server: str, view: ContentVersion, seq: int, at: float, change: ChangeView | None, *, new: bool) -> Row:
+    """A content that was read."""
+    fresh = None if change is None else _ms(change.fresh_in)
+    answers = None if change is None else change.seq
+    uri = _short(view.uri, _LONGEST_URI)
+    return [seq, at, server, "content", uri, view.hash, answers, _ms(view.took), fresh, new]
+
+
+def state_row(server: str, record: Record, view: ServerView) -> Row:
+    """A step of the connection."""
+    return [record.seq, record.at, server, "state", view.state, view.words_at(record.at)]
+
+
+def _summary(params: dict[str, Any] | None) -> str:
+    if not params:
+        return ""
+    shown = {key: value for key, value in params.items() if key != "_meta"}
+    if list(shown) == ["uri"] and isinstance(shown["uri"], str):
+        return shown["uri"][:_LONGEST]
+    return head_of(shown, _LONGEST) if shown else ""
+
+
+def _log_text(data: Any) -> str:
+    """The first line of what was logged; of an object that has a message, the message."""
+    found = as_dict(data)
+    said = next((found[key] for key in ("message", "msg", "text") if isinstance(found.get(key), str)), data)
+    return head_of(said, _LONGEST)
+
+
+def row_of(record: Record, view: ServerView) -> Row | None:
+    """The row of a record that the view has just taken in; None if it has none."""
+    make = _MAKERS.get(record.kind)
+    return None if make is None else make(record, view)
+
+
+def _last(ring: str, make: Callable[[str, Any], Row]) -> Callable[[Record, ServerView], Row | None]:
+    def made(record: Record, view: ServerView) -> Row | None:
+        newest = getattr(view, ring).last
+        return make(view.name, newest) if newest is not None and newest.seq == record.seq else None
+
+    return made
+
+
+def _request(record: Record, view: ServerView) -> Row | None:
+    request = view.requests.get(as_text(record.data.get("id")) or "")
+    return None if request is None else request_row(view.name, request)
+
+
+def _exchange(record: Record, view: ServerView) -> Row | None:
+    known: Any = record.data.get("id")
+    open_one = view.open_exchanges.get(known)
+    if open_one is not None:
+        return exchange_row(view.name, open_one)
+    # It ended with this record: the newest are looked at, where it nearly always is.
+    for each in reversed(view.exchanges):
+        if each.id == known:
+            return exchange_row(view.name, each)
+    return None
+
+
+def _content(record: Record, view: ServerView) -> Row | None:
+    versions = view.contents.get(as_text(record.data.get("uri")) or "")
+    newest = None if versions is None else versions.last
+    if newest is None:
+        return None
+    known: Any = record.data.get("change")
+    change = view.changes.get(known) if isinstance(known, int) else None
+    return content_row(view.name, newest, record.seq, record.at, change, new=newest.seq == record.seq)
+
+
+_MAKERS: Final[dict[str, Callable[[Record, ServerView], Row | None]]] = {
+    "change": _last("changes", change_row),
+    "content": _content,
+    "message": _last("messages", message_row),
+    "notification": _last("notifications", notification_row),
+    "log": _last("logs", log_row),
+    "stderr": _last("stderr", line_row),
+    "garbage": _last("stderr", line_row),
+    "request": _request,
+    "exchange": _exchange,
+    "state": lambda record, view: state_row(view.name, record, view),
+}

@@ -1,0 +1,181 @@
+"""An inspector that runs: the page first, the session right after, and an end within a second.
+
+The page is served before the SDK is imported, which takes longer than everything else: whoever opens it waits for
+neither. On SIGINT or SIGTERM every stream is ended, servers that were started are stopped, and what is left of them is
+killed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from tidings.inspector.web.answers import error_facts
+from tidings.inspector.web.app import make_app
+from tidings.inspector.web.gate import Key
+from tidings.inspector.web.inspector import Inspector
+
+if TYPE_CHECKING:
+    from tidings.inspector.catalog import ServerEntry
+    from tidings.inspector.session import Session
+    from tidings.inspector.web.catalogs import Servers
+    from tidings.inspector.web.feed import Feed
+    from tidings.inspector.web.saved import SavedCalls
+
+logger = logging.getLogger(__name__)
+
+_CLOSING_SECONDS: Final = 0.6
+"""For servers to end by themselves. What is left then is killed."""
+_WRITING_SECONDS: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to inspect, and what to keep of it."""
+
+    given: "tuple[ServerEntry, ...]" = ()
+    """The servers of the command line: they are connected to."""
+    catalog: Path | None = None
+    read_only: bool = False
+    journal: Path | None = None
+    """Where sessions are kept. None: nowhere."""
+    saved: Path | None = None
+    """Where saved calls are kept. None: nowhere."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What `${NAME}` in an entry stands for."""
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to others: the session has to end before the process does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class Serving:
+    """One run of an inspector."""
+
+    def __init__(self, listening: socket.socket, key: Key, plan: Plan, *, host: str = "127.0.0.1") -> None:
+        self.inspector = Inspector(key)
+        self._plan = plan
+        self._listening = listening
+        config = uvicorn.Config(
+            make_app(self.inspector, host=host),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = _Server(config)
+
+    def stop(self) -> None:
+        """End, soon. A second time: at once."""
+        if self.inspector.stopping.is_set():
+            self._server.force_exit = True
+        self.inspector.stopping.set()
+        self._server.should_exit = True
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Serve until `stop` is called, or a signal asks for it."""
+        loop = asyncio.get_running_loop()
+        handled = [signal.SIGINT, signal.SIGTERM] if signals else []
+        for number in handled:
+            with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt ends the loop.
+                loop.add_signal_handler(number, self.stop)
+        session = asyncio.create_task(self._hold_session(), name="session of the inspector")
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            self.inspector.stopping.set()
+            await asyncio.gather(session, return_exceptions=True)
+            for number in handled:
+                with contextlib.suppress(NotImplementedError):
+                    loop.remove_signal_handler(number)
+
+    async def _hold_session(self) -> None:
+        try:
+            made = await asyncio.to_thread(_imported)
+            session = made.session(self._plan)
+        except Exception as error:
+            logger.exception("The inspector's session could not be started")
+            self.inspector.failure = error_facts(error)
+            return
+        try:
+            await self._fill(session, made)
+            await self.inspector.stopping.wait()
+        finally:
+            await _end(session)
+
+    async def _fill(self, session: "Session", made: "_Made") -> None:
+        inspector = self.inspector
+        try:
+            await session.__aenter__()
+            inspector.saved = made.saved(self._plan.saved)
+            servers = inspector.servers = made.servers(session, self._plan)
+            inspector.feed = made.feed(session)
+            await servers.begin(self._plan.given)
+            inspector.session = session
+        except Exception as error:
+            logger.exception("The inspector's session could not be started")
+            inspector.failure = error_facts(error)
+
+
+async def _end(session: "Session") -> None:
+    """Disconnect from everything within the time there is; then make sure that nothing is left."""
+    pids = [server.view.pid for server in session.servers.values() if server.view.pid is not None]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSING_SECONDS):
+            await session.aclose()
+    for pid in pids:
+        # A command has a process group of its own. One that ended is not there any more.
+        with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+            os.killpg(pid, signal.SIGKILL)
+    if session.journal is not None:
+        await asyncio.to_thread(session.journal.close, _WRITING_SECONDS)
+
+
+class _Made:
+    """What could only be imported once the page was served."""
+
+    def session(self, plan: Plan) -> "Session":
+        from tidings.inspector.session import Session  # noqa: PLC0415 - imports the SDK
+
+        return Session(journal=plan.journal, environ=plan.environ)
+
+    def saved(self, path: Path | None) -> "SavedCalls":
+        from tidings.inspector.web.saved import SavedCalls  # noqa: PLC0415 - likewise
+
+        return SavedCalls(path)
+
+    def servers(self, session: "Session", plan: Plan) -> "Servers":
+        from tidings.inspector.catalog import Catalog  # noqa: PLC0415 - likewise
+        from tidings.inspector.web.catalogs import Servers  # noqa: PLC0415 - likewise
+
+        catalog = None if plan.catalog is None else Catalog(plan.catalog, read_only=plan.read_only)
+        return Servers(session, catalog, plan.environ)
+
+    def feed(self, session: "Session") -> "Feed":
+        from tidings.inspector.web.feed import Feed  # noqa: PLC0415 - likewise
+
+        return Feed(session)
+
+
+def _imported() -> _Made:
+    """Import the slow part, in a thread: the page is served meanwhile."""
+    for name in ("client.live", "inspector.session", "inspector.web.catalogs", "inspector.web.feed"):
+        import_module(f"tidings.{name}")
+    return _Made()

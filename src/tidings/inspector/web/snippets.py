@@ -1,0 +1,154 @@
+"""A request as a text to paste: as JSON-RPC, as Python with Tidings, or for a shell.
+
+Secrets are not in it: what was masked in the session stays masked, as a variable to set.
+"""
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from tidings.client.masking import MASK
+from tidings.inspector.reading import as_dict, as_list, as_text
+from tidings.inspector.web.facts import target_of
+
+if TYPE_CHECKING:
+    from tidings.inspector.views import ServerView
+
+METHODS: Final = {"call": "tools/call", "read": "resources/read", "prompt": "prompts/get"}
+_OWN: Final = "io.modelcontextprotocol/"
+_CURL: Final = ("mcp-protocol-version", "authorization")
+
+
+def as_json(method: str, params: dict[str, Any]) -> str:
+    """The JSON-RPC message."""
+    return json.dumps(_message(method, params), indent=2, ensure_ascii=False)
+
+
+def _message(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]) -> str:
+    """A program that does it with Tidings."""
+    name, arguments = params.get("name"), as_dict(params.get("arguments"))
+    calls = {
+        "call": f"await client.call_tool({name!r}, {arguments!r})",
+        "read": f"await client.read_resource({params.get('uri')!r})",
+        "prompt": f"await client.get_prompt({name!r}, {arguments!r})",
+        "request": f"await client.request({method!r}, {params!r})",
+    }
+    return "\n".join(
+        (
+            "import asyncio",
+            "",
+            "import tidings",
+            "",
+            "",
+            "async def main():",
+            f"    async with tidings.connect({_target(view)}) as client:",
+            f"        result = {calls[kind]}",
+            "        print(result)",
+            "",
+            "",
+            "asyncio.run(main())",
+            "",
+        )
+    )
+
+
+def _words(entry: dict[str, Any]) -> list[str] | None:
+    """The command of a server, if it is one."""
+    command = entry.get("command")
+    if words := as_list(entry.get("target")):
+        return [str(each) for each in words]
+    if isinstance(command, str):
+        return [command, *(str(each) for each in as_list(entry.get("args")))]
+    return None
+
+
+def _target(view: "ServerView") -> str:
+    entry = view.entry or {}
+    words = _words(entry)
+    return repr(words if words is not None else target_of(entry))
+
+
+def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
+    """For a shell: curl for a server over HTTP, a pipe for a command."""
+    entry = view.entry or {}
+    words = _words(entry)
+    modern = (view.protocol_version or "") >= "2026"
+    meta = _meta(view) if modern else {}
+    message = _message(method, {**params, "_meta": {**meta, **as_dict(params.get("_meta"))}} if meta else params)
+    if words is not None:
+        return _pipe(words, message, view, modern=modern)
+    return _curl(target_of(entry), message, view, modern=modern)
+
+
+def _meta(view: "ServerView") -> dict[str, Any]:
+    """What every request of the modern era carries, as this session's own requests do."""
+    for message in reversed(view.messages):
+        meta = as_dict(as_dict(message.body.get("params")).get("_meta"))
+        own = {key: value for key, value in meta.items() if key.startswith(_OWN)}
+        if not message.incoming and message.kind == "request" and own:
+            return own
+    version: dict[str, Any] = {f"{_OWN}protocolVersion": view.protocol_version, f"{_OWN}clientCapabilities": {}}
+    return {**version, f"{_OWN}clientInfo": {"name": "curl", "version": "1"}}
+
+
+def _opening(view: "ServerView") -> list[dict[str, Any]]:
+    """How a conversation of the old era begins."""
+    params = {
+        "protocolVersion": view.protocol_version or "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "shell", "version": "1"},
+    }
+    return [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+
+
+def _line(message: dict[str, Any]) -> str:
+    return shlex.quote(json.dumps(message, ensure_ascii=False))
+
+
+def _pipe(words: list[str], message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
+    messages = [message] if modern else [*_opening(view), message]
+    lines = " \\\n  ".join(_line(each) for each in messages)
+    # The server ends when its input does: it is given a moment to answer.
+    return f"(printf '%s\\n' \\\n  {lines}; sleep 2) | {shlex.join(words)}\n"
+
+
+def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    authorization = any(name.lower() == "authorization" for name in _sent(view))
+    version = view.protocol_version
+    if version:
+        headers["MCP-Protocol-Version"] = version
+    if modern:
+        headers["Mcp-Method"] = message["method"]
+        params = as_dict(message["params"])
+        name = as_text(params.get("name")) or as_text(params.get("uri"))
+        if name is not None and name.isascii() and name.isprintable():
+            headers["Mcp-Name"] = name
+    options = [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()]
+    if authorization:
+        options.append('-H "Authorization: Bearer $TOKEN"')
+    if modern:
+        return _command(url, options, message)
+    first, second = _opening(view)
+    sessions = [*options, '-H "Mcp-Session-Id: $SESSION"']
+    dump = "-D - -o /dev/null | tr -d '\\r' | sed -n 's/^[Mm]cp-[Ss]ession-[Ii]d: //p'"
+    begin = _command(url, options, first).rstrip("\n")
+    return f"SESSION=$({begin} \\\n  {dump})\n{_command(url, sessions, second)}{_command(url, sessions, message)}"
+
+
+def _sent(view: "ServerView") -> dict[str, Any]:
+    newest = view.exchanges.last
+    return {} if newest is None else newest.request_headers
+
+
+def _command(url: str, options: list[str], message: dict[str, Any]) -> str:
+    shown = url.replace(MASK, "$SECRET") if MASK in url else url
+    body = f"--data-raw {_line(message)}"
+    return " \\\n  ".join([f"curl -sN {shlex.quote(shown)}", *options, body]) + "\n"

@@ -1,0 +1,90 @@
+"""The stream: what happens, as server-sent events, at most one each frame of a screen.
+
+- `batch`, with the number of its last record as its id: `{to, now, rows, facts, held, stale?}`. A reader who was cut
+  off asks again with that number and goes on from there.
+- `reset`: the past since that number is gone, or was never ours. Take a snapshot.
+
+A reader who is slow gets fewer and larger batches, and at most `MOST_IN_BATCH` rows in one: the rest is counted as
+`held`, and stays in the session. One who does not read at all is cut off.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from tidings.inspector.bounds import dumps
+from tidings.inspector.web.feed import Feed
+
+FRAME_SECONDS: Final = 0.033
+BEAT_SECONDS: Final = 15.0
+PATIENCE_SECONDS: Final = 30.0
+"""How long a reader may not read before it is cut off."""
+
+
+class Stream:
+    """An answer that goes on until the page leaves or the inspector ends."""
+
+    def __init__(self, feed: Feed, after: int, stopping: asyncio.Event, *, patience: float = PATIENCE_SECONDS) -> None:
+        self._feed = feed
+        self._after = after
+        self._stopping = stopping
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        tasks: set[asyncio.Task[object]] = {
+            asyncio.create_task(self._tell(send)),
+            asyncio.create_task(_left(receive)),
+            asyncio.create_task(self._stopping.wait()),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(OSError):  # It may have left, or have been cut off.
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _tell(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+
+        async def write(text: str) -> None:
+            async with asyncio.timeout(self._patience):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+        if not self._feed.knows(self._after):
+            await write("retry: 1000\nevent: reset\ndata: {}\n\n")
+            return
+        await write("retry: 1000\n\n")
+        with self._feed.reader(self._after) as reader:
+            while True:
+                if not await reader.wait(BEAT_SECONDS):
+                    await write(": still here\n\n")
+                    continue
+                began = loop.time()
+                batch = reader.take()
+                if batch is not None:
+                    await write(f"id: {batch['to']}\nevent: batch\ndata: {dumps(batch)}\n\n")
+                await asyncio.sleep(max(0.0, FRAME_SECONDS - (loop.time() - began)))
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def after_of(request: Request) -> int:
+    """The record that a reader has: the newest that its browser saw, or the one that its page named."""
+    for text in (request.headers.get("last-event-id"), request.query_params.get("after")):
+        if text and text.isascii() and text.isdigit() and len(text) <= 15:
+            return int(text)
+    return -1
