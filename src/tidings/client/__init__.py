@@ -8,7 +8,8 @@
 | `transports`, `bodies`, `sockets`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
 | `stdio`, `process`, `lines`, `launching` | the way to a command |
 | `wire`, `tapping`, `tapped_http`, `tapped_memory` | what goes over the wire, for whoever listens in |
-| `link`, `connection` | one connection, held by a task of its own; the state machine that opens the next |
+| `link`, `sdk`, `web_side` | one connection, held by a task of its own; the SDK's client; what the web server's answers say |
+| `connection` | the state machine that opens one link after another |
 | `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
 | `subscriptions`, `watching`, `refresh` | what is wanted, what is known to be current, and what is read again |

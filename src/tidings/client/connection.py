@@ -124,7 +124,7 @@ class Connection:
         """Whether the server still answers on this link. If not, the link is lost."""
         if link.over or self._feed is None or self.link is not link:
             return False
-        if link.somebody_signs_in:
+        if link.web.somebody_signs_in:
             return True
         ping = QueueEntry("ping", "ping", {}, aside=True)
         token = current_call.set(ping)

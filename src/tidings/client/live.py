@@ -44,7 +44,7 @@ from tidings.client.events import (
 from tidings.client.feed import Feed
 from tidings.client.invocations import Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.legacy import LegacyFeed
-from tidings.client.link import Link, Setup
+from tidings.client.link import Link
 from tidings.client.lists import Lists
 from tidings.client.mirrors import Malformed
 from tidings.client.modern import ModernFeed
@@ -55,6 +55,7 @@ from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.refresh import Refresher
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.responders import roots_responder
+from tidings.client.sdk import Setup
 from tidings.client.states import State
 from tidings.client.store import StateFile
 from tidings.client.subscriptions import Subscriptions
@@ -252,7 +253,7 @@ class LiveClient:
         except TidingsError:
             target = self._target
             may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not self._sse
-            if not (may_be_sse and link.first_status is not None and fallback_to_sse(link.first_status)):
+            if not (may_be_sse and link.web.first_status is not None and fallback_to_sse(link.web.first_status)):
                 raise
             link = await self._open_sse(deadline)
             if link is None:
@@ -272,7 +273,7 @@ class LiveClient:
         try:
             await link.open(max(deadline - asyncio.get_running_loop().time(), 1.0))
         except TidingsError:
-            if link.stream_opened.is_set() and not link.deaf:
+            if link.web.stream_opened.is_set() and not link.web.deaf:
                 raise  # It is one of those, and something else is wrong with it.
             return None
         self._sse = True
