@@ -81,16 +81,20 @@ def _kept(view: "ServerView", feed: "Feed", after: int) -> Iterator[tuple[int, A
         (view.exchanges.since(after), make.exchange_row),
         (requests, make.request_row),
     ]
-    each = [((item.seq, partial(row, view.name, item)) for item in items) for items, row in kinds]
-    made = [
-        ((row[0], partial(_itself, row)) for row in rows if row[0] > after)
-        for rows in (feed.states(view.name), feed.contents(view.name))
-    ]
-    return heapq.merge(*each, *made, key=lambda pair: pair[0])
+    made = [_making(view.name, items, row) for items, row in kinds]
+    kept = [_there(rows, after) for rows in (feed.states(view.name), feed.contents(view.name))]
+    return heapq.merge(*made, *kept, key=lambda pair: pair[0])
 
 
-def _itself(row: Any) -> Any:
-    return row
+def _making(server: str, items: Iterable[Any], row: Any) -> Iterator[tuple[int, Any]]:
+    for item in items:
+        yield item.seq, partial(row, server, item)
+
+
+def _there(rows: Iterable[Any], after: int) -> Iterator[tuple[int, Any]]:
+    for row in rows:
+        if row[0] > after:
+            yield row[0], row.copy
 
 
 async def stream(request: Request) -> Any:
