@@ -26,8 +26,9 @@ class Export:
 def exported(entries: Iterable[ServerEntry], *, secrets: bool = False) -> Export:
     """The servers as other programs read them."""
     export = Export({"mcpServers": {}})
+    held: dict[str, str] = {}
     for entry in entries:
-        raw = entry.raw() if secrets else _Replacer(entry, export.variables).raw()
+        raw = entry.raw() if secrets else _Replacer(entry, export.variables, held).raw()
         export.document["mcpServers"][entry.name] = raw
     return export
 
@@ -35,14 +36,17 @@ def exported(entries: Iterable[ServerEntry], *, secrets: bool = False) -> Export
 class _Replacer:
     """Replaces the secrets of one entry."""
 
-    def __init__(self, entry: ServerEntry, variables: dict[str, str]) -> None:
+    def __init__(self, entry: ServerEntry, variables: dict[str, str], held: dict[str, str]) -> None:
         self._entry = entry
+        self._held = held
         self._variables = variables
 
     def raw(self) -> dict[str, Any]:
         entry, raw = self._entry, self._entry.raw()
         env = {
-            name: self._named(name, f"the variable {name}") if variable_is_secret(name, value) else value
+            name: self._named(variable_name(name), f"the variable {name}", value)
+            if variable_is_secret(name, value)
+            else value
             for name, value in entry.env.items()
         }
         headers = {
@@ -60,7 +64,7 @@ class _Replacer:
 
     def _header(self, name: str, value: str) -> str:
         scheme, space, _ = value.partition(" ")
-        variable = self._named(variable_name(self._entry.name, name), f"the header {name}")
+        variable = self._named(variable_name(self._entry.name, name), f"the header {name}", value)
         return f"{scheme} {variable}" if space and scheme.lower() in ("bearer", "basic", "token") else variable
 
     def _without(self, text: str, secrets: set[str], what: str) -> str:
@@ -70,12 +74,11 @@ class _Replacer:
                 text = text.replace(secret, self._named(variable_name(self._entry.name, "SECRET"), what, secret))
         return text
 
-    def _named(self, name: str, what: str, secret: str = "") -> str:
+    def _named(self, name: str, what: str, secret: str) -> str:
         """The placeholder for a secret. A name that stands for another already gets a number."""
-        told = f"{what} of {self._entry.name}"
         free, number = name, 1
-        while free in self._variables and self._variables[free] != told:
+        while self._held.setdefault(free, secret) != secret:
             number += 1
             free = f"{name}_{number}"
-        self._variables[free] = told
+        self._variables.setdefault(free, f"{what} of {self._entry.name}")
         return f"${{{free}}}"

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from tidings.inspector.schemas import choices
 from tidings.inspector.schemas.basics import Place, common, json_field, text
 from tidings.inspector.schemas.fields import Field
-from tidings.inspector.schemas.merging import Merger, NotUnderstood, Recursive, Schema, as_list, as_schema, merged
+from tidings.inspector.schemas.merging import Merger, NotUnderstood, Recursive, Schema, as_list, as_schema
 from tidings.inspector.schemas.objects import conditions, dependents, is_secret, may_be_long, ordered
 from tidings.inspector.schemas.words import shown, title
 
@@ -33,7 +33,7 @@ class FormLimits:
     """In all. What comes after is a field for JSON."""
     properties: int = 500
     """Of one object; the needed ones first. The rest is counted in `hidden`."""
-    depth: int = 16
+    depth: int = 24
     """Levels below each other."""
     alternatives: int = 100
     options: int = 5_000
@@ -151,10 +151,8 @@ class _Builder:
         if not real:
             return _null(schema, place)
         if len(real) == 1 and isinstance(real[0], dict):
-            only = self._merger.flat(cast("Schema", real[0]), place.refs)
-            only.schema.pop("title", None) if only.called or "title" in own else None
-            inner = Place(only.refs, place.depth, place.name, place.required)
-            made = self._flat(merged(own, only.schema).schema, inner)
+            deeper = Place(place.refs, place.depth + 1, place.name, place.required)
+            made = self._field({**own, "allOf": real}, deeper)
         else:
             base = {key: value for key, value in own.items() if key not in _ANNOTATIONS}
             made = self._choice([{"allOf": [branch, base]} if base else branch for branch in real], schema, place)

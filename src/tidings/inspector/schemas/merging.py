@@ -65,29 +65,37 @@ class Merger:
             raise NotUnderstood("the schema is nested too deeply for a form")
         flat = Flat({key: value for key, value in schema.items() if key not in _UNMERGED}, refs)
         for ref in self._references(schema):
-            if ref in refs:
-                raise Recursive(ref, flat.schema)
-            target = self.resolve(ref)
-            if not isinstance(target, dict):
-                if target is False:
-                    raise NotUnderstood("the schema allows no value here")
-                continue
-            part = self.flat(cast("Schema", target), flat.refs | {ref}, depth + 1)
-            flat.refs = part.refs
-            # A type's name is no name for the place where it is used.
-            own_name = part.schema.pop("title", None)
-            flat.called = flat.called or part.called or str(own_name or ref.rpartition("/")[2])
-            flat.notes += part.notes
-            _merge(flat, part.schema)
+            self._follow(flat, ref, depth)
         for part in as_list(schema.get("allOf")):
-            if isinstance(part, dict):
-                inner = self.flat(cast("Schema", part), flat.refs, depth + 1)
-                flat.refs, flat.called = inner.refs, flat.called or inner.called
-                flat.notes += inner.notes
-                _merge(flat, inner.schema)
-            elif part is False:
-                raise NotUnderstood("the schema allows no value here")
+            self._add(flat, part, depth)
         return flat
+
+    def _follow(self, flat: Flat, ref: str, depth: int) -> None:
+        """Merge in what a reference leads to."""
+        if ref in flat.refs:
+            raise Recursive(ref, flat.schema)
+        target = self.resolve(ref)
+        flat.refs |= {ref}
+        if not isinstance(target, dict):
+            self._add(flat, target, depth)
+            return
+        part = self.flat(cast("Schema", target), flat.refs, depth + 1)
+        # A type's name is no name for the place where it is used.
+        own_name = part.schema.pop("title", None)
+        flat.called = flat.called or part.called or str(own_name or ref.rpartition("/")[2])
+        _add_part(flat, part)
+
+    def _add(self, flat: Flat, part: object, depth: int) -> None:
+        """Merge in a part."""
+        if part is False:
+            raise NotUnderstood("the schema allows no value here")
+        if isinstance(part, dict):
+            try:
+                inner = self.flat(cast("Schema", part), flat.refs, depth + 1)
+            except Recursive as found:
+                raise Recursive(found.ref, {**found.own, **flat.schema}) from None
+            flat.called = flat.called or inner.called
+            _add_part(flat, inner)
 
     def _references(self, schema: Schema) -> list[str]:
         return [ref for key in ("$ref", "$dynamicRef", "$recursiveRef") if isinstance(ref := schema.get(key), str)]
@@ -126,11 +134,10 @@ class Merger:
         raise NotUnderstood(f"the schema refers to {ref[:200]}, which {where}")
 
 
-def merged(own: Schema, other: Schema) -> Flat:
-    """Both as one; `own` goes first."""
-    flat = Flat(dict(own), frozenset())
-    _merge(flat, other)
-    return flat
+def _add_part(flat: Flat, part: Flat) -> None:
+    flat.refs = part.refs
+    flat.notes += part.notes
+    _merge(flat, part.schema)
 
 
 def _merge(flat: Flat, other: Schema) -> None:

@@ -33,7 +33,7 @@ def may_be_long(name: str, schema: Mapping[str, Any]) -> bool:
     if isinstance(longest, int | float) and longest <= 200:
         return False
     return (
-        schema.get("format") in _LONG_FORMATS
+        str(schema.get("format")) in _LONG_FORMATS
         or (isinstance(media := schema.get("contentMediaType"), str) and media.startswith(("text/", "application/")))
         or (isinstance(default, str) and "\n" in default)
         or (isinstance(longest, int | float) and longest >= 500)

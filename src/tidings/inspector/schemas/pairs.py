@@ -23,7 +23,7 @@ from tidings.inspector.schemas.forms import FormLimits, form
 from tidings.inspector.schemas.places import Filled, Key, place, problem
 from tidings.inspector.schemas.steps import APPEND, Wrong, put, steps_of, unknown
 from tidings.inspector.schemas.texts import further_field
-from tidings.inspector.schemas.values import LEFT_OUT, Reader
+from tidings.inspector.schemas.values import LEFT_OUT, Reader, wanted
 
 LARGEST_FILE: Final = 16 * 2**20
 
@@ -145,7 +145,9 @@ class _Parser:
             return ""
         if field.kind == "json":
             return _guessed(text)
-        return self._reader.read(field, text or " ", keys)
+        if not text:
+            raise Wrong(f'expected {wanted(field)}, got ""')
+        return self._reader.read(field, text, keys)
 
     def _many(self, field: Field, texts: list[Any], keys: tuple[Key, ...]) -> Any:
         if field.kind == "choice":

@@ -1,4 +1,4 @@
-"""The way to a place in a value as one types it (`filter.since`, `tags[0]`, `headers["a.b"]`), and putting one there."""
+"""The way to a place in a value, as it is typed: `filter.since`, `tags[0]`, `headers["a.b"]`. Putting a value there."""
 
 import re
 from difflib import get_close_matches

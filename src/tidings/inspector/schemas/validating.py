@@ -59,7 +59,8 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[P
         words = f"The check was given up after {seconds:g} s: the server's schema, or the value, is too large."
         return [Problem("", words, fault="schema")]
     except Unresolvable as error:
-        return [server_fault("", f"it refers to {shown(error.ref)}, which is not in it, and nothing is fetched")]
+        ref = f"#{error.ref}" if error.ref.startswith("/") else error.ref
+        return [server_fault("", f"it refers to {shown(ref)}, which is not in it, and nothing is fetched")]
     finally:
         _ends_at.reset(token)
 

@@ -166,8 +166,11 @@ class Reader:
             return LEFT_OUT
         before = len(self.problems)
         first: list[Problem] | None = None
-        # Almost anything is a text: the others have their say before.
-        for branch in sorted(field.fields, key=lambda each: each.kind in ("text", "multiline", "json")):
+        # Almost anything is a text: the others have their say before. A list or an object is typed as such.
+        is_bare = isinstance(typed, str) and typed.lstrip()[:1] not in ("[", "{")
+        last = ("json", "array", "object", "multi") if is_bare else ("json",)
+        order = {"text": 1, "multiline": 1, **dict.fromkeys(last, 2)}
+        for branch in sorted(field.fields, key=lambda each: order.get(each.kind, 0)):
             if isinstance(typed, str) or fits(self._root, branch, typed):
                 value = self.read(branch, typed, keys)
                 found = self.problems[before:]

@@ -96,7 +96,8 @@ def expected(schema: object) -> str:
         if isinstance(branches := facts.get(keyword), list) and "type" not in facts:
             return joined([expected(branch) for branch in cast("list[Any]", branches)], "or")
     stated: Any = facts.get("type")
-    kinds = [kind for kind in cast("list[Any]", stated if isinstance(stated, list) else [stated]) if kind in _NOUNS]
+    named = cast("list[Any]", stated if isinstance(stated, list) else [stated])
+    kinds = [kind for kind in named if isinstance(kind, str) and kind in _NOUNS]
     noun = joined([_noun(kind, facts) for kind in kinds], "or") or title(facts) or "another value"
     rest = f" of {joined(limits, 'and')}" if (limits := sizes(facts)) else ""
     if is_number(multiple := facts.get("multipleOf")):

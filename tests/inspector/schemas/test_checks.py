@@ -1,0 +1,180 @@
+"""What is said about a value that is not what a schema asks for; and about a schema that is none."""
+
+from typing import Any
+
+import pytest
+
+from tidings.inspector.schemas import check, check_output
+from tidings.inspector.schemas.bounded import found_in
+
+CIRCLE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"kind": {"const": "circle"}, "r": {"type": "number", "exclusiveMinimum": 0}},
+    "required": ["kind", "r"],
+}
+SQUARE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"kind": {"const": "square"}, "a": {"type": "number"}},
+    "required": ["kind", "a"],
+}
+SCHEMA: dict[str, Any] = {
+    "$defs": {"Circle": CIRCLE, "Square": SQUARE},
+    "type": "object",
+    "properties": {
+        "limit": {"type": "integer", "minimum": 1},
+        "name": {"type": "string", "minLength": 2, "maxLength": 5},
+        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        "shape": {"anyOf": [{"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Square"}]},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "color": {"enum": ["red", "green"]},
+        "code": {"type": "string", "pattern": "^[a-z]+$"},
+        "password": {"type": "string", "minLength": 8},
+        "when": {"type": "string", "format": "date"},
+    },
+    "dependentRequired": {"name": ["limit"]},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"limit": "many"}, 'limit: expected an integer of at least 1, got "many"'),
+        ({"limit": 0}, "limit: expected an integer of at least 1, got 0"),
+        ({"limit": 1, "name": "x"}, 'name: expected a text of at least 2 characters and at most 5 characters, got "x"'),
+        ({"name": "xyz"}, "limit: is needed, because name is given"),
+        ({"tags": ["a", 5]}, "tags[1]: expected a text, got 5"),
+        ({"tags": "a"}, 'tags: expected a list of texts, got "a"'),
+        ({"tags": ["a", "a"]}, 'tags: expected a list with no entry twice, got ["a", "a"]'),
+        ({"shape": {"kind": "circle", "r": 0}}, "shape.r: expected a number of more than 0, got 0"),
+        ({"shape": {"kind": "square"}}, "shape.a: expected a number, got nothing"),
+        ({"shape": {"kind": "oval"}}, 'shape.kind: expected one of "circle", "square", got "oval"'),
+        ({"shape": 5}, "shape: expected an object, got 5"),
+        ({"maybe": "x"}, 'maybe: expected an integer or null, got "x"'),
+        ({"color": "blue"}, 'color: expected one of "red", "green", got "blue"'),
+        ({"code": "A1"}, 'code: expected a text that matches ^[a-z]+$, got "A1"'),
+        ({"limt": 5}, "limt: is not known. Did you mean limit?"),
+        ({"password": "hunter2"}, "password: expected a text of at least 8 characters, got a text that is not shown"),
+        ([], "expected an object, got []"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_what_was_expected_and_what_was_got(value: Any, message: str) -> None:
+    assert [problem.message for problem in check(SCHEMA, value)] == [message]
+
+
+def test_what_is_right_has_no_problems() -> None:
+    assert check(SCHEMA, {"limit": 3, "name": "Oslo", "shape": {"kind": "circle", "r": 1}, "maybe": None}) == []
+    assert check(True, 5) == []
+    assert check({}, {"a": [1]}) == []
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    }
+    assert [problem.message for problem in check(schema, {})] == [
+        "a: expected a text, got nothing",
+        "b: expected an integer, got nothing",
+    ]
+
+
+def test_one_of_several_needs_is_told_as_such() -> None:
+    schema = {"type": "object", "anyOf": [{"required": ["id"]}, {"required": ["name"]}]}
+    assert [problem.message for problem in check(schema, {})] == ["needs id or name"]
+
+
+def test_what_fits_too_many_alternatives_is_told() -> None:
+    (problem,) = check({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 5)
+    assert problem.message.startswith("fits more than one of: an integer or ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (
+            {"properties": {"a": {"type": "strng"}}},
+            'The server\'s schema is wrong at properties.a.type: there is no type "strng".',
+        ),
+        ({"required": "a"}, "The server's schema is wrong at required: expected a list of texts"),
+        ({"$ref": "https://example.com/schema"}, "nothing is fetched"),
+        ({"$ref": "#/$defs/gone"}, 'it refers to "#/$defs/gone"'),
+        ({"$ref": "#"}, "refers to itself without end"),
+        ([], "it must be an object, not []"),
+        (5, "it must be an object, not 5"),
+        (False, "it allows no value at all"),
+    ],
+)
+def test_a_schema_that_is_wrong_is_the_servers_fault(schema: object, words: str) -> None:
+    (problem,) = check(schema, {"a": 1})
+    assert problem.fault == "schema"
+    assert words in problem.message
+
+
+def test_older_drafts_are_understood_as_they_were_meant() -> None:
+    draft4 = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "minimum": 1,
+        "exclusiveMinimum": True,
+        "type": "integer",
+    }
+    assert [problem.message for problem in check(draft4, 1)] == ["expected an integer of more than 1, got 1"]
+    draft7 = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "items": [{"type": "string"}],
+        "additionalItems": False,
+    }
+    assert check(draft7, ["a"]) == []
+    assert len(check(draft7, ["a", "b"])) == 1
+
+
+def test_a_check_that_would_take_too_long_is_given_up_and_said_to_be() -> None:
+    definitions: dict[str, Any] = {"d0": {"type": "string"}}
+    for level in range(1, 60):
+        ref = {"$ref": f"#/$defs/d{level - 1}"}
+        definitions[f"d{level}"] = {"allOf": [ref, ref]}
+    (problem,) = check({"$defs": definitions, "$ref": "#/$defs/d59"}, "x", seconds=0.2)
+    assert problem.fault == "schema"
+    assert "given up after 0.2 s" in problem.message
+
+
+def test_a_great_depth_is_told_rather_than_raised() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    value: Any = "x"
+    for _ in range(2_000):
+        schema, value = {"properties": {"a": schema}}, {"a": value}
+    assert all(problem.fault == "schema" for problem in check(schema, value))
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*x", "a*a*a*a*a*a*a*a*b", r"(\w+\s?)+$", "[", r"\p{L}"])
+def test_a_pattern_that_might_not_end_or_is_none_is_not_run(pattern: str) -> None:
+    assert found_in(pattern, "a" * 500 + "!") is None
+    assert check({"type": "string", "pattern": pattern}, "a" * 500 + "!") == [] or pattern == "["
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("^[a-z0-9]+(?:-[a-z0-9]+)*$", "a-slug", True),
+        ("^[a-z0-9]+(?:-[a-z0-9]+)*$", "No Slug", False),
+        (r"^\d{4}-\d{2}-\d{2}$", "2026-07-28", True),
+        (r"^[^@\s]+@[^@\s]+\.[a-z]+$", "me@example.com", True),
+        ("^(?:GET|POST)$", "PUT", False),
+    ],
+)
+def test_ordinary_patterns_are_run(pattern: str, text: str, *, found: bool) -> None:
+    assert found_in(pattern, text) is found
+
+
+def test_keys_whose_patterns_are_not_run_are_not_refused() -> None:
+    schema = {"type": "object", "patternProperties": {"(a+)+$": {"type": "string"}}, "additionalProperties": False}
+    assert check(schema, {"aaaa": "x", "b": "y"}) == []
+
+
+def test_a_result_is_measured_by_the_output_schema() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    assert check_output(schema, {"n": 1}) == []
+    assert check_output(None, None) == []
+    assert [problem.message for problem in check_output(schema, {"n": "1"})] == ['n: expected an integer, got "1"']
+    assert "no structured content" in check_output(schema, None)[0].message
