@@ -1,0 +1,47 @@
+/** Resources as a tree by the parts of their URIs, flattened to the rows that are to be seen. */
+import { readable } from './changes'
+
+export type Leaf = { kind: 'item'; key: string; words: string; depth: number } | { kind: 'folder'; key: string; words: string; depth: number; count: number }
+
+interface Node { folders: Map<string, Node>; items: { uri: string; words: string }[]; count: number }
+const empty = (): Node => ({ folders: new Map(), items: [], count: 0 })
+
+/** `open` has the keys of the folders that are open; with `all`, each is. A folder that holds one thing alone is not shown. */
+export function tree(items: { uri: string; words: string }[], open: ReadonlySet<string>, all: boolean): Leaf[] {
+  const root = empty()
+  for (const item of items) {
+    const match = /^([a-z][a-z0-9+.-]*:\/{0,3})(.*)$/i.exec(readable(item.uri))
+    const steps = [match?.[1] ?? '', ...(match?.[2] ?? item.uri).split('/')]
+    let node = root
+    node.count++
+    for (const step of steps.slice(0, -1)) {
+      let below = node.folders.get(step)
+      if (!below) node.folders.set(step, (below = empty()))
+      node = below
+      node.count++
+    }
+    node.items.push({ uri: item.uri, words: steps.at(-1) || item.words })
+  }
+  const rows: Leaf[] = []
+  const walk = (node: Node, path: string, depth: number) => {
+    for (const [name, first] of node.folders) {
+      let [below, words, key] = [first, name, `${path}${name}/`]
+      while (below.folders.size === 1 && !below.items.length) {
+        const [[next, inner]] = [...below.folders] as [[string, Node]]
+        words += words.endsWith('/') || words.endsWith(':') ? next : `/${next}`
+        key += `${next}/`
+        below = inner
+      }
+      if (below.count === 1 && below.items[0]) {
+        rows.push({ kind: 'item', key: below.items[0].uri, words: `${words}${words.endsWith('/') || words.endsWith(':') ? '' : '/'}${below.items[0].words}`, depth })
+        continue
+      }
+      rows.push({ kind: 'folder', key, words, depth, count: below.count })
+      // The first level is open from the beginning, and then closed by a click.
+      if (all || (depth === 0) !== open.has(key)) walk(below, key, depth + 1)
+    }
+    for (const { uri, words } of node.items) rows.push({ kind: 'item', key: uri, words, depth })
+  }
+  walk(root, '', 0)
+  return rows
+}
