@@ -69,16 +69,23 @@ export const record = (seq: number) => get<T.RecordFacts>(`/api/record/${seq}`)
 
 interface Items { tools: T.Tool; resources: T.Resource; templates: T.Template; prompts: T.Prompt }
 export const list = <L extends T.ListName>(server: string, name: L) => get<T.ListItems<Items[L]>>(of(server, `list/${name}`))
+export const reload = (server: string, name: T.ListName) => post<void>(of(server, `list/${name}/reload`))
 export const request = (server: string, id: string) => get<T.RequestFacts>(of(server, `requests/${part(id)}`))
 export const content = (server: string, uri: string, version?: number) => get<T.Content>(of(server, `content${query({ uri, version })}`))
+export const versions = (server: string, uri: string) => get<{ versions: T.VersionFacts[] }>(of(server, `versions${query({ uri })}`))
 export const diff = (server: string, uri: string, from: number, to: number) => get<T.Diff>(of(server, `diff${query({ uri, from, to })}`))
 /** The address of a content's bytes, for `<img src>` and `<iframe sandbox="" src>`: never run, whatever it is. */
 export const blobUrl = (server: string, uri: string, version: number, index = 0) => of(server, `blob${query({ uri, version, index })}`)
+/** The same for a part of what a request returned. */
+export const resultUrl = (server: string, request: string, index = 0) => of(server, `blob${query({ request, index })}`)
 
 type Started = { id: string }
 export const connect = (server: string) => post<void>(of(server, 'connect'))
 export const disconnect = (server: string) => post<void>(of(server, 'disconnect'))
 export const reconnect = (server: string) => post<void>(of(server, 'reconnect'))
+/** Out of the session; the catalog keeps it. */
+export const forget = (server: string) => post<void>(of(server, 'forget'))
+export const ping = (server: string) => post<{ ms: number }>(of(server, 'ping'))
 /** Starts it; the result comes with a `request` row of this id, and then from `request(server, id)`. */
 export const call = (server: string, tool: string, args: T.JsonObject, timeout?: number) =>
   post<Started>(of(server, 'call'), { tool, arguments: args, ...(timeout === undefined ? {} : { timeout }) })
@@ -94,28 +101,38 @@ export const complete = (server: string, ref: CompletionRef, argument: { name: s
 export const setLogLevel = (server: string, level: string) => post<void>(of(server, 'log-level'), { level })
 /** `result` is what the protocol's answer carries: sampling {role, content, model…}, elicitation {action, content}, roots {roots}. */
 export const answer = (server: string, id: string, result: T.JsonObject) => post<void>(of(server, 'answer'), { id, result })
-export const refuse = (server: string, id: string, reason = '') => post<void>(of(server, 'refuse'), { id, reason })
+/** `decline` is an explicit no to an elicitation, `dismiss` closes it without a choice. */
+export const refuse = (server: string, id: string, reason = '', how: 'refuse' | 'decline' | 'dismiss' = 'refuse') =>
+  post<void>(of(server, 'refuse'), { id, reason, how })
 
 export const form = (schema: T.Json) => post<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
 export const toolForm = (server: string, tool: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `tools/${part(tool)}/form`))
+export const promptForm = (server: string, prompt: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `prompts/${part(prompt)}/form`))
+export const templateForm = (server: string, uri: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `template-form${query({ uri })}`))
+/** The value of what was typed into a form (texts for the leaves), and what is wrong with it. */
+export const fill = (schema: T.Json, texts: T.Json) => post<{ value: T.Json; problems: T.Problem[] }>('/api/fill', { schema, texts })
 export const check = (schema: T.Json, value: T.Json) => post<{ problems: T.Problem[] }>('/api/check', { schema, value })
 
 export const catalog = () => get<T.Catalog>('/api/catalog')
-export const addServer = (entry: T.CatalogEntry) => post<T.CatalogEntry>('/api/catalog', entry)
+/** An entry, or `{target: 'what one would type'}`: a URL, a command, file.json#name. It is connected to. */
+export const addServer = (entry: T.CatalogEntry | { target: string; name?: string }) => post<T.CatalogEntry>('/api/catalog', entry)
 export const changeServer = (name: string, entry: T.CatalogEntry) => json<T.CatalogEntry>('PUT', `/api/catalog/${part(name)}`, entry)
 export const removeServer = (name: string) => json<void>('DELETE', `/api/catalog/${part(name)}`)
 export const cloneServer = (name: string, as: string) => post<T.CatalogEntry>(`/api/catalog/${part(name)}/clone`, { as })
 export const clients = () => get<{ clients: T.FoundClient[] }>('/api/clients')
 /** From a file that `clients` found, or from the text of an `mcpServers` file. */
 export const importServers = (from: { path: string } | { text: string }, names?: string[]) =>
-  post<{ added: string[]; skipped: { name: string; reason: string }[] }>('/api/catalog/import', { ...from, ...(names ? { names } : {}) })
-export const exportServers = () => get<T.JsonObject>('/api/catalog/export')
+  post<{ added: string[]; renamed: Record<string, string>; skipped: { name: string; reason: string }[] }>('/api/catalog/import', { ...from, ...(names ? { names } : {}) })
+/** Without secrets: `variables` says which stand for them. */
+export const exportServers = () => get<{ document: T.JsonObject; variables: Record<string, string> }>('/api/catalog/export')
 
 export const sessions = () => get<{ sessions: T.SessionFacts[] }>('/api/sessions')
 export const saveSession = (name: string) => post<T.SessionFacts>('/api/sessions/save', { name })
 export const sessionExportUrl = (id: string) => `/api/sessions/${part(id)}/export`
-export const importSession = (text: string) => post<T.SessionFacts>('/api/sessions/import', { text })
-export const compareSessions = (a: string, b: string) => post<T.JsonObject>('/api/sessions/compare', { a, b })
+export const importSession = (text: string, name = '') =>
+  post<{ id: string | null; records: number; passed_over: number; problems: string[]; notice: string | null }>('/api/sessions/import', { text, name })
+export const renameSession = (id: string, name: string) => post<void>(`/api/sessions/${part(id)}/rename`, { name })
+export const compareSessions = (a: string, b: string) => post<T.Comparison & T.JsonObject>('/api/sessions/compare', { a, b })
 export const removeSession = (id: string) => json<void>('DELETE', `/api/sessions/${part(id)}`)
 
 export const saved = () => get<{ saved: T.SavedCall[] }>('/api/saved')
@@ -125,4 +142,5 @@ export const removeSaved = (id: string) => json<void>('DELETE', `/api/saved/${pa
 export const snippet = (server: string, kind: T.SavedCall['kind'], as: T.SnippetAs, data: T.JsonObject) =>
   post<{ text: string }>('/api/snippet', { server, kind, as, ...data })
 /** The page about an error code, as markdown. */
+export const helpCodes = () => get<{ codes: string[] }>('/api/help')
 export const help = (code: string) => get<{ text: string }>(`/api/help/${part(code)}`)

@@ -76,6 +76,16 @@ export class Log<T> implements Source<T> {
     return false
   }
 
+  /** Among the newest, the row of this number (rows begin with it). */
+  find(seq: number, within = 2_000): T | undefined {
+    const end = Math.max(this.#gone, this.#items.length - within)
+    for (let index = this.#items.length - 1; index >= end; index--) {
+      const item = this.#items[index]
+      if ((item as unknown as readonly unknown[])[0] === seq) return item
+    }
+    return undefined
+  }
+
   clear(): void {
     this.#first = this.#first + this.#items.length - this.#gone
     this.#items = []

@@ -4,7 +4,7 @@
  * Screens read it and call `api`; nothing but this file changes it.
  */
 import * as api from './api'
-import type { Batch, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
+import type { Batch, ChangeRow, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
 import { Log } from './log.svelte'
 import { follow, type Link } from './stream'
 
@@ -28,10 +28,9 @@ export class ServerStore {
   }
 
   apply(delta: FactsDelta): void {
-    const { subscriptions, questions, pace, ...plain } = delta
+    const { subscriptions, all_subscriptions, pace, ...plain } = delta
     const facts = { ...this.facts, ...plain }
-    if (subscriptions) facts.subscriptions = merged(facts.subscriptions, subscriptions)
-    if (questions) facts.questions = merged(facts.questions, questions)
+    if (subscriptions) facts.subscriptions = all_subscriptions ? subscriptions : { ...facts.subscriptions, ...subscriptions }
     if (pace) {
       const seconds = new Map([...facts.pace, ...pace].map((entry) => [entry[0], entry]))
       const oldest = Date.now() / 1000 - PACE_SECONDS
@@ -45,15 +44,6 @@ export class ServerStore {
   get waiting(): number {
     return Object.keys(this.facts.questions).length
   }
-}
-
-function merged<T>(old: Record<string, T>, delta: Record<string, T | null>): Record<string, T> {
-  const result = { ...old }
-  for (const [key, value] of Object.entries(delta)) {
-    if (value === null) delete result[key]
-    else result[key] = value
-  }
-  return result
 }
 
 class Store {
@@ -155,6 +145,7 @@ class Store {
       if (!server) continue
       for (const [kind, some] of kinds) {
         const log = server.rows[kind] as Log<Row> | undefined
+        if (kind === 'content') for (const row of some) freshened(server, row as ContentRow)
         if (kind === 'request' || kind === 'exchange') for (const row of some) latest(log as Log<Row>, row)
         else log?.append(some)
       }
@@ -165,6 +156,15 @@ class Store {
 /** A request or an exchange is told of several times: one row, in its newest state. */
 function latest(log: Log<Row>, row: Row): void {
   if (!log.amend(row, (old) => old[4] === row[4])) log.append([row])
+}
+
+/** A content that answers a change says how long that took: the change's own row gets to know it. */
+function freshened(server: ServerStore, content: ContentRow): void {
+  const [, , , , , , change, , fresh] = content
+  if (change === null || fresh === null) return
+  const log = server.rows.change
+  const found = log.find(change)
+  if (found) log.amend([...found.slice(0, 7), fresh] as unknown as ChangeRow, (old) => old[0] === change)
 }
 
 /** Trade the token of the address for a cookie, once, and take it out of the address and its history. */

@@ -22,22 +22,31 @@ export interface ErrorFacts {
 }
 
 export interface Count { total: number; kept: number; dropped: number }
-export interface ListFacts { total: number; malformed: number; duplicates: number; at: number | null }
+export interface ListFacts { total: number; malformed: number; duplicates: number; at: number | null; error: ErrorFacts | null }
 export interface SubscriptionFacts {
   uri: string
   since: number | null
   updates: number
   last_update: number | null
+  /** which resource was updated last: for a prefix (`…*`) one of many */
+  last_uri: string | null
+  last_read: number | null
+  /** updated, and not read since */
+  stale: boolean
   merged: number
   versions: VersionFacts[]
   error: ErrorFacts | null
 }
 /** A content that was read: `version` names it in `content`, `diff` and `blob`. */
-export interface VersionFacts { version: number; at: number; hash: string; size: number }
+export interface VersionFacts { version: number; at: number; hash: string; size: number; cut: boolean }
 export interface QuestionFacts {
   id: string
   kind: 'sampling' | 'elicitation' | 'roots' | string
   params: JsonObject
+  /** what is asked, in words */
+  message: string
+  /** the id of the request on whose behalf it is asked */
+  request: string | null
   at: number
   deadline: number | null
 }
@@ -47,6 +56,8 @@ export type PaceSecond = [number, number, number, number, number]
 export interface ServerFacts {
   name: string
   target: string
+  /** the catalog's entry, without its secrets */
+  entry: JsonObject | null
   state: State
   words: string
   error: ErrorFacts | null
@@ -62,6 +73,10 @@ export interface ServerFacts {
   instructions: string | null
   pid: number | null
   log_level: string | null
+  connected_at: number | null
+  was_connected: boolean
+  /** records that could not be kept */
+  missed: number
   queued: number
   running: number
   lists: Record<ListName, ListFacts>
@@ -70,11 +85,8 @@ export interface ServerFacts {
   questions: Record<string, QuestionFacts>
   pace: PaceSecond[]
 }
-/** What changed of a server's facts. In `subscriptions` and `questions`, null says that one is gone. */
-export type FactsDelta = Partial<Omit<ServerFacts, 'subscriptions' | 'questions'>> & {
-  subscriptions?: Record<string, SubscriptionFacts | null>
-  questions?: Record<string, QuestionFacts | null>
-}
+/** What changed of a server's facts. `subscriptions` are some of them, unless `all_subscriptions`. */
+export type FactsDelta = Partial<ServerFacts> & { all_subscriptions?: boolean }
 
 export interface Hello {
   version: string
@@ -89,12 +101,12 @@ export interface Snapshot { seq: number; now: number; servers: ServerFacts[]; sa
 
 type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
 export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null]
-export type ContentRow = [...Head<'content'>, uri: string, hash: string, change: number | null, took: number | null]
+export type ContentRow = [...Head<'content'>, uri: string, hash: string, change: number | null, took_ms: number | null, fresh_ms: number | null, is_new: boolean]
 export type MessageRow = [...Head<'message'>, incoming: boolean, method: string | null, id: string | number | null, size: number, ms: number | null, is_error: boolean]
 export type NotificationRow = [...Head<'notification'>, method: string, summary: string]
 export type LogRow = [...Head<'log'>, level: string, logger: string | null, text: string]
-export type StderrRow = [...Head<'stderr'>, line: string]
-export type RequestRow = [...Head<'request'>, id: string, method: string, title: string, status: string, ms: number | null, error: string | null]
+export type StderrRow = [...Head<'stderr'>, line: string, garbage: boolean]
+export type RequestRow = [...Head<'request'>, id: string, method: string, title: string, status: string, ms: number | null, error: string | null, aside: boolean]
 export type ExchangeRow = [...Head<'exchange'>, id: number, method: string, url: string, status: number | null, ms: number | null, is_stream: boolean]
 export type StateRow = [...Head<'state'>, state: State, words: string]
 export type Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
@@ -143,26 +155,31 @@ export interface RequestFacts {
   method: string
   title: string
   params: JsonObject
-  status: 'queued' | 'running' | 'done' | 'failed' | 'cancelled' | string
-  created: number
+  seq: number
+  /** did the client send it by itself? */
+  aside: boolean
+  status: 'pending' | 'in_progress' | 'completed' | 'cancelled' | 'error' | string
+  created: number | null
   started: number | null
   ended: number | null
   ms: number | null
   attempts: number
   result: Json
+  result_size: number
   error: ErrorFacts | null
   progress: { progress: number; total: number | null; message: string | null } | null
-  /** what the server asked or sent beside the answer, and problems of a structured output: path and words */
-  problems?: Problem[]
+  /** what is wrong with a tool's structured output, by its own schema */
+  problems: Problem[]
 }
 
-export interface ContentPart { uri: string; mimeType?: string; text?: string; blob?: string; size: number; cut?: boolean }
+/** A part of a content. Bytes are not in it: `blobUrl` leads to them. */
+export interface ContentPart { uri: string; mimeType?: string; text?: string; blob?: string; size: number; cut?: boolean; binary: boolean; index: number }
 export interface Content { uri: string; version: number; at: number; hash: string; size: number; contents: ContentPart[] }
 
 export interface DiffWord { text: string; changed: boolean }
 export interface DiffLine { mark: ' ' | '+' | '-'; old: number | null; new: number | null; words: DiffWord[] }
-export interface DiffHunk { lines: DiffLine[] }
-export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null }
+export interface DiffHunk { title: string; lines: DiffLine[] }
+export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null; words: string }
 
 /** A form field as `tidings.inspector.schemas` makes it from any JSON Schema; what is empty is left out. */
 export interface Field {
@@ -193,11 +210,31 @@ export interface Field {
   reason?: string
   definitions?: Record<string, Field>
 }
-export interface Problem { path: (string | number)[]; pointer?: string; message: string }
+/** What is wrong with a value: where, for programs (`path`) and for people (`place`), and whose fault it is. */
+export interface Problem { path: (string | number)[]; place?: string; message: string; expected?: string; got?: string; fault?: 'value' | 'schema' }
 
-export interface CatalogEntry { name: string; [key: string]: Json }
+/** An entry as its file has it (command, args, env, cwd | url, headers; tidings: {era, timeouts, logLevel, autoConnect, roots}), secrets as ***. */
+export interface CatalogEntry { name: string; target?: string; in_session?: boolean; in_catalog?: boolean; [key: string]: Json | undefined }
 export interface Catalog { path: string | null; read_only: boolean; entries: CatalogEntry[]; problems: string[] }
-export interface FoundClient { client: string; path: string; servers: string[]; problem: string | null }
-export interface SessionFacts { id: string; name: string | null; began: number; ended: number | null; records: number; servers: string[]; current?: boolean }
+export interface FoundClient { client: string; path: string; project: string | null; servers: string[]; problem: string | null }
+export interface SessionFacts { id: string; name: string | null; began: number; last: number; ended: number | null; running: boolean; records: number; bytes: number; servers: string[]; current: boolean }
 export interface SavedCall { id: string; name: string; server: string; kind: 'call' | 'read' | 'prompt' | 'request'; data: JsonObject }
 export type SnippetAs = 'curl' | 'python' | 'json'
+
+/** Two sessions side by side: pairs are [old, new]. */
+export interface Comparison { servers: ServerComparison[]; only_old: string[]; only_new: string[] }
+export interface ServerComparison {
+  name: string
+  same: boolean
+  facts: Record<string, [Json, Json]>
+  lists: Record<string, { added: string[]; removed: string[]; changed: { name: string; diff: Diff }[]; changed_total: number }>
+  requests: { total: number; different: number }
+  different: {
+    method: string; title: string; params: JsonObject; slower: number | null; diff: Diff
+    old: { status: string; took: number | null }; new: { status: string; took: number | null }
+  }[]
+  only_old: string[]
+  only_new: string[]
+  changes: Record<string, [number, number]>
+  errors: Record<string, [number, number]>
+}

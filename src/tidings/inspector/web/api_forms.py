@@ -1,7 +1,7 @@
 """Forms from JSON Schemas, and whether what was filled in is right."""
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -9,6 +9,9 @@ from starlette.routing import Route
 from tidings.inspector.reading import as_text
 from tidings.inspector.web.answers import Fields, Problem, body, endpoint, text_of, unknown
 from tidings.inspector.web.inspector import server_of
+
+if TYPE_CHECKING:
+    from tidings.inspector.schemas import Problem as Wrong
 
 
 async def form(request: Request) -> dict[str, Any]:
@@ -56,7 +59,7 @@ async def check(request: Request) -> dict[str, Any]:
 
     given = await body(request)
     problems = await asyncio.to_thread(schemas.check, given.any("schema"), given.any("value"))
-    return {"problems": [each.to_json() for each in problems]}
+    return {"problems": [problem_of(each) for each in problems]}
 
 
 async def fill(request: Request) -> dict[str, Any]:
@@ -84,7 +87,12 @@ def _fill(schema: object, texts: Any) -> dict[str, Any]:
 
     filled = schemas.from_texts(schemas.form(schema), texts)
     problems = filled.problems or schemas.check(schema, filled.value)
-    return {"value": filled.value, "problems": [each.to_json() for each in problems]}
+    return {"value": filled.value, "problems": [problem_of(each) for each in problems]}
+
+
+def problem_of(problem: "Wrong") -> dict[str, Any]:
+    """What is wrong, with its place for programs (`path`) and for people (`place`)."""
+    return {**problem.to_json(), "path": list(problem.keys), "place": problem.path}
 
 
 ROUTES: Final = [

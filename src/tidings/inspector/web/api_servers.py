@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from tidings.inspector.reading import as_dict, as_text
+from tidings.inspector.record_data import LIST_KEYS
 from tidings.inspector.web.answers import Fields, Problem, body, endpoint, unknown
-from tidings.inspector.web.inspector import server_of, session_of
+from tidings.inspector.web.inspector import feed_of, server_of, session_of
 
 if TYPE_CHECKING:
     from tidings.inspector.inspected import InspectedServer
     from tidings.inspector.view_items import RequestView
 
-_LISTS: Final = ("tools", "resources", "templates", "prompts")
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _MOST_WAITED: Final = 1_000
 """Requests of one server that wait or run at once; a page that asks for more is out of hand."""
@@ -23,14 +23,14 @@ _MOST_WAITED: Final = 1_000
 async def listed(request: Request) -> dict[str, Any]:
     """All items of a list, and what is wrong with some."""
     view, name = server_of(request).view, request.path_params["list"]
-    if name not in _LISTS:
-        raise unknown("list", name, _LISTS)
+    if name not in LIST_KEYS:
+        raise unknown("list", name, LIST_KEYS)
     from tidings.inspector.web.facts import error_of  # noqa: PLC0415 - the page is served before this is needed
 
     return {
         "items": list(getattr(view, name).values()),
         "malformed": view.malformed.get(name, []),
-        "duplicates": view.duplicates.get(name, []),
+        "duplicates": [str(each.get(LIST_KEYS[name])) for each in view.duplicates.get(name, ())],
         "at": view.loaded_at.get(name),
         "error": error_of(view.list_errors.get(name)),
     }
@@ -39,8 +39,8 @@ async def listed(request: Request) -> dict[str, Any]:
 async def reload(request: Request) -> None:
     """Load a list again."""
     server, name = server_of(request), request.path_params["list"]
-    if name not in _LISTS:
-        raise unknown("list", name, _LISTS)
+    if name not in LIST_KEYS:
+        raise unknown("list", name, LIST_KEYS)
     await server.reload(name)
 
 
@@ -111,10 +111,11 @@ async def _output_problems(server: "InspectedServer", found: "RequestView") -> l
     if schema is None or result.get("isError") is True or result.get("cut") is True:
         return []
     from tidings.inspector.schemas import check_output  # noqa: PLC0415 - likewise
+    from tidings.inspector.web.api_forms import problem_of  # noqa: PLC0415 - likewise
 
     # A thread, because a hostile schema may take its second.
     problems = await asyncio.to_thread(check_output, schema, result.get("structuredContent"))
-    return [each.to_json() for each in problems]
+    return [problem_of(each) for each in problems]
 
 
 async def call(request: Request) -> dict[str, str]:
@@ -186,7 +187,9 @@ async def log_level(request: Request) -> None:
     level = (await body(request)).text("level")
     if level not in _LEVELS:
         raise unknown("level", level, _LEVELS)
-    await server_of(request).set_log_level(cast("Any", level))
+    server = server_of(request)
+    await server.set_log_level(cast("Any", level))
+    feed_of(request).mark_level(server.name, level)
 
 
 async def ping(request: Request) -> dict[str, float]:

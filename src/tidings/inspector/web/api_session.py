@@ -136,7 +136,8 @@ def _whole(view: "ServerView", seq: int) -> dict[str, Any] | None:
     change = view.changes.get(seq)
     if change is not None:
         hops = [asdict(hop) for hop in change.hops]
-        data = {**asdict(change), "hops": hops, "fresh_in": change.fresh_in}
+        times = {hop.name: hop.at for hop in change.hops}
+        data = {**asdict(change), "times": times, "hops": hops, "fresh_in": change.fresh_in}
         return {"at": change.at, "kind": "change", "data": data}
     rings = {
         "message": view.messages,

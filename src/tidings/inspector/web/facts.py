@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final, cast
 
+from tidings.inspector.reading import as_dict, as_text
 from tidings.inspector.record_data import LIST_NAMES
 from tidings.inspector.view_items import ErrorView, QuestionView, SubscriptionView
 from tidings.inspector.views import ServerView
@@ -35,6 +36,11 @@ def target_of(entry: dict[str, Any]) -> str:
         found = entry.get(key)
         words += cast("list[Any]", found) if isinstance(found, list) else [] if found is None else [found]
     return shlex.join(str(each) for each in words)[:1_000] if len(words) > 1 else str(words[0] if words else "")
+
+
+def level_of(view: ServerView) -> str:
+    """The log level that its entry asks for."""
+    return as_text(as_dict((view.entry or {}).get("tidings")).get("logLevel")) or "info"
 
 
 def _connection(view: ServerView) -> Facts:

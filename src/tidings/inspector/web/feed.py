@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from tidings.inspector.records import Record
 from tidings.inspector.views import ServerView, SessionView
-from tidings.inspector.web.facts import MAKERS, PARTS, Facts, subscription_of
+from tidings.inspector.web.facts import MAKERS, PARTS, Facts, level_of, subscription_of
 from tidings.inspector.web.rows import Row, row_of
 
 MOST_KEPT: Final = 20_000
@@ -56,6 +56,8 @@ class _Server:
     replaced: int = 0
     """The last record that changed which subscriptions there are."""
     states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_STATES_KEPT))
+    level: str | None = None
+    """The log level that was asked for last."""
     contents: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_CONTENTS_KEPT))
 
 
@@ -110,6 +112,14 @@ class Feed:
         """Something that is not in records (saved calls, the catalog, kept sessions) is different now."""
         self._stale[what] = self._stale.get(what, 0) + 1
         self._wake()
+
+    def mark_level(self, server: str, level: str) -> None:
+        """The server was told another log level; no record says so."""
+        found = self._servers.get(server)
+        if found is not None:
+            found.level = level
+            found.touched["level"] = self.seq + 1  # Told until the next record comes: once too often does no harm.
+            self._wake()
 
     @contextmanager
     def reader(self, after: int) -> "Generator[Reader]":
@@ -225,6 +235,8 @@ class Feed:
         for part, make in MAKERS.items():
             if after < 0 or server.touched.get(part, 0) > after:
                 facts |= make(view)
+        if after < 0 or server.touched.get("level", 0) > after:
+            facts["log_level"] = server.level or level_of(view)
         if after < 0 or server.touched.get("queue", 0) > after:
             running = sum(status == "in_progress" for status in server.open.values())
             facts |= {"queued": len(server.open) - running, "running": running}
