@@ -44,6 +44,8 @@ _TIDYING = 20.0
 """Seconds that a server may go on for after it is ready, before it is measured how busy it is when idle."""
 _AT_REST = 3.0
 """Percent of a core."""
+_RESTING = 3.0
+"""Seconds for which it has to be no busier than that: a server may begin to tidy up when nobody asked for a while."""
 
 
 def measure(yard: Yard) -> Iterator[Row]:
@@ -137,7 +139,7 @@ def _ready(yard: Yard, server: Server, session: Session, vault: Vault) -> Took:
 def _idle(session: Session, seconds: float) -> float:
     """How busy it is once it has tidied up; or, if it never comes to rest, a while after it was ready."""
     until = time.monotonic() + _TIDYING
-    while time.monotonic() < until and _busy(session, min(seconds, 1.0)) > _AT_REST:
+    while time.monotonic() < until and _busy(session, min(seconds, _RESTING)) > _AT_REST:
         pass
     return _busy(session, seconds)
 

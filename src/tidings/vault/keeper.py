@@ -19,6 +19,7 @@ from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.scan import Batch, Plan, VaultAway, look, plan, read_all
+from tidings.vault.index.scan_file import Same
 from tidings.vault.news import Interest, News, Touched, all_of, touched
 from tidings.vault.resources.resources import fingerprint
 from tidings.vault.text.model import Entry
@@ -238,7 +239,7 @@ class Keeper:
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
         try:
             while batch := await self.in_thread(_next, batches):
-                await self._store(batch.entries, [*gone, *batch.gone], fresh=fresh)
+                await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled
                 done += sum(map(len, batch))
@@ -250,22 +251,26 @@ class Keeper:
             await self._store([], gone, fresh=fresh)
         return unsettled
 
-    async def _store(self, entries: Sequence[Entry], gone: Sequence[str], *, fresh: bool) -> None:
+    async def _store(
+        self, entries: Sequence[Entry], gone: Sequence[str], same: Sequence[Same] = (), *, fresh: bool
+    ) -> None:
         if self._refreshed and not fresh:
             # Others have stored something newer meanwhile.
             entries = [entry for entry in entries if entry.path not in self._refreshed]
             gone = [path for path in gone if path not in self._refreshed]
-        uris, listed = await self.in_thread(self._compare_and_store, entries, gone, self._interest.remembered())
+            same = [each for each in same if each.path not in self._refreshed]
+        subscriptions = self._interest.remembered()
+        uris, listed = await self.in_thread(self._compare_and_store, entries, gone, same, subscriptions)
         self._stored.set()
         self._listener.index_changed()
         if uris or listed:
             await self._publish(uris, listed)
 
     def _compare_and_store(
-        self, entries: Sequence[Entry], gone: Sequence[str], subscriptions: Sequence[str]
+        self, entries: Sequence[Entry], gone: Sequence[str], same: Sequence[Same], subscriptions: Sequence[str]
     ) -> tuple[list[str], bool]:
         what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
-        store = partial(self.index.apply, entries, gone)
+        store = partial(self.index.apply, entries, gone, same)
         return self.news.around(self.index.queries, what, subscriptions, store), what.moved
 
     def _say_progress(self, done: int, total: int) -> None:

@@ -128,7 +128,8 @@ async def _listen(vault: Vault, roots: list[Path], pace: Pace) -> AsyncGenerator
             paths, lost = inbox.take()
             if [_identity(root) for root in roots] != identities or inbox.failure:
                 return
-            if paths:
+            # What is looked at all over need not be named; settings are looked for nowhere else.
+            if paths := frozenset(filter(is_settings, paths)) if lost else paths:
                 yield Changed(paths)
             if lost or loop.time() - audited > pace.audit:
                 yield LookAround("events")

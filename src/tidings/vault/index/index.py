@@ -4,7 +4,7 @@
 wrong in between, the index is as it was before. What was read is compared by its hash, so that a file which was merely
 touched costs next to nothing.
 
-May import: `index_*`, `model`, `paths`, `queries`.
+May import: `index_*`, `model`, `paths`, `queries`, `scan_file`.
 """
 
 import json
@@ -21,6 +21,7 @@ from tidings.vault.index.index_rows import INSERTS, Rows, cleaned, collect
 from tidings.vault.index.index_schema import ROWS, create
 from tidings.vault.index.index_tags import TagChanges
 from tidings.vault.index.queries import Queries
+from tidings.vault.index.scan_file import Same
 from tidings.vault.text.model import Entry, Stamp
 
 _LONGEST_LOG: Final = 64 * 2**20
@@ -126,6 +127,16 @@ class Index:
         rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", path)  # noqa: S608
         return {path: Stamp(*stamp) for path, *stamp in rows}
 
+    def hashes(self, paths: Iterable[str]) -> dict[str, str | None]:
+        """The hash of what each of these files held when it was read.
+
+        Raises:
+            IndexBlocked: It could not be read.
+            IndexDamaged: It has to be built anew.
+        """
+        some = "SELECT path, hash FROM files WHERE path IN (SELECT value FROM json_each(?))"
+        return dict(self._ask(some, json.dumps([*paths])))
+
     def sharing(self, inodes: Iterable[int]) -> list[str]:
         """The paths of the files that have one of these inodes, by any name.
 
@@ -160,21 +171,32 @@ class Index:
             with self._transaction():
                 self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))
 
-    def apply(self, entries: Sequence[Entry], gone: Sequence[str] = ()) -> None:
+    def apply(self, entries: Sequence[Entry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
         """Replace all that is known of some files, and forget others. Files that were already so cost nothing.
+
+        Args:
+            entries: Files that were read.
+            gone: Files that are not there any more.
+            same: Files that hold what they did. One of which something else is known by now is left as it is.
 
         Raises:
             IndexBlocked: It could not be written, and is as it was.
             IndexDamaged: It has to be built anew.
         """
         try:
-            self._apply(entries, gone, collect)
+            self._apply(entries, gone, same, collect)
         except UnicodeEncodeError:
-            self._apply(entries, gone, lambda files: cleaned(collect(files)))
+            self._apply(entries, gone, same, lambda files: cleaned(collect(files)))
 
-    def _apply(self, entries: Sequence[Entry], gone: Sequence[str], rows_of: Callable[[_Files], Rows]) -> None:
+    def _apply(
+        self, entries: Sequence[Entry], gone: Sequence[str], same: Sequence[Same], rows_of: Callable[[_Files], Rows]
+    ) -> None:
         new = {entry.path: entry for entry in entries}
         with self._transaction():
+            self._connection.executemany(
+                "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE path = ? AND hash = ?",
+                [(*each.stamp, each.path, each.hash) for each in same],
+            )
             known = self._known([*new, *gone])
             touched = {path for path, entry in new.items() if path in known and _is_same(entry, known[path])}
             self._stamp((known[path].id, new[path].stamp) for path in touched)

@@ -3,7 +3,7 @@
     todo = plan(vault, index)                     # or look(vault, index, paths), where only some may be different
     index.apply([], todo.gone)
     for batch in read_all(vault, todo.changed):
-        index.apply(batch.entries, batch.gone)    # batch.unsettled is to be looked at later
+        index.apply(batch.entries, batch.gone, batch.same)    # batch.unsettled is to be looked at later
 
 What the file system says of a file (its stamp) decides whether it is read. A file that changed within two seconds
 before it was read is read once more at the next occasion: within the same tick of the clock it may change unnoticed.
@@ -13,11 +13,20 @@ May import: `index`, `model`, `paths`, `scan_*`, `workers`.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan_file import Job, Limits, Missed, name_only, read_attachment, read_file
+from tidings.vault.index.scan_file import (
+    Job,
+    Limits,
+    Missed,
+    Same,
+    is_same_but_racy,
+    name_only,
+    read_attachment,
+    read_file,
+)
 from tidings.vault.index.scan_look import Plan, look
 from tidings.vault.index.scan_walk import Identity, Seen, VaultAway, Walk, identities
 from tidings.vault.index.workers import Answer, Workers, processes_for
@@ -36,7 +45,7 @@ _HASHED_BYTES: Final = 20_000_000
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """What such a process reads at once."""
-_BATCH_FILES: Final = 500
+_BATCH_FILES: Final = 2000
 _BATCH_CHARACTERS: Final = 8_000_000
 """What is stored at once."""
 _FIRST_BATCH: Final = 125
@@ -50,6 +59,8 @@ class Batch(NamedTuple):
     """Not there any more."""
     unsettled: list[str]
     """Could not be read for now. What is known of them stays, until they are looked at again."""
+    same: Sequence[Same] = ()
+    """Were read again, and hold what they did."""
 
 
 def walk(vault: Vault) -> Iterator[Seen]:
@@ -72,20 +83,26 @@ def plan(vault: Vault, index: Index) -> Plan:
     known = index.stamps()
     vaults_seen: set[str] = set()
     changed: list[Seen] = []
+    racy: set[str] = set()
     walking = Walk(vault)
     for seen in walking.everything():
         vaults_seen.add(vault.mount_of(seen.path).name)
-        if known.pop(seen.path, None) != seen.stamp:
+        if (before := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
+            if before and is_same_but_racy(before, seen.stamp):
+                racy.add(seen.path)
     _check_there(vault, {vault.mount_of(path).name for path in known} - vaults_seen, roots, index.roots())
     index.keep_roots(roots)
+    hashes = index.hashes(racy)
+    changed = [seen._replace(hash=hashes.get(seen.path)) for seen in changed] if hashes else changed
     return Plan(changed, [path for path in known if not walking.is_unread(path)])
 
 
 def read(vault: Vault, path: str, limits: Limits = Limits()) -> Entry | Missed:  # noqa: B008 - a frozen value
     """What a file holds by now."""
     seen = Walk(vault).file(path)
-    return read_file(_job(vault, seen), limits) if seen else Missed(path, "gone")
+    # Nothing is said of what it held before, so it is never the same.
+    return cast("Entry | Missed", read_file(_job(vault, seen), limits)) if seen else Missed(path, "gone")
 
 
 def read_all(
@@ -129,7 +146,7 @@ def build(
     unsettled: list[str] = []
     done = 0
     for batch in read_all(vault, todo.changed, stopped=stopped):
-        index.apply(batch.entries, batch.gone)
+        index.apply(batch.entries, batch.gone, batch.same)
         unsettled += batch.unsettled
         done += sum(map(len, batch))
         on_progress(done, len(todo.changed))
@@ -190,17 +207,19 @@ def _job(vault: Vault, seen: Seen) -> Job:
 
 
 def _batches(answers: Iterable[Answer]) -> Iterator[Batch]:
-    batch, most = Batch([], [], []), _FIRST_BATCH
+    batch, same, most = Batch([], [], []), list[Same](), _FIRST_BATCH
     size = 0
     for answer in answers:
         for item in answer:
             if isinstance(item, Missed):
                 (batch.gone if item.why == "gone" else batch.unsettled).append(item.path)
+            elif isinstance(item, Same):
+                same.append(item)
             else:
                 batch.entries.append(item)
                 size += len(item.text)
         if len(batch.entries) >= most or size > _BATCH_CHARACTERS:
-            yield batch
-            batch, most, size = Batch([], [], []), min(2 * most, _BATCH_FILES), 0
-    if any(batch):
-        yield batch
+            yield batch._replace(same=same)
+            batch, same, most, size = Batch([], [], []), [], min(2 * most, _BATCH_FILES), 0
+    if any(batch) or same:
+        yield batch._replace(same=same)

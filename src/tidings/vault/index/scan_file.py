@@ -52,6 +52,8 @@ class Job(NamedTuple):
     path: str
     kind: Kind
     stamp: Stamp
+    hash: str | None
+    """What it had when it was last read, if its stamp is the same since."""
     root: str
     """The vault's folder."""
     inner: str
@@ -71,6 +73,14 @@ class Missed(NamedTuple):
     path: str
     why: Literal["gone", "unsettled"]
     """`unsettled`: it changed while it was read, again and again, or its disk is in trouble. To be looked at later."""
+
+
+class Same(NamedTuple):
+    """A file that was read again, and holds what it did."""
+
+    path: str
+    stamp: Stamp
+    hash: str
 
 
 def kind_of(name: str) -> Kind:
@@ -105,7 +115,7 @@ def read_attachment(job: Job) -> Entry:
     return entry
 
 
-def read_file(job: Job, limits: Limits) -> Entry | Missed:
+def read_file(job: Job, limits: Limits) -> Entry | Missed | Same:
     """What a file holds, as far as the index wants to know."""
     try:
         return _read(job, limits)
@@ -117,7 +127,7 @@ def read_file(job: Job, limits: Limits) -> Entry | Missed:
         return Missed(job.path, "unsettled")
 
 
-def _read(job: Job, limits: Limits) -> Entry | Missed:
+def _read(job: Job, limits: Limits) -> Entry | Missed | Same:
     for _ in range(_TRIES):
         file = _open(job)
         try:
@@ -174,8 +184,15 @@ def _settled(stamp: Stamp, now: int) -> Stamp:
     return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
 
 
-def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry:
+def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
+    """Whether a file is to be read again only because it had just changed when it was read."""
+    return before.ctime == TO_BE_READ_AGAIN and before._replace(ctime=now.ctime) == now
+
+
+def _entry(job: Job, stamp: Stamp, data: bytes) -> Entry | Same:
     version = hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
+    if version == job.hash and stamp[:2] == job.stamp[:2]:
+        return Same(job.path, stamp, version)
     text, problem = decode(data)
     note = None
     try:

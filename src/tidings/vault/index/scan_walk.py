@@ -39,6 +39,8 @@ class Seen(NamedTuple):
     path: str
     kind: Kind
     stamp: Stamp
+    hash: str | None = None
+    """What the index has of it, if it seems to be the same still: then no more is wanted than that it is."""
 
 
 class Walk:

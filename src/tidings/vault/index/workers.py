@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, Final, Self, cast
 
-from tidings.vault.index.scan_file import Job, Limits, Missed, Task, read_file
+from tidings.vault.index.scan_file import Job, Limits, Missed, Same, Task, read_file
 from tidings.vault.text.model import Entry
 
 logger = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ COMMAND: Final = (sys.executable, "-P", "-m", "tidings.vault.index.worker")
 """What is started. `-P`: nothing is imported from the current folder, which may be the vault."""
 
 _MOST: Final = 4
-_AHEAD: Final = 8
+_AHEAD: Final = 20
 """How many answers of each process may wait to be taken: so many that they read on while a batch is stored."""
 _STOP_SECONDS: Final = 0.1
 """How often it is asked whether to stop, while a process works."""
 
-Answer = list[Entry | Missed]
+Answer = list[Entry | Missed | Same]
 
 
 class Workers:
