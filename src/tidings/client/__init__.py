@@ -2,17 +2,17 @@
 
 | room | what is in it |
 |---|---|
-| `connecting`, `live` | `connect()`, and the client as its users see it |
+| `connecting`, `live`, `standing`, `parts` | `connect()`; the client as its users see it; its parts, put together |
 | `config`, `states`, `events`, `invocations` | settings, states, what happens and what calls return, as values |
 | `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
 | `transports`, `bodies`, `sockets`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
 | `stdio`, `process`, `lines`, `launching` | the way to a command |
 | `wire`, `tapping`, `tapped_http`, `tapped_memory` | what goes over the wire, for whoever listens in |
-| `link`, `sdk`, `web_side` | one connection, held by a task of its own; the SDK's client; what the web server's answers say |
+| `link`, `sdk`, `web_side` | one connection, held by a task of its own; what its web server's answers say |
 | `connection` | the state machine that opens one link after another |
 | `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
-| `subscriptions`, `watching`, `refresh` | what is wanted, what is known to be current, and what is read again |
+| `subscriptions`, `wanted`, `watching`, `refresh` | what is wanted, known to be current, and read again |
 | `lists`, `mirrors`, `cache`, `store` | the server's lists and content as last heard; what outlives the process |
 | `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks, and who answers |
 

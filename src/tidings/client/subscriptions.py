@@ -8,7 +8,6 @@ of it would have been told: it was read while its subscription was established, 
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -30,6 +29,7 @@ from tidings.client.invocations import ResourceRead
 from tidings.client.link import Link
 from tidings.client.pulse import Pulse
 from tidings.client.refresh import Refresher
+from tidings.client.wanted import Wanted
 from tidings.client.watching import Watched, Watches
 from tidings.errors import NotSupported, TidingsError
 
@@ -37,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 _PAUSES: Final = (0.5, 2.0, 10.0, 60.0)
 """Seconds before a subscription that failed for a reason that may pass is tried again."""
-
-_SEPARATORS: Final = ("/", "?", "#")
-"""What may stand between a resource's URI and that of a part of it."""
 
 
 class Subscriptions:
@@ -61,11 +58,6 @@ class Subscriptions:
         self._poll = poll
         self._list_changed = list_changed
         self._lists = lists
-        self._explicit: dict[str, None] = {}
-        self._asking: Counter[str] = Counter()
-        """How many wait for the first word on a subscription."""
-        self._kept: set[str] = set()
-        self._prefixes: tuple[str, ...] = ()
         self._version = 1
         self._synced = 0
         self._refused: dict[str, TidingsError] = {}
@@ -81,6 +73,7 @@ class Subscriptions:
         self.broken: TidingsError | None = None
         """Why nothing will be established any more, if that is so."""
         self.watches = Watches(self, pulse)
+        self._wanted = Wanted(self.watches)
         self.refresher: Refresher
         self.on_cursor: Callable[[str | None], None] = lambda _: None
         self.on_uncovered: Callable[[str], None] = lambda _: None
@@ -89,18 +82,15 @@ class Subscriptions:
     # What is wanted.
 
     def __iter__(self) -> Iterator[str]:
-        return iter([uri for uri in self._explicit if uri not in self._asking])
+        return iter(self._wanted.granted())
 
     def __contains__(self, uri: object) -> bool:
-        return uri in self._explicit and uri not in self._asking
+        return self._wanted.is_granted(uri)
 
     @property
     def all(self) -> frozenset[str]:
         """Everything that is subscribed to: for the user, for a watcher, for the next process."""
-        return frozenset(self._explicit).union(self.watches, self._kept)
-
-    def _wants(self, uri: str) -> bool:
-        return uri in self._explicit or uri in self.watches or uri in self._kept
+        return self._wanted.all
 
     @property
     def supported(self) -> bool:
@@ -113,10 +103,7 @@ class Subscriptions:
         Raises:
             TidingsError: The server refused one of them; the others are subscribed to.
         """
-        asked = dict.fromkeys(map(check_subscription, uris))
-        new = [uri for uri in asked if uri not in self._explicit or uri in self._asking]
-        self._explicit.update(dict.fromkeys(new))
-        self._asking.update(new)
+        new = self._wanted.ask(map(check_subscription, uris))
         version = self._touch()
         try:
             await self._established_at(version)
@@ -124,9 +111,7 @@ class Subscriptions:
             self._give_up(new)
             raise
         failed = {uri: self._refused[uri] for uri in new if uri in self._refused}
-        established = self._asking.keys() & set(new).difference(failed)
-        for uri in established:
-            del self._asking[uri]
+        established = self._wanted.grant(set(new).difference(failed))
         self._give_up(failed)
         if established:
             self._tell()
@@ -135,9 +120,7 @@ class Subscriptions:
 
     def _give_up(self, uris: Iterable[str]) -> None:
         """One who asked for these does not wait any more. What others wait for, or have got, stays."""
-        uris = [uri for uri in uris if uri in self._asking]
-        self._asking.subtract(uris)
-        if alone := [uri for uri in uris if not self._asking[uri]]:
+        if alone := self._wanted.give_up(uris):
             self._drop(alone)
 
     async def _established_at(self, version: int) -> None:
@@ -147,7 +130,7 @@ class Subscriptions:
 
     async def remove(self, uris: Iterable[str]) -> None:
         """Unsubscribe, and wait until the server has been told, if there is one."""
-        old = [uri for uri in uris if uri in self._explicit]
+        old = [uri for uri in uris if uri in self._wanted.explicit]
         if not old:
             return
         version = self._drop(old)
@@ -156,15 +139,13 @@ class Subscriptions:
 
     def _drop(self, uris: Iterable[str]) -> int:
         for uri in uris:
-            self._explicit.pop(uri, None)
-            del self._asking[uri]
-            self._kept.discard(uri)
+            self._wanted.drop(uri)
             self._forget(uri)
         return self._touch()
 
     def _forget(self, uri: str) -> None:
         """Nobody wants this any more, unless somebody does."""
-        if not self._wants(uri):
+        if not self._wanted.wants(uri):
             self._generations.pop(uri, None)
             self._uncover(uri)
             self._refused.pop(uri, None)
@@ -180,16 +161,16 @@ class Subscriptions:
 
     def restore(self, uris: Iterable[str], covered: Iterable[str], cursor: str | None) -> None:
         """Go on where an earlier process ended."""
-        self._explicit.update(dict.fromkeys(uris))
+        self._wanted.explicit.update(dict.fromkeys(uris))
         if cursor is not None:
             self._covered = set(covered)
-            self._kept = self._covered.difference(self._explicit)
+            self._wanted.kept = self._covered.difference(self._wanted.explicit)
             self._known, self.cursor = Filter.of(self._covered), cursor
         self._touch()
 
     def _touch(self) -> int:
         self._version += 1
-        self._prefixes = tuple(text[:-1] for text in self._explicit if text.endswith("*"))
+        self._wanted.changed()
         self._pulse()
         return self._version
 
@@ -224,7 +205,7 @@ class Subscriptions:
     async def _keep(self, link: Link, feed: Feed) -> None:
         failures = 0
         while not link.over:
-            version, wanted = self._version, self._wanted(feed)
+            version, wanted = self._version, self._filter(feed)
             failed: TidingsError | None = None
             try:
                 refused = await feed.sync(wanted)
@@ -244,7 +225,7 @@ class Subscriptions:
                 async with asyncio.timeout(pause):
                     await self._pulse.until(lambda version=version: self._version != version)
 
-    def _wanted(self, feed: Feed) -> Filter:
+    def _filter(self, feed: Feed) -> Filter:
         lists = self._lists()
         uris = self.all if feed.supported else frozenset[str]()
         return Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
@@ -298,7 +279,7 @@ class Subscriptions:
         if not isinstance(change, ResourceUpdated):
             self._list_changed(change)
             return
-        concerned = self._concerned(change.uri) if len(change.uri) <= MAX_URI_LENGTH else []
+        concerned = self._wanted.concerned(change.uri) if len(change.uri) <= MAX_URI_LENGTH else []
         if not concerned:
             return
         for uri in concerned:
@@ -307,17 +288,6 @@ class Subscriptions:
         for uri in concerned:
             if uri in self.watches:
                 self.refresher.want(uri)
-
-    def _concerned(self, uri: str) -> list[str]:
-        """The resources whose content an update of `uri` concerns: itself and what it is a part of, as far as
-        somebody subscribed.
-        """
-        parents = {uri[:place] for place, sign in enumerate(uri) if sign in _SEPARATORS}
-        parents |= {parent + "/" for parent in parents}
-        found = [parent for parent in parents if parent != uri and self._wants(parent)]
-        if found or self._wants(uri) or uri.startswith(self._prefixes):
-            found.append(uri)
-        return found
 
     def _let_go(self, uri: str) -> None:
         self._generations[uri] = self._generations.get(uri, 0) + 1
@@ -373,7 +343,7 @@ class Subscriptions:
         if generation != self.generation(read.uri):
             return False
         if keep:
-            if self._feed is not None and read.uri in self._known.uris and self._wants(read.uri):
+            if self._feed is not None and read.uri in self._known.uris and self._wanted.wants(read.uri):
                 self._covered.add(read.uri)
             self._cache.put(read)
         self.pass_on(read)
@@ -412,10 +382,10 @@ class Subscriptions:
 
     def watch_removed(self, watched: Watched) -> None:
         uri = watched.uri
-        if uri in self._explicit or uri in self._kept:
+        if uri in self._wanted.explicit or uri in self._wanted.kept:
             return
         if self.keeps and uri in self._covered:
-            self._kept.add(uri)
+            self._wanted.kept.add(uri)
             return
         self._forget(uri)
         self._touch()

@@ -21,7 +21,6 @@ from mcp_types import INTERNAL_ERROR
 from tidings.client.addresses import HttpTarget
 from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of, words_in
 from tidings.client.quiet import Clean, quiet
-from tidings.client.sockets import close_in_any_case
 from tidings.client.sse import sse_streams
 from tidings.client.tapped_http import TappedTransport
 from tidings.client.tapping import Teller
@@ -275,6 +274,8 @@ class _QuietWriter:
 
 
 def _transport(url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+    from tidings.client.sockets import close_in_any_case  # noqa: PLC0415 - much is imported, and only where HTTP is
+
     # As many connections as there are requests: each stream keeps one, and how many run at once is decided elsewhere.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     proxy = _proxy(url)
