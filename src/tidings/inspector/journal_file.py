@@ -70,11 +70,11 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         raise Unusable(f"{error.strerror or error}") from None
     connection = _connect(path)
     try:
+        _check(connection)  # First: a file of somebody else's is left as it is.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         # With WAL, a process that is killed loses nothing that was committed; only a machine's power cut may.
         connection.execute("PRAGMA synchronous = NORMAL")
-        _check(connection)
         connection.executescript(_SCHEMA)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.commit()

@@ -36,7 +36,7 @@ def _change(view: "ServerView", record: Record) -> None:
     if uri is not None:
         for subscription in _covering(view, uri):
             subscription.updates += 1
-            subscription.last_update, subscription.last_uri = record.at, uri
+            subscription.last_update, subscription.last_uri, subscription.last_change = record.at, uri, record.seq
             subscription.merged += change.merged > 0
 
 
@@ -82,6 +82,7 @@ def _content(view: "ServerView", record: Record) -> None:
         shown.before = None if before is None else before.seq
     for subscription in _covering(view, uri):
         subscription.last_read, subscription.error = record.at, None
+        subscription.last_answered = max(subscription.last_answered, change or 0)
 
 
 def _versions(view: "ServerView", uri: str) -> Ring[ContentVersion]:

@@ -230,11 +230,14 @@ class SubscriptionView:
     last_read: float | None = None
     error: ErrorView | None = None
     """Why it could not be established again, or its content not be read."""
+    last_change: int = 0
+    """The `seq` of the last change, and of the last one whose content was read."""
+    last_answered: int = 0
 
     @property
     def stale(self) -> bool:
-        """Whether it was updated and not read since."""
-        return self.last_update is not None and (self.last_read is None or self.last_read < self.last_update)
+        """Whether it was updated, and not read since."""
+        return self.last_change > self.last_answered
 
 
 @dataclass(slots=True)

@@ -1,0 +1,115 @@
+"""What changed is found, marked, and never too much."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.inspector.alignment import differences
+from tidings.inspector.bounds import cut
+from tidings.inspector.diffs import Diff, content_text, diff_texts, diff_values, diff_versions, pretty_text
+from tidings.inspector.view_items import ContentVersion
+
+lines = st.lists(st.sampled_from(["a", "b", "c", "d e", "x y z", ""]), max_size=15)
+
+
+def applied(old: list[str], diff: Diff) -> list[str]:
+    """The old lines, changed as the diff says."""
+    new: list[str] = []
+    at = 0
+    for hunk in diff.hunks:
+        for line in hunk.lines:
+            if line.old is not None:
+                new += old[at : line.old - 1]
+                at = line.old
+                assert old[line.old - 1] == line.text
+            if line.new is not None:
+                while len(new) < line.new - 1:
+                    new.append(old[at])
+                    at += 1
+                new.append(line.text)
+    return new + old[at:]
+
+
+@given(lines, lines, st.integers(0, 3))
+def test_a_diff_leads_from_the_old_text_to_the_new(old: list[str], new: list[str], context: int) -> None:
+    diff = diff_texts("".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new), context=context)
+    assert applied(old, diff) == new
+    assert diff.same == (old == new)
+    assert len(old) - diff.removed == len(new) - diff.added
+
+
+@given(lines, lines, st.integers(0, 60))
+def test_however_little_work_is_allowed_the_alignment_is_true(a: list[str], b: list[str], steps: int) -> None:
+    at_a = at_b = 0
+    for i1, i2, j1, j2 in differences(a, b, steps):
+        assert a[at_a:i1] == b[at_b:j1]
+        assert i1 < i2 or j1 < j2
+        at_a, at_b = i2, j2
+    assert a[at_a:] == b[at_b:]
+
+
+def test_the_changed_words_are_marked() -> None:
+    diff = diff_texts("- [ ] Freeze the API by Friday\n", "- [x] Freeze the API on 14 November\n")
+    gone, come = diff.hunks[0].lines
+    assert [piece.text for piece in gone.pieces if piece.changed] == [" ", "by", "Friday"]
+    assert [piece.text for piece in come.pieces if piece.changed] == ["x", "on", "14 November"]
+    assert diff.words == "1 line added, 1 removed"
+    assert next(diff.unified()) == "@@ -1,1 +1,1 @@"
+
+
+def test_lines_that_have_nothing_in_common_are_not_marked() -> None:
+    diff = diff_texts("alpha beta\n", "1234 5678\n")
+    assert not any(piece.changed for line in diff.hunks[0].lines for piece in line.pieces)
+
+
+def test_json_is_compared_by_what_it_says() -> None:
+    old, new = '{"b": 1, "a": [1, 2]}', '{\n "a": [1, 3],\n "b": 1}'
+    assert diff_values(json.loads(old), json.loads(new)).words == "1 line added, 1 removed"
+    assert pretty_text('{"b": 1, "a": 2}') == pretty_text('{"a":2,"b":1}')
+    assert pretty_text("{not json") == "{not json"
+    assert diff_values({"a": 1, "b": 2}, {"b": 2, "a": 1}).words == "nothing changed"
+
+
+@pytest.mark.parametrize("alphabet", [["a", "b"], [str(number) for number in range(1_000_000)]], ids=["few", "many"])
+def test_a_huge_text_is_compared_within_bounds(alphabet: list[str]) -> None:
+    chance = random.Random(7)
+    old = "\n".join(chance.choice(alphabet) for _ in range(100_000))
+    new = "\n".join(chance.choice(alphabet) for _ in range(100_000))
+    diff = diff_texts(old, new, most_lines=500)
+    assert diff.cut
+    assert sum(len(hunk.lines) for hunk in diff.hunks) <= 500
+    assert diff.words.endswith("not all of it is shown")
+
+
+def test_a_huge_line_is_shown_in_part() -> None:
+    diff = diff_texts("a" * 50_000, "b" * 50_000)
+    assert all(len(line.text) <= 2_001 for line in diff.hunks[0].lines)
+
+
+def version(*parts: dict[str, str], hash_: str = "1") -> ContentVersion:
+    return ContentVersion(1, 1.0, "a://1", hash_, list(parts), 1)
+
+
+def test_versions_are_compared_part_by_part_and_binary_content_is_described() -> None:
+    old = version({"uri": "a://1", "text": "x"}, {"uri": "a://1/b", "blob": "AAAA", "mimeType": "image/png"})
+    new = version({"uri": "a://1", "text": "y"}, {"uri": "a://1/b", "blob": "AAAB", "mimeType": "image/png"})
+    diff = diff_versions(old, new)
+    assert (diff.added, diff.removed) == (2, 2)
+    assert "image/png, 3 bytes" in content_text(new.contents)
+    assert diff_versions(None, new).note == "This is the first version that was read."
+
+
+def test_content_that_was_too_large_is_compared_by_its_beginning() -> None:
+    large = ContentVersion(1, 1.0, "a://1", "1", cut("x" * 100, 100), 100)
+    diff = diff_versions(version({"uri": "a://1", "text": "y"}), large)
+    assert diff.note is not None
+    assert "too large" in diff.note
+    assert large.cut
+    assert large.text == "x" * 100
+
+
+def test_a_difference_that_lines_do_not_show_is_said() -> None:
+    assert diff_texts("a\n", "a").note is not None

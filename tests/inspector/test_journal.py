@@ -1,0 +1,256 @@
+"""What was recorded is kept: over a crash, beside other inspectors, and whatever the file is like."""
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client.killing import ROOT
+from tests.inspector.recorded import Writer
+from tidings.inspector.journal import Journal, JournalLimits
+from tidings.inspector.journal_file import Unusable, beside, default_path
+from tidings.inspector.journal_sessions import delete_session, list_sessions, load_session, rename_session
+from tidings.inspector.records import Record
+
+
+def written(path: Path, records: list[Record], **options: object) -> Journal:
+    """A journal that was opened, written to, and closed."""
+    journal = Journal(path, **options)  # type: ignore[arg-type]
+    journal.open()
+    for record in records:
+        assert journal.put(record) == 0
+    journal.close()
+    return journal
+
+
+def some(number: int = 10, size: int = 10) -> list[Record]:
+    writer = Writer()
+    writer("server", what="added", entry={})
+    for _ in range(number - 1):
+        writer("log", level="info", data="x" * size)
+    return writer.records
+
+
+def test_what_is_put_is_there_and_only_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "inspector" / "sessions.db"
+    records = some()
+    journal = written(path, records, title="Crash at 14:02", clock=lambda: 1000.0)
+    assert journal.notice is None
+    (session,) = list_sessions(path)
+    assert load_session(path, session.id) == records
+    assert (session.title, session.began, session.ended, session.running) == ("Crash at 14:02", 1000.0, 1000.0, False)
+    assert (session.records, session.servers, session.last) == (10, ("vault",), 1010.0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_the_files_of_a_running_journal_are_only_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journal = Journal(path)
+    journal.open()
+    journal.put(some()[0])
+    assert journal.flush()
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert "sessions.db-wal" in modes
+    journal.close()
+
+
+def test_a_killed_inspector_loses_nothing_that_is_a_moment_old(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from tests.inspector.test_journal import some\n"
+        "from tidings.inspector.journal import Journal\n"
+        f"journal = Journal(Path({str(path)!r}))\n"
+        "journal.open()\n"
+        "for record in some(500): journal.put(record)\n"
+        "assert journal.flush()\n"
+        "print('written', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        (session,) = list_sessions(path)
+        assert session.running
+        with pytest.raises(LookupError, match="still runs"):
+            delete_session(path, session.id)
+        os.kill(process.pid, signal.SIGKILL)
+    (session,) = list_sessions(path)
+    assert (session.running, session.ended, session.records) == (False, None, 500)
+    assert load_session(path, session.id) == some(500)
+
+
+def test_several_write_at_once_each_its_own_session(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journals = [Journal(path) for _ in range(4)]
+    for journal in journals:
+        journal.open()
+    records = some(300)
+    for record in records:
+        for journal in journals:
+            journal.put(record)
+    for journal in journals:
+        journal.close()
+    sessions = list_sessions(path)
+    assert len(sessions) == 4
+    assert all(load_session(path, session.id) == records for session in sessions)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough to be one" * 100, b"SQLite format 3\0" * 9]
+)
+def test_a_broken_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "sessions.db"
+    path.write_bytes(content)
+    journal = written(path, some())
+    assert journal.notice is not None
+    assert "set aside as sessions.db.broken-" in journal.notice
+    assert next(tmp_path.glob("sessions.db.broken-*")).read_bytes() == content
+    assert load_session(path, list_sessions(path)[0].id) == some()
+
+
+def test_a_database_of_something_else_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(Unusable, match="something else"):
+        list_sessions(path)
+    journal = written(path, some())
+    assert "something else" in (journal.notice or "")
+    assert len(list_sessions(path)) == 1
+
+
+def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    journal = written(path, some())
+    assert "left alone: it was written by a later version" in (journal.notice or "")
+    assert path.read_bytes() == before
+    assert journal.path == beside(path)
+    assert len(list_sessions(journal.path)) == 1
+
+
+def test_where_nothing_can_be_written_the_session_goes_on_without(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    journal = written(tmp_path / "file" / "sessions.db", some())
+    assert journal.session is None
+    assert (journal.notice or "").startswith("This session is not kept")
+
+
+def test_old_sessions_and_too_many_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    for number in range(4):
+        written(path, [Record(1, number * 100.0, "a", "server", {})], clock=lambda number=number: number * 100.0)
+    written(path, [], clock=lambda: 400.0, limits=JournalLimits(days=250 / 86400))
+    assert [session.began for session in list_sessions(path)] == [400.0, 300.0, 200.0]
+    written(path, [], clock=lambda: 500.0, limits=JournalLimits(sessions=2))
+    assert [session.began for session in list_sessions(path)] == [500.0, 400.0]
+
+
+def test_a_session_that_is_too_large_is_thinned_and_what_the_rest_rests_on_stays(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journal = written(path, some(200, 1_000), limits=JournalLimits(session_bytes=50_000))
+    (session,) = list_sessions(path)
+    kept = load_session(path, session.id)
+    assert session.bytes < 60_000
+    assert len(kept) < 60
+    assert kept[0].kind == "server"
+    assert kept[-1].seq == 200
+    assert journal.notice is None
+
+
+def test_a_session_is_named_and_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    assert list_sessions(path) == []
+    written(path, some())
+    rename_session(path, 1, "Crash")
+    assert list_sessions(path)[0].title == "Crash"
+    delete_session(path, 1)
+    assert list_sessions(path) == []
+    for act in (load_session, delete_session):
+        with pytest.raises(LookupError, match="no session 1"):
+            act(path, 1)
+    with pytest.raises(LookupError, match="no session 1"):
+        rename_session(path, 1, "x")
+    with pytest.raises(Unusable, match="no such file"):
+        load_session(tmp_path / "none.db", 1)
+
+
+def test_a_row_that_cannot_be_read_is_counted_as_missed(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    written(path, some(3))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE records SET data = 'no json' WHERE seq = 2")
+    connection.close()
+    assert [record.kind for record in load_session(path, 1)] == ["server", "missed", "log"]
+
+
+def test_a_file_that_breaks_while_it_is_written_to_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journal = Journal(path)
+    journal.open()
+    journal.put(some()[0])
+    assert journal.flush()
+    real = journal._write
+    broken = iter([True])
+
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+        if next(broken, False):
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        real(connection, batch)
+
+    journal._write = write  # type: ignore[method-assign]
+    journal.put(some()[1])
+    journal.close()
+    assert "malformed" in (journal.notice or "")
+    assert [record.seq for record in load_session(path, 1)] == [2]
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journal = Journal(path)
+    journal.open()
+    real = journal._write
+    full = iter([True, True])
+
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+        if next(full, False):
+            raise sqlite3.OperationalError("database or disk is full")
+        real(connection, batch)
+
+    journal._write = write  # type: ignore[method-assign]
+    for record in some():
+        journal.put(record)
+    assert journal.flush()
+    journal.close()
+    assert load_session(path, 1) == some()
+
+
+def test_what_cannot_wait_any_more_is_missed_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.inspector.journal._MOST_WAITING", 5)
+    journal = Journal(tmp_path / "sessions.db")
+    journal.open()
+    journal._write = lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full"))  # type: ignore[method-assign]
+    records = some()
+    assert [journal.put(record) for record in records] == [0] * 10
+    del journal._write
+    assert journal.flush()
+    assert journal.put(records[0]) == 5
+    journal.close()
+
+
+def test_the_default_is_in_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "tidings" / "inspector" / "sessions.db"

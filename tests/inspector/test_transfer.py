@@ -1,0 +1,74 @@
+"""A session is the same live, from its journal, and from a file."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.inspector.recorded import Writer, sessions
+from tidings.inspector.journal import Journal
+from tidings.inspector.journal_sessions import load_session
+from tidings.inspector.records import Record
+from tidings.inspector.transfer import NotASession, export_lines, export_session, import_lines, import_session, replay
+from tidings.inspector.views import SessionView
+
+
+@settings(max_examples=50)
+@given(sessions())
+def test_records_fold_the_same_live_from_a_journal_and_from_a_file(records: list[Record]) -> None:
+    live = SessionView()
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder) / "sessions.db")
+        journal.open()
+        for record in records:
+            live.apply(record)
+            journal.put(record)
+        journal.close()
+        assert journal.session is not None
+        kept = load_session(journal.path, journal.session)
+        export_session(kept, Path(folder) / "session.jsonl")
+        imported = import_session(Path(folder) / "session.jsonl")
+    assert kept == records == imported.records
+    assert imported.problems == []
+    assert replay(kept) == replay(imported.records) == live
+
+
+def test_bad_lines_are_named_by_their_number_and_passed_over() -> None:
+    writer = Writer()
+    for _ in range(3):
+        writer("log", data="x")
+    lines = list(export_lines(writer.records, clock=lambda: 1.0))
+    lines.insert(2, "{not json")
+    lines.insert(3, '{"seq": 2}')
+    lines.insert(4, "")
+    lines.append(lines[1])
+    imported = import_lines(lines)
+    assert imported.records == writer.records
+    assert imported.passed_over == 3
+    assert [problem.partition(": ")[0] for problem in imported.problems] == ["line 3", "line 4", "line 8"]
+    assert "not above the one before it, 3" in imported.problems[-1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([], "no exported session"),
+        (["[]"], "no exported session"),
+        (["not json"], "no exported session"),
+        (['{"tidings": "session", "version": 2}'], "later version of Tidings"),
+    ],
+)
+def test_what_is_no_session_is_refused(lines: list[str], reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.raises(NotASession, match=reason):
+        import_session(path)
+
+
+def test_an_exported_session_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    writer = Writer()
+    writer("log", data="x")
+    assert export_session(writer.records, path) == 1
+    assert path.stat().st_mode & 0o777 == 0o600
