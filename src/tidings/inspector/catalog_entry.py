@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _KNOWN: Final = frozenset({"command", "args", "env", "cwd", "url", "headers", "tidings"})
+_CHECKED: Final = _KNOWN - {"tidings"} | {"type", "transport"}
 _OWN: Final = frozenset({"era", "timeouts", "logLevel", "autoConnect", "roots"})
 _PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}")
 _ERA: Final = re.compile(r"auto|legacy|\d{4}-\d\d-\d\d")
@@ -80,10 +81,10 @@ class ServerEntry:
         Raises:
             BadTarget: It is none. The message says what is wrong where.
         """
-        where = f"The server {name!r} in {source}" if source else f"The server {name!r}"
+        where = _where(name, source)
         if not name.strip() or not name.isprintable():
             raise BadTarget(f"{where} needs a name that can be read.")
-        checked = parse_entry(where, name, _without_placeholders(raw), {})
+        checked = parse_entry(where, name, _shape(raw), {})
         facts = cast("dict[str, Any]", raw)
         own = _own(where, facts.get("tidings"))
         return cls(
@@ -97,7 +98,7 @@ class ServerEntry:
             headers=dict(cast("dict[str, str]", facts.get("headers") or {})),
             source=source,
             read_only=read_only,
-            others=_others(facts),
+            others=_others(facts, checked.kind),
             **own,
         )
 
@@ -107,7 +108,7 @@ class ServerEntry:
         if self.command is not None:
             made = {"command": self.command, "args": list(self.args)}
         elif self.url is not None:
-            made = ({"type": self.kind} if self.kind else {}) | {"url": self.url}
+            made = ({"type": self._type()} if self.kind else {}) | {"url": self.url}
         for key, value in (("env", dict(self.env)), ("cwd", self.cwd), ("headers", dict(self.headers))):
             if value:
                 made[key] = value
@@ -117,6 +118,11 @@ class ServerEntry:
         unknown: Any = self.others.get("tidings")
         own = {**(cast("dict[str, Any]", unknown) if isinstance(unknown, dict) else {}), **self._own()}
         return {**made, **others, **({"tidings": own} if own else {})}
+
+    def _type(self) -> str | None:
+        """The transport, in the words of the file that it came from."""
+        stated = str(self.others.get("type", ""))
+        return stated if re.sub(r"[-_ ]|streamable", "", stated.lower()) == self.kind else self.kind
 
     def _own(self) -> dict[str, Any]:
         own: dict[str, Any] = {
@@ -153,8 +159,7 @@ class ServerEntry:
         Raises:
             BadTarget: One of them is not set.
         """
-        where = f"The server {self.name!r} in {self.source}" if self.source else f"The server {self.name!r}"
-        return parse_entry(where, self.name, self.raw(), environ)
+        return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
 
     def connect_arguments(
         self, environ: Mapping[str, str] | None = None, config: "ClientConfig | None" = None
@@ -184,21 +189,34 @@ class ServerEntry:
         return made
 
 
-def _without_placeholders(raw: Any) -> Any:
-    """The entry with a word for each `${…}`: what they stand for is of no concern to its shape."""
-    if isinstance(raw, str):
-        return _PLACEHOLDER.sub("x", raw)
-    if isinstance(raw, list):
-        return [_without_placeholders(each) for each in cast("list[Any]", raw)]
-    if isinstance(raw, dict):
-        pairs = cast("dict[str, Any]", raw)
-        # Of the rest, nothing is looked at; it may be deep.
-        return {key: _without_placeholders(value) if key in _KNOWN else value for key, value in pairs.items()}
-    return raw
+def _where(name: str, source: str) -> str:
+    return f"The server {name!r} in {source}" if source else f"The server {name!r}"
 
 
-def _others(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _shape(raw: Any) -> Any:
+    """The entry with a word for each `${…}`: what they stand for is of no concern here."""
+    if not isinstance(raw, dict):
+        return raw
+    return {key: _bare(value) if key in _CHECKED else None for key, value in cast("dict[str, Any]", raw).items()}
+
+
+def _bare(value: Any) -> Any:
+    match value:
+        case str():
+            return _PLACEHOLDER.sub("x", value)
+        case list():
+            return [_PLACEHOLDER.sub("x", each) if isinstance(each, str) else each for each in cast("list[Any]", value)]
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            return {key: _PLACEHOLDER.sub("x", each) if isinstance(each, str) else each for key, each in pairs}
+        case _:
+            return value
+
+
+def _others(facts: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
     others = {key: value for key, value in facts.items() if key not in _KNOWN}
+    if kind is not None and others.get("type") == kind:
+        del others["type"]
     own = facts.get("tidings")
     unknown = {key: value for key, value in cast("dict[str, Any]", own or {}).items() if key not in _OWN}
     return others | ({"tidings": unknown} if unknown else {})

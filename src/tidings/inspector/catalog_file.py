@@ -95,6 +95,8 @@ def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:
                     return result
     except OSError as error:
         raise CatalogError(f"{path} cannot be written: {error.strerror or error}.") from None
+    except RecursionError:
+        raise CatalogError(f"{path} is nested too deeply to be written.") from None
     raise CatalogError(f"{path} is being changed by another program all the time. Try again when that is done.")
 
 

@@ -1,0 +1,416 @@
+"""The catalog: what is kept, what is shown, and what happens to a file that is not as it should be."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidings.client.config import ClientConfig
+from tidings.errors import BadTarget
+from tidings.inspector.catalog import (
+    Catalog,
+    CatalogError,
+    EntryTimeouts,
+    ServerEntry,
+    exported,
+    keep_secrets,
+    user_catalog,
+)
+from tidings.inspector.catalog_file import LARGEST
+
+WEATHER = ServerEntry(
+    "weather",
+    command="uvx",
+    args=("weather", "--api-key", "sk-argument-1"),
+    env={"API_KEY": "env-secret-1", "LANG": "no"},
+    cwd="/srv",
+    era="legacy",
+    timeouts=EntryTimeouts(connect=3, request=5.5),
+    log_level="debug",
+    auto_connect=True,
+    roots=("/srv",),
+)
+NOTES = ServerEntry(
+    "notes", url="https://h.example/mcp?key=url-secret-1", kind="sse", headers={"Authorization": "Bearer header-1"}
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "config" / "tidings" / "servers.json")
+
+
+def written(catalog: Catalog) -> dict[str, Any]:
+    return json.loads(catalog.path.read_text())
+
+
+def test_what_is_added_is_there_for_the_next_program(catalog: Catalog) -> None:
+    assert catalog.entries() == ()
+    catalog.add(WEATHER)
+    catalog.add(NOTES)
+    assert Catalog(catalog.path).entries() == (WEATHER, NOTES)
+
+
+def test_the_file_is_what_other_programs_understand(catalog: Catalog) -> None:
+    catalog.add(WEATHER)
+    catalog.add(NOTES)
+    servers = written(catalog)["mcpServers"]
+    assert servers["weather"] == {
+        "command": "uvx",
+        "args": ["weather", "--api-key", "sk-argument-1"],
+        "env": {"API_KEY": "env-secret-1", "LANG": "no"},
+        "cwd": "/srv",
+        "tidings": {
+            "era": "legacy",
+            "timeouts": {"connect": 3, "request": 5.5},
+            "logLevel": "debug",
+            "autoConnect": True,
+            "roots": ["/srv"],
+        },
+    }
+    assert servers["notes"] == {
+        "type": "sse",
+        "url": "https://h.example/mcp?key=url-secret-1",
+        "headers": {"Authorization": "Bearer header-1"},
+    }
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_the_file_is_readable_for_its_owner_alone(catalog: Catalog) -> None:
+    catalog.add(WEATHER)
+    catalog.path.chmod(0o644)
+    catalog.add(NOTES)
+    assert catalog.path.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in catalog.path.parent.iterdir()) == [".servers.json.lock", "servers.json"]
+
+
+def test_a_name_that_is_taken_is_refused_or_numbered(catalog: Catalog) -> None:
+    catalog.add(WEATHER)
+    with pytest.raises(CatalogError, match=r"Call it 'weather \(2\)', perhaps"):
+        catalog.add(WEATHER)
+    assert catalog.add(WEATHER, rename=True).name == "weather (2)"
+    assert catalog.add(WEATHER, rename=True).name == "weather (3)"
+
+
+def test_a_clone_stands_behind_the_original(catalog: Catalog) -> None:
+    catalog.add(WEATHER)
+    catalog.add(NOTES)
+    assert catalog.clone("weather") == replace(WEATHER, name="weather copy")
+    assert catalog.clone("weather").name == "weather copy (2)"
+    assert catalog.names() == ["weather", "weather copy (2)", "weather copy", "notes"]
+
+
+def test_an_edit_keeps_the_place_and_may_rename(catalog: Catalog) -> None:
+    catalog.add(WEATHER)
+    catalog.add(NOTES)
+    catalog.edit(catalog.get("weather"), replace(WEATHER, name="sky", args=("sky",)))
+    assert catalog.names() == ["sky", "notes"]
+    assert catalog.get("sky").args == ("sky",)
+    with pytest.raises(CatalogError, match="There is a server called 'notes' already"):
+        catalog.edit(catalog.get("sky"), replace(WEATHER, name="notes"))
+
+
+def test_an_edit_of_what_another_program_changed_meanwhile_is_refused(catalog: Catalog) -> None:
+    before = catalog.add(WEATHER)
+    other = Catalog(catalog.path)
+    other.edit(other.get("weather"), replace(WEATHER, cwd="/elsewhere"))
+    with pytest.raises(CatalogError, match="changed by another program meanwhile"):
+        catalog.edit(before, replace(before, cwd="/mine"))
+    assert catalog.get("weather").cwd == "/elsewhere"
+
+
+def test_servers_are_removed_and_put_in_order(catalog: Catalog) -> None:
+    for name in ("a", "b", "c"):
+        catalog.add(replace(NOTES, name=name))
+    catalog.reorder(["c", "a"])
+    assert catalog.names() == ["c", "a", "b"]
+    catalog.remove("a")
+    assert catalog.names() == ["c", "b"]
+    for wrong in (
+        lambda: catalog.remove("a"),
+        lambda: catalog.reorder(["a"]),
+        lambda: catalog.get("a"),
+        lambda: catalog.clone("a"),
+    ):
+        with pytest.raises(CatalogError, match="has no server called 'a'"):
+            wrong()
+
+
+def test_what_others_wrote_is_kept(catalog: Catalog) -> None:
+    catalog.path.parent.mkdir(parents=True)
+    theirs = {"command": "x", "args": [], "disabled": False, "theirs": {"a": [1]}, "tidings": {"future": 1}}
+    document = {"theme": "dark", "mcpServers": {"x": theirs, "broken": 5}, "other": [1]}
+    catalog.path.write_text(json.dumps(document))
+    catalog.add(NOTES)
+    after = catalog.edit(catalog.get("x"), replace(catalog.get("x"), era="legacy"))
+    assert after.others["theirs"] == {"a": [1]}
+    found = written(catalog)
+    assert (found["theme"], found["other"], found["mcpServers"]["broken"]) == ("dark", [1], 5)
+    assert found["mcpServers"]["x"] == theirs | {"tidings": {"future": 1, "era": "legacy"}}
+
+
+def test_an_entry_that_is_none_hides_no_other(catalog: Catalog) -> None:
+    catalog.path.parent.mkdir(parents=True)
+    servers = {
+        "a": 5,
+        "b": {"url": "http://x/"},
+        "c": {},
+        "d": {"command": "x", "args": "y"},
+        "e": {"command": "x", "tidings": {"era": "new"}},
+    }
+    catalog.path.write_text(json.dumps({"mcpServers": servers}))
+    listing = catalog.listing()
+    assert [entry.name for entry in listing.entries] == ["b"]
+    assert [words.partition(" in ")[0] for words in listing.problems] == [f"The server {name!r}" for name in "acde"]
+    assert "tidings.era must be auto, legacy or a version" in listing.problems[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("nonsense", "is not JSON: line 1, column 1"),
+        ('{"mcpServers": {\n  "a": }}', "is not JSON: line 2, column 8"),
+        ("[]", "must have an object in it"),
+        ('{"mcpServers": []}', "must be an object of servers by name"),
+        ("[" * 100_000, "is not JSON"),
+        (b"\xff\xfe\x00", "is not a text in UTF-8"),
+        (b" " * (LARGEST + 1), "has more than 8 MB"),
+    ],
+)
+def test_a_file_that_is_none_is_named_with_the_reason_and_left_alone(
+    catalog: Catalog, content: str | bytes, words: str
+) -> None:
+    catalog.path.parent.mkdir(parents=True)
+    data = content if isinstance(content, bytes) else content.encode()
+    catalog.path.write_bytes(data)
+    for wrong in (catalog.listing, lambda: catalog.add(NOTES)):
+        with pytest.raises(CatalogError, match=words):
+            wrong()
+    assert catalog.path.read_bytes() == data
+
+
+def test_comments_are_read_but_not_written_over(catalog: Catalog) -> None:
+    catalog.path.parent.mkdir(parents=True)
+    catalog.path.write_text('{ // mine\n "mcpServers": {"a": {"url": "http://x/ /*no*/",},}, /* end */ }')
+    assert catalog.get("a").url == "http://x/ /*no*/"
+    with pytest.raises(CatalogError, match="writing would lose them"):
+        catalog.add(NOTES)
+
+
+def test_a_folder_a_link_to_itself_and_a_forbidden_file_are_told(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="is a folder"):
+        Catalog(tmp_path).entries()
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with pytest.raises(CatalogError, match="cannot be read"):
+        Catalog(loop).entries()
+    with pytest.raises(CatalogError):
+        Catalog(loop).add(NOTES)
+    below = Catalog(tmp_path / "file" / "servers.json")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CatalogError, match="cannot be written"):
+        below.add(NOTES)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_file_that_must_not_be_read_is_told(catalog: Catalog) -> None:
+    catalog.add(NOTES)
+    catalog.path.chmod(0)
+    with pytest.raises(CatalogError, match="Permission denied"):
+        catalog.entries()
+
+
+def test_a_link_stays_a_link(catalog: Catalog, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "servers.json"
+    real.parent.mkdir()
+    catalog.path.parent.mkdir(parents=True)
+    catalog.path.symlink_to(real)
+    catalog.add(NOTES)
+    assert catalog.path.is_symlink()
+    assert Catalog(real).names() == ["notes"]
+
+
+def test_a_catalog_that_belongs_to_others_is_only_read(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"servers": {"a": {"url": "http://x/"}}}')
+    catalog = Catalog(file, read_only=True)
+    assert catalog.get("a").read_only
+    with pytest.raises(CatalogError, match="for reading only"):
+        catalog.remove("a")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tidings.inspector.catalog import Catalog, ServerEntry
+catalog = Catalog(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    catalog.add(ServerEntry(f"{sys.argv[2]}{number}", url="http://x/"))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(catalog: Catalog) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(catalog.path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abc"
+    ]
+    try:
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        assert [writer.communicate("go\n", timeout=60) for writer in writers] == [("", None)] * 3
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    assert sorted(catalog.names()) == sorted(f"{name}{number}" for name in "abc" for number in range(20))
+
+
+def test_what_a_program_without_the_lock_writes_meanwhile_is_kept(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tidings.inspector.catalog_file as file
+
+    catalog.add(NOTES)
+    replaced = file._current
+    meddled: list[bool] = []
+
+    def current(path: Path) -> Any:
+        if not meddled:
+            meddled.append(True)
+            path.write_text('{"mcpServers": {"theirs": {"url": "http://x/"}}, "theme": "dark"}')
+        return replaced(path)
+
+    monkeypatch.setattr(file, "_current", current)
+    catalog.add(WEATHER)
+    assert catalog.names() == ["theirs", "weather"]
+    assert written(catalog)["theme"] == "dark"
+
+
+def test_importing_twice_makes_no_duplicates_and_a_clash_is_numbered(catalog: Catalog) -> None:
+    catalog.add(replace(NOTES, url="https://other.example/mcp"))
+    first = catalog.import_entries([WEATHER, NOTES])
+    assert [entry.name for entry in first.added] == ["weather", "notes (2)"]
+    assert first.renamed == {"notes": "notes (2)"}
+    second = catalog.import_entries([WEATHER, NOTES])
+    assert (second.added, second.known) == ((), ("weather", "notes (2)"))
+    assert catalog.names() == ["notes", "weather", "notes (2)"]
+
+
+SECRETS = ("sk-argument-1", "env-secret-1", "url-secret-1", "header-1")
+
+
+def test_no_secret_is_shown() -> None:
+    for entry in (WEATHER, NOTES):
+        texts = (repr(entry), json.dumps(entry.shown()), f"{entry}")
+        assert not [secret for secret in SECRETS for text in texts if secret in text]
+    assert WEATHER.shown()["env"] == {"API_KEY": "***", "LANG": "no"}
+    named = replace(NOTES, headers={"Authorization": "Bearer ${TOKEN}", "X-Key": "${TOKEN:-secret}"})
+    assert named.shown()["headers"] == {"Authorization": "Bearer ${TOKEN}", "X-Key": "***"}
+
+
+def test_an_export_names_variables_instead_of_secrets() -> None:
+    export = exported([WEATHER, NOTES])
+    text = json.dumps(export.document)
+    assert not [secret for secret in SECRETS if secret in text]
+    servers = export.document["mcpServers"]
+    assert servers["weather"]["env"] == {"API_KEY": "${API_KEY}", "LANG": "no"}
+    assert servers["weather"]["args"] == ["weather", "--api-key", "${WEATHER_SECRET}"]
+    assert servers["notes"]["headers"] == {"Authorization": "Bearer ${NOTES_AUTHORIZATION}"}
+    assert servers["notes"]["url"] == "https://h.example/mcp?key=${NOTES_SECRET}"
+    assert export.variables == {
+        "API_KEY": "the variable API_KEY of weather",
+        "WEATHER_SECRET": "an argument of weather",
+        "NOTES_AUTHORIZATION": "the header Authorization of notes",
+        "NOTES_SECRET": "a part of the URL of notes",
+    }
+
+
+def test_different_secrets_of_one_name_get_variables_of_their_own(catalog: Catalog) -> None:
+    for name, key in (("a", "secret-of-a"), ("b", "secret-of-b"), ("c", "secret-of-a")):
+        catalog.add(ServerEntry(name, command="x", env={"API_KEY": key}))
+    servers = catalog.export().document["mcpServers"]
+    assert [servers[name]["env"]["API_KEY"] for name in "abc"] == ["${API_KEY}", "${API_KEY_2}", "${API_KEY}"]
+
+
+def test_an_export_with_secrets_can_be_imported_as_it_was(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.add(WEATHER)
+    catalog.add(NOTES)
+    file = tmp_path / "export.json"
+    file.write_text(json.dumps(catalog.export(["notes", "weather"], secrets=True).document))
+    assert Catalog(file).entries() == (NOTES, WEATHER)
+
+
+def test_what_was_edited_as_it_was_shown_keeps_its_secrets() -> None:
+    for entry in (WEATHER, NOTES):
+        edited = ServerEntry.from_raw(entry.name, entry.shown())
+        assert keep_secrets(edited, entry) == entry
+    longer = replace(ServerEntry.from_raw("weather", WEATHER.shown()), env={"API_KEY": "***", "LANG": "de"})
+    assert keep_secrets(longer, WEATHER).env == {"API_KEY": "env-secret-1", "LANG": "de"}
+
+
+def test_secrets_do_not_follow_an_entry_to_another_host_or_program() -> None:
+    shown = ServerEntry.from_raw("notes", NOTES.shown())
+    with pytest.raises(CatalogError, match="This is another server now"):
+        keep_secrets(replace(shown, url="https://elsewhere.example/mcp"), NOTES)
+    with pytest.raises(CatalogError, match="This is another server now"):
+        keep_secrets(replace(ServerEntry.from_raw("weather", WEATHER.shown()), command="curl"), WEATHER)
+    fresh = replace(shown, url="https://elsewhere.example/mcp", headers={"Authorization": "Bearer new"})
+    assert keep_secrets(fresh, NOTES) == fresh
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (ServerEntry("x"), "neither a command nor a url"),
+        (ServerEntry("", url="http://x/"), "needs a name"),
+        (ServerEntry("a\nb", url="http://x/"), "needs a name"),
+        (ServerEntry("x", url="http://x/", era="newest"), "tidings.era must be"),
+        (ServerEntry("x", url="http://x/", log_level="loud"), "tidings.logLevel must be one of debug"),
+        (ServerEntry("x", url="http://x/", timeouts=EntryTimeouts(request=-1)), "timeouts.request must be a number"),
+    ],
+)
+def test_an_entry_that_is_none_is_not_added(catalog: Catalog, entry: ServerEntry, words: str) -> None:
+    with pytest.raises(CatalogError, match=words):
+        catalog.add(entry)
+    assert not catalog.path.exists()
+
+
+def test_variables_are_filled_in_when_somebody_connects() -> None:
+    entry = ServerEntry("x", command="run", args=("${ARG:-default}",), env={"KEY": "${env:MY_KEY}"})
+    resolved = entry.resolved({"MY_KEY": "value-of-key"})
+    assert (resolved.args, resolved.env, resolved.hidden) == (("default",), {"KEY": "value-of-key"}, {"value-of-key"})
+    with pytest.raises(BadTarget, match="The server 'x' needs the variable MY_KEY"):
+        entry.resolved({})
+
+
+def test_an_entry_is_what_a_client_connects_with() -> None:
+    import tidings
+
+    given = WEATHER.connect_arguments({}, ClientConfig(concurrency=32))
+    assert given["config"].concurrency == 32
+    assert (given["config"].timeouts.request, given["config"].timeouts.total) == (5.5, 300.0)
+    client = tidings.connect(**given)
+    assert client.name == "weather"
+    assert tidings.connect(**NOTES.connect_arguments()).name == "notes"
+
+
+def test_the_catalog_is_where_a_systems_programs_keep_their_settings() -> None:
+    home = Path("/home/me")
+    assert user_catalog({}, "linux", home) == home / ".config/tidings/servers.json"
+    assert user_catalog({"XDG_CONFIG_HOME": "/x"}, "linux", home) == Path("/x/tidings/servers.json")
+    assert user_catalog({"XDG_CONFIG_HOME": "relative"}, "linux", home) == home / ".config/tidings/servers.json"
+    assert user_catalog({}, "darwin", home) == home / "Library/Application Support/tidings/servers.json"
+    assert user_catalog({"APPDATA": "/roaming"}, "win32", home) == Path("/roaming/tidings/servers.json")
