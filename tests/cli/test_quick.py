@@ -16,8 +16,8 @@ from tidings.cli import quick, quick_process
 
 
 def test_it_knows_the_versions_that_the_sdk_knows() -> None:
-    assert quick.OLD == tuple(HANDSHAKE_PROTOCOL_VERSIONS)
-    assert quick.MODERN == tuple(MODERN_PROTOCOL_VERSIONS)
+    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == quick.OLD
+    assert tuple(MODERN_PROTOCOL_VERSIONS) == quick.MODERN
 
 
 def test_a_command_inherits_what_it_inherits_from_the_sdk() -> None:

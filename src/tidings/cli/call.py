@@ -9,7 +9,7 @@ import click
 from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
 from tidings.cli.exits import TOOL_FAILED, Failed, failed, malformed
-from tidings.cli.lists import KINDS, load, unknown
+from tidings.cli.lists import unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, OneShot, one_shot
 from tidings.cli.progressing import Progress
@@ -67,7 +67,7 @@ def command(
             schema: Any = {"type": "object"}
             found: dict[str, Any] | None = None
             if not no_check:
-                tools = load(talk, KINDS["tools"])
+                tools = talk.tools()
                 found = tools.find(tool)
                 if found is None:
                     raise unknown(tools, tool)
@@ -76,7 +76,7 @@ def command(
             try:
                 result = talk.call(tool, arguments, shown.told)
             except MalformedMessage as error:
-                raise malformed(f"{error.message.partition(' This is a fault')[0]}", talk.last_answer) from error
+                raise malformed(f"{error.message.partition(' This is a fault')[0]}", talk.answer) from error
     except TidingsError as error:
         raise failed(error, is_command=asked.chosen.is_command) from error
     _show(asked, result, output, events=progress)

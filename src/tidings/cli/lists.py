@@ -71,7 +71,7 @@ def load(talk: Talk, kind: Kind) -> Listed:
         if not isinstance(items, list):
             raise _broken(kind, f"it has no list {kind.key!r}", page)
         for item in cast("list[Any]", items):
-            if (reason := complaint(kind, item)) is None:
+            if (reason := _complaint(kind, item)) is None:
                 found.items.append(item)
             else:
                 found.malformed.append({"list": kind.key, "item": item, "reason": reason})
@@ -98,7 +98,7 @@ def _broken(kind: Kind, reason: str, payload: Any) -> Failed:
     return malformed(f"The server's answer to {kind.method} is not what the protocol says: {reason}.", payload)
 
 
-def complaint(kind: Kind, item: object) -> str | None:
+def _complaint(kind: Kind, item: object) -> str | None:
     """What is wrong with an item; None if nothing is."""
     if not isinstance(item, dict):
         return "one is no object"

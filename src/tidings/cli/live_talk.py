@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import click
 
 from tidings.cli.exits import Failed
+from tidings.cli.lists import KINDS, Listed
 from tidings.cli.oneshot import Asked, Terminated
 from tidings.cli.terminal import harmless, is_terminal, styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
@@ -139,18 +140,22 @@ class LiveTalk:
     def __init__(self, asked: Asked) -> None:
         config = ClientConfig(timeouts=timeouts(asked), backoff=Backoff(tries=0), list_changed=NO_LISTS)
         self._loop = Loop()
-        self._last: dict[str, Any] | None = None
+        self._calls: set[Any] = set()
+        self._answer: Any = None
         self._client = live_client(asked, config, keep=self._keep)
         self.took = 0.0
 
     def _keep(self, message: Message) -> None:
-        if message.incoming and ("result" in message.body or "error" in message.body):
-            self._last = message.body
+        number, method = message.body.get("id"), message.body.get("method")
+        if not message.incoming and method == "tools/call":
+            self._calls.add(number)
+        elif message.incoming and method is None and number in self._calls:
+            self._answer = message.body.get("result", message.body)
 
     @property
-    def last_answer(self) -> dict[str, Any] | None:
-        """The last answer as it came over the wire: what to look at if it could not be understood."""
-        return self._last
+    def answer(self) -> Any:
+        """What came over the wire for a tool call: to be looked at if it could not be understood."""
+        return self._answer
 
     def __enter__(self) -> Self:
         self._loop.__enter__()
@@ -210,6 +215,10 @@ class LiveTalk:
             return _plain((await self._client.get_prompt(params["name"], params.get("arguments"))).result)
         return await self._client.request(method, params, safe=True)
 
+    def tools(self) -> Listed:
+        """The server's tools; from now on, the client knows what each returns."""
+        return self._loop.run(tools_of(self._client))
+
     def call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
         """Call a tool. Never twice, whatever happens."""
         return self._loop.run(self._call(tool, arguments, on_progress))
@@ -217,6 +226,14 @@ class LiveTalk:
     async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
         call = await self._client.call_tool(tool, arguments, on_progress=on_progress)
         return {} if call.result is None else _plain(call.result)
+
+
+async def tools_of(client: LiveClient) -> Listed:
+    """The server's tools, as the client's mirror has them."""
+    kind = KINDS["tools"]
+    tools = [_plain(tool) for tool in await client.list_tools()]
+    aside = [{"list": kind.key, "item": each.item, "reason": each.reason} for each in client.malformed]
+    return Listed(kind, tools, aside)
 
 
 def _plain(model: Any) -> dict[str, Any]:

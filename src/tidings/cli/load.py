@@ -13,7 +13,7 @@ import click
 from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import dumped
 from tidings.cli.exits import INTERRUPTED, TOOL_FAILED, exit_code_of, failed
-from tidings.cli.lists import KINDS, Listed, complaint, unknown
+from tidings.cli.lists import unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
 from tidings.cli.terminal import styled, table
@@ -90,7 +90,7 @@ class Load:
 
     async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
         """Connect, and call the tool until it is enough."""
-        from tidings.cli.live_talk import NO_LISTS, live_client, timeouts
+        from tidings.cli.live_talk import NO_LISTS, live_client, timeouts, tools_of
         from tidings.client.config import Backoff, CacheLimits, ClientConfig
 
         config = ClientConfig(
@@ -103,14 +103,11 @@ class Load:
         )
         client = live_client(self.asked, config)
         async with client:
-            page = await client.request("tools/list", {}, safe=True)
-            tools = Listed(KINDS["tools"])
-            tools.items = [item for item in page.get("tools", []) if complaint(tools.kind, item) is None]
+            tools = await tools_of(client)
             found = tools.find(self.tool)
-            if found is None and not page.get("nextCursor"):
+            if found is None:
                 raise unknown(tools, self.tool)
-            schema: Any = {"type": "object"} if found is None else found["inputSchema"]
-            arguments = arguments_for(self.tool, schema, pairs, given)
+            arguments = arguments_for(self.tool, found["inputSchema"], pairs, given)
             began = time.perf_counter()
             try:
                 async with asyncio.TaskGroup() as tasks:

@@ -331,7 +331,7 @@ def _named(refusal: Refused, method: str) -> TidingsError:
     """The server's error by its name; by those who know all of them, as there is time now."""
     if refusal.code == _METHOD_NOT_FOUND and not refusal.data:
         # Not for this one: many servers have resources and know nothing of templates.
-        data = {"rpc_code": refusal.code, "rpc_data": {}}
+        data: dict[str, Any] = {"rpc_code": refusal.code, "rpc_data": {}}
         return NotSupported(f"The server has no {method} ({refusal.message}).", method=method, data=data)
     from mcp.shared.exceptions import MCPError
 

@@ -55,7 +55,8 @@ def _not_read(talk: Talk, uri: str, error: ServerError) -> Failed | ServerError:
     if not isinstance(error, ResourceNotFound):
         # It may be there though it is not listed: the server says what is wrong, and we what may be meant.
         told = failed(error)
-        told.message += f" Did you mean {close[0]!r}?" if close else ""
+        if close:
+            told.message = f"{told.message.rstrip('.')}. Did you mean {close[0]!r}?"
         return told
     end.code, end.help_page = error.code, error.help_page
     return end
