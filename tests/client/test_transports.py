@@ -553,6 +553,62 @@ async def test_a_message_that_is_refused_fails_alone(status: int, says: str) -> 
         ]
 
 
+async def test_requests_are_posted_at_the_same_time_and_the_handshake_in_its_order() -> None:
+    taken: list[Any] = []
+    both = asyncio.Event()
+
+    async def post(asked: Asked) -> None:
+        message = asked.message
+        if message.get("id") in (2, 3):
+            taken.append(message["id"])
+            if len(taken) == 4:
+                both.set()
+            await both.wait()  # Neither is taken before both are there.
+        else:
+            await asyncio.sleep(0)
+            taken.append(message["method"])
+        await asked.answer(202)
+        if "id" in message:
+            await older.stream.write(event({"id": message["id"], "result": {}}))
+
+    older = Older(post)
+    async with site(older) as here, opened(here.url, kind="sse") as way:
+        assert isinstance(await way.ask(1, "initialize"), JSONRPCResponse)
+        await way.tell("notifications/initialized")
+        await way.send(2)
+        await way.send(3)
+        assert {(await way.receive()).id, (await way.receive()).id} == {2, 3}
+    assert taken[:2] == ["initialize", "notifications/initialized"]
+
+
+async def test_what_cancels_a_request_is_posted_after_it() -> None:
+    order: list[str] = []
+    go_on = asyncio.Event()
+
+    async def post(asked: Asked) -> None:
+        message = asked.message
+        order.append(message["method"])
+        if message["method"] == "slow":
+            await go_on.wait()
+            order.append("taken")
+        elif message["method"] == "quick":
+            go_on.set()
+        await asked.answer(202)
+        if message["method"] == "notifications/cancelled":
+            await older.stream.write(event({"id": 1, "result": {}}))
+
+    older = Older(post)
+    async with site(older) as here, opened(here.url, kind="sse") as way:
+        await way.send(1, "slow")
+        params = {"requestId": 1}
+        cancel = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params)
+        await way.write.send(SessionMessage(cancel))
+        await way.send(2, "quick")
+        assert (await way.receive()).id == 1
+    assert sorted(order[:2]) == ["quick", "slow"]
+    assert order[2:] == ["taken", "notifications/cancelled"]
+
+
 async def test_a_message_that_cannot_be_sent_ends_the_older_transport() -> None:
     async with site(Older(reset)) as here:
         error, exchanges = await broken(here.url, kind="sse")

@@ -22,7 +22,10 @@ from mcp_types import (
     INVALID_REQUEST,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
 
@@ -96,13 +99,38 @@ def _parsed(data: str) -> SessionMessage | Exception:
 
 
 async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, read: _Read) -> None:
-    """Post each message, one after the other: a request comes before the notification that cancels it."""
-    async with written:
+    """Post each message. Requests and answers go at the same time: a server that is slow to take one holds up no other.
+    The handshake and notifications have their order, and a request comes before the notification that cancels it.
+    """
+    under_way: dict[RequestId, anyio.Event] = {}
+
+    async def request(message: SessionMessage, number: RequestId, taken: anyio.Event) -> None:
+        await _post(client, endpoint, message, read)
+        taken.set()
+        if under_way.get(number) is taken:
+            del under_way[number]
+
+    async def cancellation(message: SessionMessage, taken: anyio.Event) -> None:
+        await taken.wait()
+        await _post(client, endpoint, message, read)
+
+    async with written, anyio.create_task_group() as posts:
         async for message in written:
             # What the sender has set for its own task holds for its message too.
             context = written.last_context or copy_context()
-            async with anyio.create_task_group() as one:
-                context.run(one.start_soon, _post, client, endpoint, message, read)
+            match message.message:
+                case JSONRPCRequest(id=number, method=method) if method != "initialize":
+                    under_way[number] = taken = anyio.Event()
+                    context.run(posts.start_soon, request, message, number, taken)
+                case JSONRPCNotification(method="notifications/cancelled", params={"requestId": number}) if (
+                    taken := under_way.get(number)
+                ):
+                    context.run(posts.start_soon, cancellation, message, taken)
+                case JSONRPCResponse() | JSONRPCError():
+                    context.run(posts.start_soon, _post, client, endpoint, message, read)
+                case _:
+                    async with anyio.create_task_group() as one:
+                        context.run(one.start_soon, _post, client, endpoint, message, read)
 
 
 async def _post(client: httpx2.AsyncClient, endpoint: str, message: SessionMessage, read: _Read) -> None:
