@@ -42,6 +42,13 @@ def test_urls_and_commands_get_a_name_of_their_own(text: str | list[str], name: 
     assert resolve(text).name == name
 
 
+def test_what_is_typed_is_taken_as_it_is() -> None:
+    words = ("sh", "-c", "echo ${1%x} ${UNSET}")
+    resolved = resolve(list(words)).resolved({})
+    assert (resolved.command, *resolved.args) == words
+    assert resolve("http://x/${Y}").resolved({}).url == "http://x/${Y}"
+
+
 def test_a_server_of_a_file_is_found_though_the_file_has_comments(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"servers": {"a": {"url": "http://a/"}, "b": {"url": "http://b/"},} /* two */}')

@@ -1,0 +1,69 @@
+"""Two sessions side by side."""
+
+from typing import Any
+
+from tests.inspector.recorded import Writer
+from tidings.inspector.compare import compare
+from tidings.inspector.records import Record
+from tidings.inspector.transfer import replay
+
+
+def told(
+    *, version: str, tools: list[dict[str, Any]], answers: dict[str, Any], took: float, name: str = "it"
+) -> list[Record]:
+    writer = Writer(name)
+    writer("hello", server_info={"name": "s", "version": version}, capabilities={"tools": {}})
+    writer("list", list="tools", added=tools)
+    for number, (query, answer) in enumerate(answers.items()):
+        times = {"created_at": 1.0, "completed_at": 1.0 + took}
+        data: dict[str, Any] = {"params": {"name": "search", "arguments": {"q": query[0]}}, "status": "completed"}
+        if isinstance(answer, str):
+            data |= {"status": "error", "error": {"code": answer, "message": "no"}}
+        else:
+            data["result"] = {"value": answer, "_meta": {"at": version}}
+        writer("request", id=f"r{number}", method="tools/call", **data, **times)
+    writer("request", id="aside", method="tools/list", aside=True, status="completed")
+    writer("request", id="running", method="tools/call", status="in_progress")
+    writer("change", change="resource-updated", uri="a://1")
+    return writer.records
+
+
+def test_what_is_different_is_found() -> None:
+    old = told(version="1", tools=[{"name": "a"}, {"name": "b"}], answers={"x1": 1, "x2": 2, "y": 3}, took=0.5)
+    new = told(
+        version="2",
+        tools=[{"name": "b", "title": "B"}, {"name": "c"}],
+        answers={"x1": 1, "x2": 9, "z": "request-failed"},
+        took=0.75,
+        name="other",
+    )
+    (server,) = compare(replay(old), replay(new)).servers
+    assert not server.same
+    assert list(server.facts) == ["server_info"]
+    tools = server.lists["tools"]
+    assert (tools.added, tools.removed) == (("c",), ("a",))
+    (changed,) = tools.changed
+    assert changed.diff().words == "2 lines added, 1 removed"
+    assert [pair.same for pair in server.requests] == [True, False]
+    assert [pair.slower for pair in server.requests] == [0.25, 0.25]
+    assert server.requests[1].diff().added == 1
+    assert [each.params["arguments"]["q"] for each in server.only_old] == ["y"]
+    assert [each.params["arguments"]["q"] for each in server.only_new] == ["z"]
+    assert server.changes == {"a://1": (1, 1)}
+    assert server.errors == {"request-failed": (0, 1)}
+
+
+def test_the_same_session_is_the_same() -> None:
+    records = told(version="1", tools=[{"name": "a"}], answers={"x": 1, "y": "request-failed"}, took=1)
+    (server,) = compare(replay(records), replay(records)).servers
+    assert server.same
+    assert server.only_old == server.only_new == ()
+
+
+def test_servers_are_compared_by_name_where_there_are_several() -> None:
+    def two(*names: str) -> list[Record]:
+        return [Record(seq, 1.0, name, "hello", {}) for seq, name in enumerate(names, 1)]
+
+    comparison = compare(replay(two("a", "b")), replay(two("b", "c")))
+    assert [server.name for server in comparison.servers] == ["b"]
+    assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))

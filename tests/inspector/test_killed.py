@@ -1,0 +1,82 @@
+"""A server that is killed with `kill -9`: the inspector says so within two seconds, and that it is back too.
+
+The seconds are those that a machine with nothing else to do takes. What a test can hold the inspector to on any machine
+is what it waits for, which `tests/client/test_killed_noticed.py` looks at; here it is what people read.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.client.killing import ROOT, Files, zygote
+from tests.client.ways import environment
+from tests.inspector.watching import watched
+from tests.server.serving import eventually
+from tidings.inspector.inspected import InspectedServer
+from tidings.inspector.records import Record
+from tidings.inspector.session import Session
+from tidings.inspector.transfer import replay
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 30
+WAYS = [("auto", "/mcp"), ("legacy", "/mcp"), ("legacy", "/sse"), ("auto", "stdio"), ("legacy", "stdio")]
+
+
+def _is_listening(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
+
+
+@asynccontextmanager
+async def _victim(
+    era: str, way: str, folder: Path
+) -> AsyncGenerator[tuple[Session, InspectedServer, Callable[[], object], Callable[[], object]]]:
+    if way == "stdio":
+        command = [sys.executable, "-m", "tests.client.programs", "stdio", str(folder)]
+        async with watched(command, era=era, env=environment(), cwd=ROOT) as (session, server):
+            yield session, server, lambda: os.kill(server.view.pid or 0, signal.SIGKILL), lambda: None
+        return
+    with zygote(folder) as process:
+        process.order("start")
+        await eventually(lambda: _is_listening(process.port), within=SECONDS)
+        async with watched(f"http://127.0.0.1:{process.port}{way}", era=era) as (session, server):
+            yield session, server, lambda: process.order("kill"), lambda: process.order("start")
+
+
+@pytest.mark.parametrize(("era", "way"), WAYS, ids=lambda each: each.strip("/"))
+async def test_a_kill_is_shown_and_the_return_and_nothing_is_lost(era: str, way: str, tmp_path: Path) -> None:
+    files = Files(tmp_path / "files", 2, seed=1)
+    uri = "file:///f0"
+    async with _victim(era, way, files.folder) as (session, server, kill, start):
+        view = server.view
+        records: list[Record] = []
+        # What came before this test listened is still known.
+        records += session.since(0) or []
+        session.listen(records.append)
+        assert view.words.startswith("connected")
+        await server.subscribe(uri)
+        await eventually(lambda: len(view.subscriptions[uri].versions) == 1, within=SECONDS)
+
+        kill()
+        await eventually(lambda: view.state != "connected", within=SECONDS)
+        assert view.words.startswith("lost; trying again")
+        assert view.error is not None
+        assert view.error.who == ("the server" if way == "stdio" else "the network")
+        files.write("f0", "changed while nobody was there")
+        start()
+        await eventually(lambda: view.state == "connected", within=SECONDS)
+        assert view.error is None
+        versions = view.subscriptions[uri].versions
+        await eventually(
+            lambda: versions.last and versions.last.text == "changed while nobody was there", within=SECONDS
+        )
+        assert view.faults == 0
+    assert replay(records) == session.view
