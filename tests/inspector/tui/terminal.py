@@ -14,7 +14,9 @@ from collections.abc import Mapping
 
 PATIENCE = 60.0
 """Seconds until something that does not happen is a failure, on however busy a machine."""
-_CODES = re.compile(rb"\x1b(?:\[[0-9;:?<>=$ ]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][A-Z0-9]|[=>78cM])")
+_CODES = re.compile(
+    rb"\x1b(?:\[[0-9;:?<>=$ ]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][A-Z0-9]|[=>78cM])"
+)
 
 
 class Terminal:
@@ -24,7 +26,7 @@ class Terminal:
         self.raw = b""
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
-            os.execve(words[0], list(words), {**os.environ, "TERM": "xterm-256color", **(env or {})})  # noqa: S606
+            os.execve(words[0], list(words), {**os.environ, "TERM": "xterm-256color", **(env or {})})
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 42, 150, 0, 0))
         self.modes = termios.tcgetattr(self._fd)
         """The settings of the terminal before the program touched it."""

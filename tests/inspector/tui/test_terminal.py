@@ -89,9 +89,16 @@ def test_the_terminal_is_as_it_was_afterwards(terminal: Terminal) -> None:
         ([""], "The target is empty"),
     ],
 )
-def test_a_target_that_is_none_is_one_sentence_before_anything_is_drawn(words: list[str], said: str, tmp_path: Path) -> None:
+def test_a_target_that_is_none_is_one_sentence_before_anything_is_drawn(
+    words: list[str], said: str, tmp_path: Path
+) -> None:
     ended = subprocess.run(
-        [*TIDINGS, "tui", *words], capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}, check=False
+        [*TIDINGS, "tui", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "HOME": str(tmp_path)},
+        check=False,
     )
     assert ended.returncode == 2
     assert said in ended.stderr
@@ -108,7 +115,7 @@ def test_without_a_terminal_it_names_the_commands_for_scripts(tmp_path: Path) ->
     assert "tidings list" in ended.stderr
 
 
-def test_without_textual_it_says_how_to_install_it(tmp_path: Path) -> None:
+def test_without_textual_it_says_how_to_install_it() -> None:
     program = (
         "import sys, importlib.util as u; real = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'textual' else real(name, *rest)\n"
@@ -120,6 +127,8 @@ def test_without_textual_it_says_how_to_install_it(tmp_path: Path) -> None:
 
 
 def test_other_commands_do_without_it() -> None:
-    program = "import sys; from tidings.cli.main import load; load('list'); load('vault'); print('textual' in sys.modules)"
+    program = (
+        "import sys; from tidings.cli.main import load; load('list'); load('vault'); print('textual' in sys.modules)"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == "False"

@@ -6,7 +6,7 @@ the view, so that the screen costs the same whether one notification arrives or 
 
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
@@ -16,6 +16,10 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from tidings.errors import TidingsError
+from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.inspected import InspectedServer
+from tidings.inspector.records import Record
+from tidings.inspector.session import Session
 from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.bars import Bar
 from tidings.inspector.tui.feeds import Table
@@ -36,6 +40,7 @@ from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.shelf import Shelf
 from tidings.inspector.tui.words import one_line
 
+EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports what other clients have."
 RATE: Final = 12
 """So many times a second the screen is brought up to date, at most."""
 
@@ -62,7 +67,11 @@ class InspectorApp(App[None]):
 
     TITLE = "Tidings"
     COMMANDS: ClassVar[set[Any]] = App.COMMANDS | {Everything}
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-medium"), (150, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Textual declares it
+        (0, "-narrow"),
+        (100, "-medium"),
+        (150, "-wide"),
+    ]
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
@@ -95,42 +104,40 @@ class InspectorApp(App[None]):
     """
 
     def __init__(
-        self, session: Any, *, shelf: Shelf | None = None, now: Callable[[], float] = time.time, dark: bool = True
+        self, session: Session, *, shelf: Shelf | None = None, now: Callable[[], float] = time.time, dark: bool = True
     ) -> None:
         super().__init__()
         self.session = session
         self.shelf = shelf or Shelf()
         self.now = now
         self.tab = "live"
-        self.server: Any = None
+        self.server: InspectedServer | None = None
         self.ticks = 0
         """How many times the screen was brought up to date."""
         self.paces: dict[str, Pace] = {}
         self._dirty = True
         self._said = 0.0
         self._unlisten: Callable[[], Any] | None = None
-        self._servers: Table[Any] = Table(lambda server: server.view.name, lambda server: server.view.name)
+        self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
+        # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
+        self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
+        self._listed = RowList(self._servers, draw_server(self.pace, now), height=2, id="servers", empty=EMPTY)
+        self._questions = Questions(id="questions")
+        self.panes = {name: pane(id=name) for name, pane in PANES.items()}
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = "tidings-dark" if dark else "tidings-light"
 
     def compose(self) -> ComposeResult:
-        yield Bar(id="facts")
+        yield self._facts
         with Horizontal(id="body"):
-            yield RowList(
-                self._servers,
-                draw_server(self.pace, self.now),
-                height=2,
-                id="servers",
-                empty="No server yet. n adds one: a URL, or the command that starts it. i imports what other clients have.",
-            )
+            yield self._listed
             with Vertical():
-                yield Bar(id="tabs")
+                yield self._tabs
                 with ContentSwitcher(initial="live"):
-                    for name, pane in PANES.items():
-                        yield pane(id=name)
-                yield Questions(id="questions")
-        yield Bar(id="numbers")
+                    yield from self.panes.values()
+                yield self._questions
+        yield self._numbers
 
     def on_mount(self) -> None:
         self._unlisten = self.session.listen(self.heard)
@@ -147,7 +154,7 @@ class InspectorApp(App[None]):
 
     # What arrives
 
-    def heard(self, record: Any) -> None:
+    def heard(self, record: Record) -> None:
         """A record arrived: remember that there is something to show."""
         self._dirty = True
         if record.kind == "change":
@@ -164,6 +171,8 @@ class InspectorApp(App[None]):
     def tick(self) -> None:
         """Bring the screen up to date if there is something new; and once a second, because ages are shown."""
         now = self.now()
+        if not self._listed.is_attached:
+            return
         if not self._dirty and abs(now - self._said) < 1.0:
             return
         self._dirty = False
@@ -171,18 +180,17 @@ class InspectorApp(App[None]):
         self.ticks += 1
         self._take_servers()
         view = self.server.view if self.server is not None else None
-        show_facts(self.query_one("#facts", Bar), view)
+        show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in self.session.servers.values())
-        show_tabs(self.query_one("#tabs", Bar), self.tab, view, waiting)
-        show_numbers(self.query_one("#numbers", Bar), view)
-        self.query_one(Questions).take()
+        show_tabs(self._tabs, self.tab, view, waiting)
+        show_numbers(self._numbers, view)
+        self._questions.take()
         self.pane.take()
 
     def _take_servers(self) -> None:
         servers = list(self.session.servers.values())
         self._servers.update(servers)
-        listed = self.query_one("#servers", RowList)
-        listed.take()
+        self._listed.take()
         if self.server not in servers:
             self._show(servers[0] if servers else None)
 
@@ -191,11 +199,11 @@ class InspectorApp(App[None]):
     @property
     def pane(self) -> Pane:
         """The tab that is open."""
-        return self.query_one(f"#{self.tab}", Pane)
+        return self.panes[self.tab]
 
-    def _show(self, server: Any) -> None:
+    def _show(self, server: InspectedServer | None) -> None:
         self.server = server
-        for pane in self.query(Pane):
+        for pane in self.panes.values():
             pane.restart()
         self.touch()
 
@@ -209,7 +217,7 @@ class InspectorApp(App[None]):
 
     def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
         """Show a server, a tab of it, and a thing on it."""
-        self.query_one("#servers", RowList).choose(server)
+        self._listed.choose(server)
         found = self.session.servers.get(server)
         if found is not None and found is not self.server:
             self._show(found)
@@ -229,11 +237,11 @@ class InspectorApp(App[None]):
 
     def action_server(self, by: int) -> None:
         """To the next server."""
-        self.query_one("#servers", RowList).action_move(by)
+        self._listed.action_move(by)
 
     def action_focus_servers(self) -> None:
         """Esc in a list: to the servers."""
-        self.query_one("#servers", RowList).focus()
+        self._listed.focus()
 
     # What one can do
 
@@ -264,7 +272,8 @@ class InspectorApp(App[None]):
 
     def cancel(self, request: str) -> None:
         """Cancel a request of the server that is shown."""
-        if self.server is not None and not self.do(lambda: self.server.cancel(request)):
+        server = self.server
+        if server is not None and not self.do(lambda: server.cancel(request)):
             self.notify("It has ended already.", timeout=2)
         self.touch()
 
@@ -289,7 +298,7 @@ class InspectorApp(App[None]):
 
     def action_questions(self) -> None:
         """Open or close the panel of questions."""
-        self.query_one(Questions).toggle()
+        self._questions.toggle()
 
     def action_scheme(self) -> None:
         """From dark to light and back."""
@@ -308,11 +317,11 @@ class InspectorApp(App[None]):
         """Offer the servers that other clients know."""
         self.push_screen(dialogs.ImportServers(self.shelf, self.session.servers), self._add_all)
 
-    def _add(self, entry: Any) -> None:
+    def _add(self, entry: ServerEntry | None) -> None:
         if entry is not None:
             self._add_all([entry])
 
-    def _add_all(self, entries: list[Any] | None) -> None:
+    def _add_all(self, entries: list[ServerEntry] | None) -> None:
         async def add() -> None:
             for entry in entries or ():
                 await self.session.add(entry)
@@ -325,7 +334,7 @@ class InspectorApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Everything by name."""
-        if not CommandPalette.is_open(self):
+        if not CommandPalette.is_open(cast("App[object]", self)):
             self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:

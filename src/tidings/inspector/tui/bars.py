@@ -1,4 +1,4 @@
-"""One line of words, some of which can be clicked: the facts on top, the tabs, the head of a list, the numbers below."""
+"""One line of words, some of which can be clicked: the facts on top, the tabs, the head of a list, the numbers."""
 
 from typing import NamedTuple
 
@@ -8,8 +8,8 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tidings.inspector.tui.desk import inks_of
 from tidings.inspector.tui.drawing import row, width_of
-from tidings.inspector.tui.inks import DARK, SCHEMES
 
 
 class Part(NamedTuple):
@@ -46,7 +46,7 @@ class Bar(Widget):
         return "".join(part.text for part in [*self._left, *self._right])
 
     def render_line(self, y: int) -> Strip:
-        inks = SCHEMES.get(self.app.theme, DARK)
+        inks = inks_of(self)
         left, right = ([(part.text, inks[part.ink]) for part in parts] for parts in (self._left, self._right))
         ground = Style(bgcolor=getattr(inks, self._ground))
         if y:

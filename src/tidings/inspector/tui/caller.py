@@ -25,6 +25,7 @@ from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import outcome_page, progress_words, request_state
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import clock, one_line
+from tidings.inspector.view_items import RequestView
 
 HISTORY = 5
 """So many of the last results are listed at once; the others are scrolled to."""
@@ -41,7 +42,7 @@ class Callee:
     form: Field
     send: Callable[[Any], str]
     """Sends it with these arguments, and gives the request's id."""
-    is_its: Callable[[Any], bool]
+    is_its: Callable[[RequestView], bool]
     """Whether a request is one of its."""
     description: str = ""
     badges: list[Part] = field(default_factory=list[Part])
@@ -71,7 +72,9 @@ class Caller(Container):
     Caller .problems.some { display: block; }
     Caller RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
     .-narrow Caller, .-medium Caller { layout: vertical; }
-    .-narrow Caller .form, .-medium Caller .form { width: 1fr; height: 1fr; border-right: none; border-bottom: hkey $t-line; }
+    .-narrow Caller .form, .-medium Caller .form {
+        width: 1fr; height: 1fr; border-right: none; border-bottom: hkey $t-line;
+    }
     .-narrow Caller .result, .-medium Caller .result { width: 1fr; height: 1fr; }
     """
 
@@ -79,7 +82,7 @@ class Caller(Container):
         super().__init__(id=id)
         self._pane = pane
         self.callee: Callee | None = None
-        self.calls: Table[Any] = Table(lambda request: request.id, lambda request: str(request.params))
+        self.calls: Table[RequestView] = Table(lambda request: request.id, lambda request: str(request.params))
         self.history = RowList(self.calls, self._draw, empty="")
         self.form = Form()
         self.reader = Reader()
@@ -141,10 +144,11 @@ class Caller(Container):
 
     def take(self) -> None:
         """Read what is new of its requests."""
-        view, callee = self._pane.view, self.callee
-        if view is None or callee is None:
+        callee = self.callee
+        if callee is None:
             return
-        self.calls.update([each for each in reversed(view.requests.values()) if not each.aside and callee.is_its(each)])
+        requests = reversed(self._pane.view.requests.values())
+        self.calls.update([each for each in requests if not each.aside and callee.is_its(each)])
         # A call that was just made is the one to look at.
         self.history.take()
         self.history.display = len(self.calls) > 1
@@ -154,7 +158,7 @@ class Caller(Container):
         event.stop()
         self._show(event.item)
 
-    def _show(self, request: Any) -> None:
+    def _show(self, request: RequestView | None) -> None:
         if request is None:
             if self._shown != "hint":
                 self._shown = "hint"
@@ -175,7 +179,7 @@ class Caller(Container):
             problems = check(request.result) if check is not None and request.status == "completed" else None
             self.reader.show(outcome_page(request, problems), request.id)
 
-    def _draw(self, request: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    def _draw(self, request: RequestView, inks: Inks) -> list[tuple[Line, Line]]:
         words, ink = request_state(request, self._pane.desk.now())
         arguments = json.dumps(request.params.get("arguments") or request.params.get("uri") or {}, ensure_ascii=False)
         left: Line = [(clock(request.created_at), inks["faint"]), ("  " + one_line(arguments), inks["ink"])]

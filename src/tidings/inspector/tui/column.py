@@ -8,6 +8,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.feeds import Rows
 from tidings.inspector.tui.rows import Draw, RowList
 from tidings.inspector.tui.words import counted
@@ -79,7 +80,7 @@ class Column(Vertical):
             state = [Part(f"Following · {words}")]
             pause = Part("space pauses", "faint", "rows_pause")
         else:
-            held = counted(feed.held, "newer one") + " held back"
+            held = f"{feed.held:,} newer held back"
             state = [Part("Paused · ", "warn"), Part(held if feed.held else words, "b-accent" if feed.held else "soft")]
             pause = Part("g follows", "accent", "rows_pause")
         self._head.show(state, [*self.extra, Part("  "), pause] if self.extra else [pause])
@@ -99,7 +100,7 @@ class Column(Vertical):
     def action_unfilter(self) -> None:
         """Show everything again."""
         if not self.has_class("filtering"):
-            self.app.action_focus_servers()  # type: ignore[attr-defined]
+            desk_of(self).action_focus_servers()
             return
         self.remove_class("filtering")
         self.query_one(Input).value = ""

@@ -17,6 +17,7 @@ from rich.style import Style
 
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.reader import Page
 from tidings.inspector.tui.words import lines_of, one_line, size
 
 MARKDOWN_LIMIT: Final = 200_000
@@ -28,7 +29,7 @@ _JSON: Final = re.compile(
 _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word": "prompts"}
 
 
-class TextPage:
+class TextPage(Page):
     """Lines of plain text, with numbers if asked for."""
 
     def __init__(self, text: str, *, ink: str = "ink") -> None:
@@ -38,7 +39,7 @@ class TextPage:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         return [(self._lines[index], inks[self._ink])], None
 
     def plain(self) -> str:
@@ -48,31 +49,32 @@ class TextPage:
 class JsonPage(TextPage):
     """JSON, indented and coloured."""
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         return json_line(self._lines[index], inks), None
 
 
-class MarkdownPage:
+class MarkdownPage(Page):
     """Markdown, laid out for the width at which it is seen."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._width = 0
-        self._inks: Inks | None = None
         self._laid: list[Line] = []
-        self._lay(80, None)
+        self.fit(80)
 
-    def _lay(self, width: int, inks: Inks | None) -> None:
+    def fit(self, width: int) -> None:
+        if width == self._width:
+            return
         console = Console(width=max(20, width), file=StringIO(), force_terminal=True, color_system="truecolor")
         harmless = "\n".join(lines_of(self._text))
         laid = console.render_lines(Markdown(harmless, hyperlinks=False), pad=False)
         self._laid = [[(each.text, each.style or Style.null()) for each in line] for line in laid]
-        self._width, self._inks = width, inks
+        self._width = width
 
     def __len__(self) -> int:
         return len(self._laid)
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         if index >= len(self._laid):
             return [], None
         # What the layout left without a colour is written in the scheme's ink; grounds of its own are left out.
@@ -90,19 +92,23 @@ def _plain(style: Style, inks: Inks) -> Style:
     )
 
 
-class Joined:
+class Joined(Page):
     """Several pages, one below the other."""
 
-    def __init__(self, pages: Iterable[Any]) -> None:
-        self._pages = list(pages)
+    def __init__(self, pages: Iterable[Page]) -> None:
+        self._pages: list[Page] = list(pages)
+
+    def fit(self, width: int) -> None:
+        for page in self._pages:
+            page.fit(width)
 
     def __len__(self) -> int:
         return sum(map(len, self._pages))
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         for page in self._pages:
             if index < len(page):
-                return page.line(index, inks, width)
+                return page.line(index, inks)
             index -= len(page)
         return [], None
 
@@ -110,7 +116,7 @@ class Joined:
         return "\n".join(page.plain() for page in self._pages)
 
 
-class Words:
+class Words(Page):
     """Lines given as parts in colours of the scheme: `[("fresh in 14 ms", "accent")]`."""
 
     def __init__(self, *lines: list[tuple[str, str]]) -> None:
@@ -119,7 +125,7 @@ class Words:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         return [(text, inks[ink]) for text, ink in self._lines[index]], None
 
     def plain(self) -> str:
@@ -155,7 +161,7 @@ def cut_page(value: Mapping[str, Any]) -> Joined:
     return Joined([Words([(words, "warn")], []), TextPage(str(value.get("head") or ""))])
 
 
-def content_page(content: Mapping[str, Any], *, source: bool = False) -> Any:
+def content_page(content: Mapping[str, Any], *, source: bool = False) -> Page:
     """One content of a resource: `{"uri", "mimeType", "text" | "blob"}`. With `source`, as it was sent."""
     if is_cut(content):
         return cut_page(content)
@@ -168,7 +174,7 @@ def content_page(content: Mapping[str, Any], *, source: bool = False) -> Any:
     return text_page(text, mime, source=source)
 
 
-def text_page(text: str, mime: str = "", *, source: bool = False) -> Any:
+def text_page(text: str, mime: str = "", *, source: bool = False) -> Page:
     """A text, shown as what it is."""
     if source:
         return TextPage(text)
@@ -182,7 +188,7 @@ def text_page(text: str, mime: str = "", *, source: bool = False) -> Any:
     return TextPage(text)
 
 
-def contents_page(contents: Any, *, source: bool = False) -> Any:
+def contents_page(contents: Any, *, source: bool = False) -> Page:
     """All contents of a resource, each under its address if there are several."""
     if is_cut(contents):
         return cut_page(contents)
@@ -191,7 +197,7 @@ def contents_page(contents: Any, *, source: bool = False) -> Any:
     items = cast("list[Any]", contents)
     if not items:
         return Words([("The server sent no content.", "soft")])
-    pages: list[Any] = []
+    pages: list[Page] = []
     for item in items:
         if not isinstance(item, Mapping):
             pages.append(json_page(item))
@@ -203,7 +209,7 @@ def contents_page(contents: Any, *, source: bool = False) -> Any:
     return pages[0] if len(pages) == 1 else Joined(pages)
 
 
-def block_page(block: Mapping[str, Any]) -> Any:
+def block_page(block: Mapping[str, Any]) -> Page:
     """One content block of a result or a message."""
     match block.get("type"):
         case "text":
@@ -226,7 +232,7 @@ def text_of(contents: Any) -> str:
         return str(cast("Mapping[str, Any]", contents).get("head") or "")
     texts: list[str] = []
     for item in cast("list[Any]", contents) if isinstance(contents, list) else [contents]:
-        content = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
+        content = cast("Mapping[str, Any]", item if isinstance(item, Mapping) else {})
         if "blob" in content:
             texts.append(f"binary, {blob_size(content['blob'])}")
         else:

@@ -1,7 +1,7 @@
 """What is asked for a moment: a server to add, servers to import, and the sheet of keys."""
 
 from collections.abc import Collection
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,33 +10,69 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, SelectionList, Static
 
 from tidings.errors import TidingsError
+from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.tui.shelf import Found, Shelf
 from tidings.inspector.tui.words import one_line
 
 SHEET: Final = (
-    ("Everywhere", (
-        ("1 … 7", "the tabs"), ("[ ]", "the server before, after"), ("tab", "from list to detail and on"),
-        ("ctrl+p", "find anything by its name"), ("a", "questions that wait for you"),
-        ("n  i", "add a server; import servers"), ("C D R", "connect, disconnect, reconnect"),
-        ("t", "dark or light"), ("q", "quit"),
-    )),
-    ("In a list", (
-        ("j k ↑ ↓", "move"), ("g G", "first, last; g follows again"), ("space", "hold back what arrives"),
-        ("/", "find; Esc shows all again"), ("Enter", "open"), ("Esc", "to the servers"),
-    )),
-    ("In a form", (
-        ("ctrl+r", "call, read, answer"), ("ctrl+j", "as JSON and back"), ("ctrl+x", "cancel, refuse"),
-        ("ctrl+n", "null"), ("Esc", "back to the list"),
-    )),
-    ("Resources", (
-        ("s", "subscribe, unsubscribe"), ("r", "read"), ("w", "list or tree"), ("v", "changes, rendered, source"),
-        (", .", "earlier, later version"),
-    )),
-    ("Requests, messages, logs", (
-        ("x", "cancel a request"), ("r", "send a request again"), ("o", "the client's own requests"),
-        ("h", "HTTP exchanges"), ("p", "from a request to its answer"), ("s", "logs, errors, notifications"),
-        ("l L", "show, ask for another level"), ("y", "copy what is shown"),
-    )),
+    (
+        "Everywhere",
+        (
+            ("1 … 7", "the tabs"),
+            ("[ ]", "the server before, after"),
+            ("tab", "from list to detail and on"),
+            ("ctrl+p", "find anything by its name"),
+            ("a", "questions that wait for you"),
+            ("n  i", "add a server; import servers"),
+            ("C D R", "connect, disconnect, reconnect"),
+            ("t", "dark or light"),
+            ("q", "quit"),
+        ),
+    ),
+    (
+        "In a list",
+        (
+            ("j k ↑ ↓", "move"),
+            ("g G", "first, last; g follows again"),
+            ("space", "hold back what arrives"),
+            ("/", "find; Esc shows all again"),
+            ("Enter", "open"),
+            ("Esc", "to the servers"),
+        ),
+    ),
+    (
+        "In a form",
+        (
+            ("ctrl+r", "call, read, answer"),
+            ("ctrl+j", "as JSON and back"),
+            ("ctrl+x", "cancel, refuse"),
+            ("ctrl+n", "null"),
+            ("Esc", "back to the list"),
+        ),
+    ),
+    (
+        "Resources",
+        (
+            ("s", "subscribe, unsubscribe"),
+            ("r", "read"),
+            ("w", "list or tree"),
+            ("v", "changes, rendered, source"),
+            (", .", "earlier, later version"),
+        ),
+    ),
+    (
+        "Requests, messages, logs",
+        (
+            ("x", "cancel a request"),
+            ("r", "send a request again"),
+            ("o", "the client's own requests"),
+            ("h", "HTTP exchanges"),
+            ("p", "from a request to its answer"),
+            ("s", "logs, errors, notifications"),
+            ("l L", "show, ask for another level"),
+            ("y", "copy what is shown"),
+        ),
+    ),
 )
 """Every key and what it does."""
 
@@ -67,7 +103,7 @@ class Keys(ModalScreen[None]):
         self.dismiss(None)
 
 
-class AddServer(ModalScreen[Any]):
+class AddServer(ModalScreen[ServerEntry | None]):
     """Asks for a URL or a command, and gives the entry for the catalog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
@@ -86,7 +122,11 @@ class AddServer(ModalScreen[Any]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("[b]Add a server[/]")
-            yield Input(placeholder="https://host/mcp, or the command that starts it: python server.py", compact=True, id="target")
+            yield Input(
+                placeholder="https://host/mcp, or the command that starts it: python server.py",
+                compact=True,
+                id="target",
+            )
             yield Input(placeholder="a name, if you like", compact=True, id="name")
             yield Static("", id="wrong", markup=False)
             yield Static("Enter adds and connects it. Esc leaves everything as it is.", classes="soft")
@@ -102,7 +142,7 @@ class AddServer(ModalScreen[Any]):
         self.dismiss(entry)
 
 
-class ImportServers(ModalScreen[list[Any]]):
+class ImportServers(ModalScreen[list[ServerEntry] | None]):
     """Offers the servers that other clients know, to be ticked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -126,17 +166,21 @@ class ImportServers(ModalScreen[list[Any]]):
         with Vertical():
             yield Static("[b]Import servers[/]")
             if self.found:
-                picks = [(f"{one_line(each.entry.name)}  ({one_line(each.where)})", at) for at, each in enumerate(self.found)]
+                picks = [
+                    (f"{one_line(each.entry.name)}  ({one_line(each.where)})", at) for at, each in enumerate(self.found)
+                ]
                 yield SelectionList[int](*picks, compact=True)
                 yield Static("Space ticks, Enter adds what is ticked. Esc leaves everything as it is.", classes="soft")
             else:
-                yield Static("No servers in the settings of Claude, VS Code or Cursor, and none in your catalog that is not shown.", classes="soft")
+                yield Static(
+                    "Neither your catalog nor Claude, VS Code or Cursor has a server that is not shown.",
+                    classes="soft",
+                )
             yield Static("\n".join(one_line(each) for each in said[:12]), classes="soft", markup=False)
 
     def action_take(self) -> None:
         """Add what is ticked."""
-        lists = self.query(SelectionList)
-        chosen = lists.first().selected if lists else []
+        chosen = self.query_one(SelectionList[int]).selected if self.found else []
         self.dismiss([self.found[at].entry for at in chosen])
 
 

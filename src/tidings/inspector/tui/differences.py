@@ -7,12 +7,13 @@ from rich.style import Style
 from tidings.inspector.diffs import Diff, DiffLine, content_text, diff_texts
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.reader import Page
 from tidings.inspector.tui.words import clock, lines_of
 
 _GROUNDS: Final = {"+": ("added", "added_ink", "added_mark"), "-": ("removed", "removed_ink", "removed_mark")}
 
 
-class DiffPage:
+class DiffPage(Page):
     """The hunks of a difference, below a line that says how much changed."""
 
     def __init__(self, diff: Diff, since: float) -> None:
@@ -27,7 +28,7 @@ class DiffPage:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         row = self._rows[index]
         if isinstance(row, str):
             return [(row, inks["faint"])], None

@@ -5,12 +5,15 @@ held back and counted, so that nothing moves under the eyes. What its source dro
 
 A `Table` shows items in an order that their owner gives. The chosen row is known by its key, not by its place.
 
-Both can be filtered. A filter looks at `CHUNK` entries a step, newest first, so that a long history keeps nobody waiting.
+Both can be filtered. A filter looks at `CHUNK` entries a step, newest first, so that a long history keeps
+nobody waiting.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
+
+from tidings.inspector.rings import Ring
 
 T = TypeVar("T")
 
@@ -103,7 +106,7 @@ class Feed(Generic[T]):
         self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
         self.following = True
 
-    def update(self, newest: Sequence[T]) -> bool:
+    def update(self, newest: Sequence[T] | Ring[T]) -> bool:
         """Take what the source has now, oldest first. Whether anything that is shown or counted changed."""
         changed = self._drop(self._seq(newest[0]) if newest else None)
         fresh = newest if self._last is None else newest[bisect_left(newest, self._last + 1, key=self._seq) :]

@@ -1,12 +1,12 @@
 """A form as widgets: one line for what a field is, one to fill it in; or all of it as JSON.
 
-The form itself is plain data (`schemas.Field`), and so is what was typed (`Typed`). When the shape changes – another
-alternative is chosen, an entry is added – the widgets are made anew from both.
+The form itself is plain data (`schemas.Field`), and so is what was typed (`Typed`). When the shape changes (another
+alternative is chosen, an entry is added), the widgets are made anew from both.
 """
 
 import json
-from dataclasses import replace
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -17,6 +17,7 @@ from textual.widgets import Button, Input, Select, SelectionList, Static, TextAr
 
 from tidings.inspector.schemas import Field, Filled, Problem, expand, from_texts, initial, to_texts
 from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.typed import Path, Typed
 from tidings.inspector.tui.words import counted, one_line
 
@@ -36,7 +37,8 @@ class Completer(Suggester):
         self._name, self._complete, self._typed = name, complete, typed
 
     async def get_suggestion(self, value: str) -> str | None:
-        others = {name: text for name, text in (self._typed.texts or {}).items() if name != self._name and text}
+        texts = cast("dict[str, Any]", self._typed.texts or {})
+        others = {name: text for name, text in texts.items() if name != self._name and isinstance(text, str) and text}
         try:
             found = await self._complete(self._name, value, others)
         # A suggestion that does not come is no reason to say anything while somebody types.
@@ -106,7 +108,7 @@ class Form(VerticalScroll):
         if target is not None:
             target.focus()
         else:
-            self.app.notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
+            desk_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
 
     def filled(self) -> Filled:
         """What was filled in, and what is no value."""
@@ -141,11 +143,11 @@ class Form(VerticalScroll):
 
     def action_leave(self) -> None:
         """Back to the list of what can be called."""
-        self.app.pane.main_list().focus()  # type: ignore[attr-defined]
+        desk_of(self).pane.main_list().focus()
 
     def action_null(self) -> None:
         """Set the field that has the focus to null, where that is a value."""
-        found = self._paths.get(cast("Widget", self.app.focused))
+        found = self._paths.get(cast("Widget", desk_of(self).focused))
         if found is not None and found[0].nullable:
             self.typed.put(found[1], None)
             self._draw()
@@ -200,7 +202,7 @@ class Form(VerticalScroll):
         name = field.label or (f"{int(path[-1]) + 1}." if path and isinstance(path[-1], int) else "value")
         parts = [Part(indent + one_line(name, 60), "ink"), Part("*" if field.required else "", "accent")]
         told = ", ".join(filter(None, [extra, "null: ctrl+n" if field.nullable else "", *field.hints]))
-        told = f"{told} – {field.description}" if told and field.description else told or field.description
+        told = f"{told}. {field.description}" if told and field.description else told or field.description
         told = told or ("one of its values" if field.kind == "enum" else "")
         parts.append(Part("  " + one_line(told, 200), "faint"))
         if field.deprecated:
@@ -263,7 +265,9 @@ class Form(VerticalScroll):
         typed = self.typed.get(path)
         at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
         yield self._label(field if path else _named(field, "One of these"), path)
-        options = [(one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)]
+        options = [
+            (one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)
+        ]
         yield self._known(_select(options, at), field, path)
         if isinstance(at, int) and 0 <= at < len(field.fields):
             branch = field.fields[at]

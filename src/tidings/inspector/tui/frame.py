@@ -1,17 +1,21 @@
 """What surrounds every screen: the servers on the left, the facts on top, the tabs, the numbers below."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.desk import inks_of
 from tidings.inspector.tui.drawing import Line, row
-from tidings.inspector.tui.inks import DARK, KINDS, SCHEMES, Inks
+from tidings.inspector.tui.inks import KINDS, Inks
 from tidings.inspector.tui.pace import Pace, bars
+from tidings.inspector.tui.rows import Draw
 from tidings.inspector.tui.words import counted, one_line
+from tidings.inspector.views import ServerView
 
 TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
 """The tabs in their order; `1` to `7` lead to them."""
@@ -28,7 +32,7 @@ _STATES: Final = {
 }
 
 
-def state_mark(view: Any) -> tuple[str, str]:
+def state_mark(view: ServerView) -> tuple[str, str]:
     """The shape and the colour of a server's state."""
     mark, ink = _STATES.get(str(view.state), ("○", "faint"))
     if str(view.state) == "disconnected" and view.error is not None:
@@ -36,18 +40,15 @@ def state_mark(view: Any) -> tuple[str, str]:
     return mark, ink
 
 
-def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Callable[[Any, Inks, int], Any]:
+def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Draw:
     """How the list of servers draws one: its name and pace, and below what there is to say."""
 
-    def draw(server: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    def draw(server: InspectedServer, inks: Inks) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
         pace = paces(view.name)
         connected = str(view.state) == "connected"
-        if connected:
-            below = f"{counted(pace.a_minute(now()), 'change')} a minute"
-        else:
-            below = one_line(view.words)
+        below = f"{counted(pace.a_minute(now()), 'change')} a minute" if connected else one_line(view.words)
         spark = pace.spark(now(), 8).rstrip()
         first: Line = [(mark + " ", inks[ink]), (one_line(view.name), inks["ink"])]
         ground = "faint" if connected else ink
@@ -56,7 +57,7 @@ def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Calla
     return draw
 
 
-def show_facts(bar: Bar, view: Any | None) -> None:
+def show_facts(bar: Bar, view: ServerView | None) -> None:
     """The server's name, address, era, transport and the truth about its connection."""
     logo = [Part("(•) ", "accent"), Part(f"{'Tidings':<28}", "b-ink")]
     find = [Part(" Find anything ", "faint", "app.command_palette"), Part("ctrl+p", "soft", "app.command_palette")]
@@ -83,16 +84,16 @@ def show_facts(bar: Bar, view: Any | None) -> None:
     )
 
 
-def target_of(view: Any) -> str:
+def target_of(view: ServerView) -> str:
     """What one would type to reach this server."""
     entry: dict[str, Any] = view.entry or {}
     if entry.get("url"):
         return str(entry["url"])
     target = entry.get("target") or [entry.get("command") or "", *(entry.get("args") or ())]
-    return " ".join(map(str, target)) if isinstance(target, list) else str(target)
+    return " ".join(map(str, cast("list[Any]", target))) if isinstance(target, list) else str(target)
 
 
-def show_tabs(bar: Bar, chosen: str, view: Any | None, questions: int) -> None:
+def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) -> None:
     """The tabs with their numbers, and how many questions wait."""
     parts: list[Part] = []
     for number, name in enumerate(TABS, 1):
@@ -102,12 +103,11 @@ def show_tabs(bar: Bar, chosen: str, view: Any | None, questions: int) -> None:
         parts.append(Part(name.capitalize() + " ", "b-ink on chosen" if on else "soft", action))
         if note := tab_note(name, view):
             parts.append(Part(note + " ", "soft on chosen" if on else "faint", action))
-        parts.append(Part(" "))
     waiting = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'} a "
     bar.show(parts, [Part(waiting, "b-warn on hover", "app.questions")] if questions else [])
 
 
-def tab_note(name: str, view: Any | None) -> str:
+def tab_note(name: str, view: ServerView | None) -> str:
     """The number beside a tab's name."""
     if view is None:
         return ""
@@ -120,12 +120,12 @@ def tab_note(name: str, view: Any | None) -> str:
     return ""
 
 
-def running_requests(view: Any) -> int:
+def running_requests(view: ServerView) -> int:
     """How many of a server's requests have not ended."""
     return len(view.requests) - len(view.ended) - len(view.ended_aside)
 
 
-def show_numbers(bar: Bar, view: Any | None) -> None:
+def show_numbers(bar: Bar, view: ServerView | None) -> None:
     """What is subscribed, what runs, what is kept and what was dropped."""
     keys = [Part("? ", "accent", "app.keys"), Part("keys  ", "faint", "app.keys")]
     if view is None:
@@ -166,7 +166,7 @@ class Timeline(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        inks, width = SCHEMES.get(self.app.theme, DARK), self.size.width
+        inks, width = inks_of(self), self.size.width
         ground = Style(bgcolor=inks.ground)
         if y == 0:
             kinds = self._pace.kinds(self._now)

@@ -41,7 +41,7 @@ class Inks:
     prompts: str
 
     def __getitem__(self, name: str) -> Style:
-        """The style that writes in the colour of this name: `soft`, `b-ink` (bold), `u-soft` (underlined), `ink on chosen`."""
+        """The style of a colour's name: `soft`, `b-ink` (bold), `u-soft` (underlined), `ink on chosen`."""
         return _style(self, name)
 
 

@@ -1,11 +1,14 @@
 """What every tab is: a list on the left, the chosen thing on the right, brought up to date when asked."""
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from textual.containers import Vertical
 
+from tidings.inspector.inspected import InspectedServer
+from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.rows import RowList
+from tidings.inspector.views import ServerView
 
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
@@ -24,17 +27,28 @@ class Pane(Vertical):
     @property
     def desk(self) -> "InspectorApp":
         """The application."""
-        return cast("InspectorApp", self.app)
+        return desk_of(self)
 
     @property
-    def server(self) -> Any:
-        """The server that is shown; None if there is none."""
+    def has_server(self) -> bool:
+        """Whether there is a server to show."""
+        return self.desk.server is not None
+
+    @property
+    def server(self) -> InspectedServer:
+        """The server that is shown.
+
+        Raises:
+            LookupError: There is none.
+        """
+        if self.desk.server is None:
+            raise LookupError("There is no server yet: n adds one.")
         return self.desk.server
 
     @property
-    def view(self) -> Any:
+    def view(self) -> ServerView:
         """What is known of it."""
-        return self.server.view if self.server is not None else None
+        return self.server.view
 
     def restart(self) -> None:
         """Another server is shown from now on."""

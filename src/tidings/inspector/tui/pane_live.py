@@ -1,6 +1,6 @@
 """Live: the last minutes as a strip, the changes as they come, and for the chosen one what really changed."""
 
-from typing import Any, Final
+from typing import Final
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -15,6 +15,7 @@ from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.versions import Versions
 from tidings.inspector.tui.words import clock, counted, one_line, took
+from tidings.inspector.view_items import ChangeView
 
 EMPTY: Final = (
     "No change yet. When the server says that something is different now, it appears here, and what changed beside it. "
@@ -26,23 +27,20 @@ HOPS: Final = {"source": "changed", "published": "published", "received": "recei
 class LivePane(Pane):
     """The changes of one server."""
 
-    DEFAULT_CSS = """
-    LivePane #change-name { margin-top: 0; }
-    """
-
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self.feed: Feed[Any] = Feed(lambda change: change.seq, change_words)
+        self.feed: Feed[ChangeView] = Feed(lambda change: change.seq, change_words)
         self.column = Column(self.feed, draw_change, noun="change", empty=EMPTY)
         self._versions = Versions()
+        self._strip, self._name, self._hops = Timeline(), Bar("ground"), Bar("ground")
 
     def compose(self) -> ComposeResult:
-        yield Timeline()
+        yield self._strip
         with Horizontal(classes="split"):
             yield self.column
             with Vertical(classes="detail"):
-                yield Bar("ground", id="change-name")
-                yield Bar("ground", id="change-hops")
+                yield self._name
+                yield self._hops
                 yield self._versions
 
     def restart(self) -> None:
@@ -50,9 +48,9 @@ class LivePane(Pane):
         self.column.rows.restart()
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
-        self.query_one(Timeline).show(self.desk.pace(self.view.name), self.desk.now())
+        self._strip.show(self.desk.pace(self.view.name), self.desk.now())
         self.feed.update(self.view.changes)
         self.column.take()
         self._show(self.column.rows.chosen)
@@ -61,9 +59,9 @@ class LivePane(Pane):
         event.stop()
         self._show(event.item)
 
-    def _show(self, change: Any) -> None:
-        name, hops = self.query_one("#change-name", Bar), self.query_one("#change-hops", Bar)
-        if change is None or self.view is None:
+    def _show(self, change: ChangeView | None) -> None:
+        name, hops = self._name, self._hops
+        if change is None or not self.has_server:
             name.show([])
             hops.show([])
             self._versions.clear("Choose a change to see what is different.")
@@ -74,19 +72,21 @@ class LivePane(Pane):
         if change.uri is None:
             self._versions.clear("The list was loaded again. What it has now is under its tab.")
         elif not versions:
-            self._versions.clear("Its content is not kept: it is read again when something subscribes to this resource.")
+            self._versions.clear(
+                "Its content is not kept: it is read again when something subscribes to this resource."
+            )
         else:
             self._versions.show(versions, change.content)
 
 
-def change_words(change: Any) -> str:
+def change_words(change: ChangeView) -> str:
     """A change in words: the URI, or which list."""
     if change.uri:
         return str(change.uri)
     return str(change.change).replace("-list-changed", " list changed").replace("-", " ")
 
 
-def draw_change(change: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_change(change: ChangeView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row: when, which kind, what, and how long until it was fresh."""
     ink = KINDS.get(change.change, "soft")
     left: Line = [
@@ -95,19 +95,19 @@ def draw_change(change: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
         (one_line(change_words(change)), inks["ink"]),
     ]
     if change.merged:
-        right = f"×{change.merged + 1} merged"
+        right = f"{change.merged + 1} merged"
     else:
         right = took(change.fresh_in) if change.fresh_in is not None else ""
     return [(left, [(right, inks["faint"])] if right else [])]
 
 
-def hop_parts(change: Any) -> tuple[list[Part], list[Part]]:
+def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part]]:
     """How long each hop took, and all of them together."""
     parts: list[Part] = []
     for hop in change.hops:
         if hop.took is not None:
             parts.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))
-        parts.append(Part(HOPS.get(hop.name, hop.name), "ink"))
+        parts.append(Part(HOPS[hop.name], "ink"))
     if change.merged:
         parts.append(Part(f"   {counted(change.merged, 'change')} before it merged into this", "faint"))
     total = [Part(f"fresh in {took(change.fresh_in)}", "b-accent")] if change.fresh_in is not None else []

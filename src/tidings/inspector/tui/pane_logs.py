@@ -14,15 +14,16 @@ from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.reader import Page, Reader
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import clock, one_line
+from tidings.inspector.view_items import LineView, LogView, NotificationView
 
 SOURCES: Final = ("logs", "stderr", "notifications")
 NOUNS: Final = {"logs": "log message", "stderr": "line", "notifications": "notification"}
 TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
 EMPTY: Final = {
-    "logs": "No log message. A server sends them from the level on that it is asked for: L asks for the next level down.",
+    "logs": "No log message. A server sends them from the level on that it is asked for: L asks for the next one.",
     "stderr": "No error output. What a command writes to its error output appears here, also after it has died.",
     "notifications": "No notification. Whatever a server tells by itself appears here.",
 }
@@ -56,13 +57,14 @@ class LogsPane(Pane):
         }
         self.column = Column(self.feeds["logs"], draw_log, noun=NOUNS["logs"], empty=EMPTY["logs"])
         self._bar = Bar("ground")
+        self._reader = Reader(classes="detail")
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
         yield self._bar
         with Horizontal(classes="split"):
             yield self.column
-            yield Reader(classes="detail")
+            yield self._reader
 
     def restart(self) -> None:
         for feed in self.feeds.values():
@@ -70,7 +72,7 @@ class LogsPane(Pane):
         self.column.rows.restart()
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
         self._say()
         entries = getattr(self.view, self.source)
@@ -91,7 +93,12 @@ class LogsPane(Pane):
             count = len(getattr(self.view, name))
             words = f" {TITLES[name]} {count:,} " if count else f" {TITLES[name]} "
             parts += [Part(words, "b-accent on chosen" if on else "soft", f"source('{name}')"), Part(" ")]
-        right = [Part(f"from {self.level} on", "ink", "level"), Part(" l", "accent"), Part(f"   server sends {self.asked} on", "faint", "ask"), Part(" L", "accent")]
+        right = [
+            Part(f"from {self.level} on", "ink", "level"),
+            Part(" l", "accent"),
+            Part(f"   server sends {self.asked} on", "faint", "ask"),
+            Part(" L", "accent"),
+        ]
         self._bar.show(parts, right if self.source == "logs" else [])
 
     def action_source(self, name: str | None = None) -> None:
@@ -110,7 +117,7 @@ class LogsPane(Pane):
 
     def action_ask(self) -> None:
         """Ask the server to send from the next level on."""
-        if self.server is None:
+        if not self.has_server:
             return
         self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
         self.attempt(self.server.set_log_level(self.asked))
@@ -126,10 +133,10 @@ class LogsPane(Pane):
             return
         self._shown = shown
         pages = {"logs": log_page, "stderr": line_page, "notifications": notification_page}
-        self.query_one(Reader).show(pages[self.source](item) if item is not None else Words(), shown)
+        self._reader.show(pages[self.source](item) if item is not None else Words(), shown)
 
 
-def level_of(log: Any) -> int:
+def level_of(log: LogView) -> int:
     """How grave it is; a level nobody knows counts as the gravest, so that it is never hidden."""
     return LEVELS.index(log.level) if log.level in LEVELS else len(LEVELS)
 
@@ -139,17 +146,17 @@ def as_words(value: Any, limit: int = 300) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit)
 
 
-def log_text(log: Any) -> str:
+def log_text(log: LogView) -> str:
     """What a filter looks in."""
     return f"{log.level} {log.logger or ''} {as_words(log.data, 2000)}"
 
 
-def notification_text(told: Any) -> str:
+def notification_text(told: NotificationView) -> str:
     """What a filter looks in."""
     return f"{told.method} {as_words(told.params or {}, 2000)}"
 
 
-def draw_log(log: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_log(log: LogView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row: when, how grave, what."""
     left: Line = [
         (clock(log.at), inks["faint"]),
@@ -159,7 +166,7 @@ def draw_log(log: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
     return [(left, [(one_line(log.logger), inks["faint"])] if log.logger else [])]
 
 
-def log_page(log: Any) -> Any:
+def log_page(log: LogView) -> Page:
     """All of a log message."""
     facts = [
         (one_line(log.level), "b-" + _INKS.get(log.level, "bad")),
@@ -169,19 +176,19 @@ def log_page(log: Any) -> Any:
     return Joined([Words(facts, []), body])
 
 
-def draw_line(line: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_line(line: LineView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row of error output; what was sent as a message and is none is marked."""
     mark: Line = [(" no message ", inks["bad"])] if line.garbage else [(" ", inks["soft"])]
     return [([(clock(line.at), inks["faint"]), *mark, (one_line(line.text), inks["ink"])], [])]
 
 
-def line_page(line: Any) -> Any:
+def line_page(line: LineView) -> Page:
     """All of a line."""
     what = "sent on its output, and is no message" if line.garbage else "error output"
     return Joined([Words([(f"{what}, at {clock(line.at, millis=True)}", "soft")], []), text_page(line.text)])
 
 
-def draw_notification(told: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_notification(told: NotificationView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row: when, what."""
     left: Line = [
         (clock(told.at), inks["faint"]),
@@ -191,7 +198,7 @@ def draw_notification(told: Any, inks: Inks, width: int) -> list[tuple[Line, Lin
     return [(left, [])]
 
 
-def notification_page(told: Any) -> Any:
+def notification_page(told: NotificationView) -> Page:
     """All of a notification."""
     facts = [(one_line(told.method), "b-ink"), (f" at {clock(told.at, millis=True)}", "soft")]
     return Joined([Words(facts, []), json_page(told.params or {})])

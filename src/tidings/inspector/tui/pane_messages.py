@@ -14,13 +14,14 @@ from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.reader import Page, Reader
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import clock, one_line, size, took
+from tidings.inspector.view_items import ExchangeView, MessageView
 
 EMPTY: Final = {
     "messages": "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come.",
-    "exchanges": "No HTTP exchange. A server at a URL has them; one that is a command speaks over its input and output.",
+    "exchanges": "No HTTP exchange. A server at a URL has them; a command speaks over its input and output.",
 }
 
 
@@ -40,12 +41,13 @@ class MessagesPane(Pane):
             "exchanges": Feed(lambda exchange: exchange.seq, exchange_text),
         }
         self.column = Column(self.feeds["messages"], draw_message, noun="message", empty=EMPTY["messages"])
+        self._reader = Reader(classes="detail")
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="split"):
             yield self.column
-            yield Reader(classes="detail")
+            yield self._reader
 
     def restart(self) -> None:
         for feed in self.feeds.values():
@@ -53,7 +55,7 @@ class MessagesPane(Pane):
         self.column.rows.restart()
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
         self.feeds[self.source].update(getattr(self.view, self.source))
         other = "HTTP" if self.source == "messages" else "messages"
@@ -80,7 +82,7 @@ class MessagesPane(Pane):
         self._show(event.item)
 
     def _show(self, item: Any) -> None:
-        reader = self.query_one(Reader)
+        reader = self._reader
         if item is None:
             self._shown = None
             reader.show(Words())
@@ -92,12 +94,12 @@ class MessagesPane(Pane):
             reader.show(page(item), shown[:2])
 
 
-def message_text(message: Any) -> str:
+def message_text(message: MessageView) -> str:
     """What a filter looks in: the names, and the beginning of what was said."""
     return f"{message.method or ''} {message.id or ''} {message.kind} {summary(message.body, 2000)}"
 
 
-def exchange_text(exchange: Any) -> str:
+def exchange_text(exchange: ExchangeView) -> str:
     """What a filter looks in."""
     return f"{exchange.method} {exchange.url} {exchange.status or ''} {exchange.error or ''}"
 
@@ -107,11 +109,13 @@ def summary(body: dict[str, Any], limit: int = 160) -> str:
     for part in ("params", "result", "error", "head"):
         if part in body:
             value = body[part]
-            return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit)
+            return one_line(
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit
+            )
     return ""
 
 
-def draw_message(message: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_message(message: MessageView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row: when, which way, what."""
     arrow, ink = ("←", "updated") if message.incoming else ("→", "tools")
     name = message.method or ("answer" if message.kind == "response" else message.kind)
@@ -129,7 +133,7 @@ def draw_message(message: Any, inks: Inks, width: int) -> list[tuple[Line, Line]
     return [(left, [(right, inks["faint"])])]
 
 
-def message_page(message: Any) -> Any:
+def message_page(message: MessageView) -> Page:
     """All of a message."""
     facts = [
         ("received" if message.incoming else "sent", "b-ink"),
@@ -143,7 +147,7 @@ def message_page(message: Any) -> Any:
     return Joined([Words(facts, []), body])
 
 
-def draw_exchange(exchange: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_exchange(exchange: ExchangeView, inks: Inks) -> list[tuple[Line, Line]]:
     """A row: when, what, and what came of it."""
     status = exchange.error or (str(exchange.status) if exchange.status else "waiting")
     failed = bool(exchange.error) or (exchange.status or 0) >= 400
@@ -157,21 +161,25 @@ def draw_exchange(exchange: Any, inks: Inks, width: int) -> list[tuple[Line, Lin
     return [(left, [(right, inks["faint"])] if right else [])]
 
 
-def exchange_page(exchange: Any) -> Any:
+def exchange_page(exchange: ExchangeView) -> Page:
     """All of an exchange: its headers both ways, and its times."""
+    began, answered, ended = (
+        clock(at, millis=True) or "not yet" for at in (exchange.began, exchange.answered, exchange.ended)
+    )
+    times = f"began {began}   answered {answered}   ended {ended}   {size(exchange.received)} received"
     lines: list[list[tuple[str, str]]] = [
         [(f"{one_line(exchange.method)} ", "b-ink"), (one_line(exchange.url, 2000), "ink")],
-        [
-            (
-                f"began {clock(exchange.began, millis=True)}   answered {clock(exchange.answered, millis=True) or 'not yet'}   "
-                f"ended {clock(exchange.ended, millis=True) or 'not yet'}   {size(exchange.received)} received",
-                "soft",
-            )
-        ],
+        [(times, "soft")],
     ]
     if exchange.error:
         lines.append([(one_line(exchange.error, 2000), "bad")])
-    for title, headers in (("Sent", exchange.request_headers), (f"Answer {exchange.status or ''}", exchange.response_headers)):
+    for title, headers in (
+        ("Sent", exchange.request_headers),
+        (f"Answer {exchange.status or ''}", exchange.response_headers),
+    ):
         lines += [[], [(title, "b-ink")]]
-        lines += [[(f"{one_line(key)}: ", "updated"), (one_line(value, 2000), "ink")] for key, value in (headers or {}).items()]
+        lines += [
+            [(f"{one_line(key)}: ", "updated"), (one_line(value, 2000), "ink")]
+            for key, value in (headers or {}).items()
+        ]
     return Words(*lines)

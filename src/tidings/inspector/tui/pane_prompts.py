@@ -39,7 +39,7 @@ class PromptsPane(Pane):
         self.caller.show(None)
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
         loaded = (self.view.name, self.view.loaded_at.get("prompts"), len(self.view.prompts))
         if loaded != self._loaded:

@@ -1,6 +1,6 @@
 """Requests: what was asked of the server, what runs, what came of it, and who was at fault."""
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,8 +17,11 @@ from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import request_page, request_state, subject_of
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import clock, one_line
+from tidings.inspector.view_items import RequestView
 
-EMPTY: Final = "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
+EMPTY: Final = (
+    "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
+)
 
 
 class RequestsPane(Pane):
@@ -32,22 +35,23 @@ class RequestsPane(Pane):
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self.table: Table[Any] = Table(lambda request: request.id, request_text)
+        self.table: Table[RequestView] = Table(lambda request: request.id, request_text)
         self.column = Column(self.table, self._draw, noun="request", empty=EMPTY)
         self.aside = False
+        self._reader = Reader(classes="detail")
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="split"):
             yield self.column
-            yield Reader(classes="detail")
+            yield self._reader
 
     def restart(self) -> None:
         self.table.reset()
         self.column.rows.restart()
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
         requests = [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
         self.table.update(requests)
@@ -70,15 +74,15 @@ class RequestsPane(Pane):
     def action_repeat(self) -> None:
         """Ask for the same again."""
         request = self.column.rows.chosen
-        if request is not None and self.server is not None:
+        if request is not None and self.has_server:
             self.desk.ask(lambda: self.server.request(request.method, request.params))
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         event.stop()
         self._show(event.item)
 
-    def _show(self, request: Any) -> None:
-        reader = self.query_one(Reader)
+    def _show(self, request: RequestView | None) -> None:
+        reader = self._reader
         if request is None:
             self._shown = None
             reader.show(Words())
@@ -88,7 +92,7 @@ class RequestsPane(Pane):
             self._shown = shown
             reader.show(request_page(request), request.id)
 
-    def _draw(self, request: Any, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    def _draw(self, request: RequestView, inks: Inks) -> list[tuple[Line, Line]]:
         words, ink = request_state(request, self.desk.now())
         left: Line = [
             (clock(request.created_at), inks["faint"]),
@@ -98,7 +102,6 @@ class RequestsPane(Pane):
         return [(left, [(words, inks[ink])])]
 
 
-def request_text(request: Any) -> str:
+def request_text(request: RequestView) -> str:
     """What a filter looks in."""
     return f"{request.method} {subject_of(request)} {request.status}"
-

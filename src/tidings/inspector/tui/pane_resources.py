@@ -1,6 +1,6 @@
 """Resources: a list or a tree, templates with their fields, subscriptions, contents, and what changed."""
 
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -21,6 +21,7 @@ from tidings.inspector.tui.trees import ResourceRow, as_list, as_tree
 from tidings.inspector.tui.uris import expand, matches
 from tidings.inspector.tui.versions import Versions
 from tidings.inspector.tui.words import clock, counted, one_line, size
+from tidings.inspector.views import ServerView
 
 EMPTY: Final = "This server lists no resources, or they are not loaded yet. When its list changes, it is loaded again."
 
@@ -49,6 +50,7 @@ class ResourcesPane(Pane):
         self.column = Column(self.table, self._draw, noun="row", empty=EMPTY)
         self.caller = Caller(self)
         self.versions = Versions()
+        self._name, self._facts = Bar("ground"), Bar("ground")
         self.is_tree = False
         self.folded: set[str] = set()
         self._built: object = None
@@ -58,8 +60,8 @@ class ResourcesPane(Pane):
         with Horizontal(classes="split"):
             yield self.column
             with Vertical(classes="detail"):
-                yield Bar("ground", id="resource-name")
-                yield Bar("ground", id="resource-facts")
+                yield self._name
+                yield self._facts
                 yield self.versions
             yield self.caller
 
@@ -71,11 +73,19 @@ class ResourcesPane(Pane):
         self.caller.show(None)
 
     def take(self) -> None:
-        view = self.view
-        if view is None:
+        if not self.has_server:
             return
+        view = self.view
         loaded = [view.loaded_at.get(name) for name in ("resources", "templates")]
-        built = (view.name, *loaded, len(view.resources), len(view.templates), self.is_tree, len(self.folded), *self._extra())
+        built = (
+            view.name,
+            *loaded,
+            len(view.resources),
+            len(view.templates),
+            self.is_tree,
+            len(self.folded),
+            *self._extra(),
+        )
         if built != self._built:
             self._built = built
             self._build()
@@ -121,20 +131,20 @@ class ResourcesPane(Pane):
 
     def action_read(self) -> None:
         """Read the chosen resource."""
-        row, server = self._row, self.server
-        if row is not None and row.kind == "resource" and server is not None:
-            self.desk.ask(lambda: server.read(row.key))
+        row = self._row
+        if row is not None and row.kind == "resource":
+            self.desk.ask(lambda: self.server.read(row.key))
 
     def action_subscribe(self) -> None:
         """Subscribe to the chosen resource (a folder: to all that is in it), or end that."""
-        row, server = self._row, self.server
-        if row is None or row.kind == "template" or server is None:
+        row = self._row
+        if row is None or row.kind == "template":
             return
         uri = row.key + "*" if row.kind == "folder" else row.key
         if uri in self.view.subscriptions:
-            self.attempt(server.unsubscribe(uri))
+            self.attempt(self.server.unsubscribe(uri))
         else:
-            self.attempt(server.subscribe(uri))
+            self.attempt(self.server.subscribe(uri))
 
     def action_tree(self) -> None:
         """From the list to the tree and back."""
@@ -170,7 +180,7 @@ class ResourcesPane(Pane):
             self.caller.take()
 
     def _show_resource(self, row: ResourceRow | None) -> None:
-        name, facts = self.query_one("#resource-name", Bar), self.query_one("#resource-facts", Bar)
+        name, facts = self._name, self._facts
         if row is None:
             name.show([])
             facts.show([])
@@ -208,12 +218,14 @@ class ResourcesPane(Pane):
             verb="Read",
             form=template_form(template),
             send=lambda value: server.read(expand(template, value)),
-            is_its=lambda request: request.method == "resources/read" and matches(template, str(request.params.get("uri"))),
+            is_its=lambda request: (
+                request.method == "resources/read" and matches(template, str(request.params.get("uri")))
+            ),
             description=str(item.get("description") or item.get("title") or item.get("name") or ""),
             complete=complete,
         )
 
-    def _draw(self, row: ResourceRow, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    def _draw(self, row: ResourceRow, inks: Inks) -> list[tuple[Line, Line]]:
         indent = "  " * row.depth
         if row.kind == "folder":
             mark = "▸ " if row.folded else "▾ "
@@ -221,14 +233,14 @@ class ResourcesPane(Pane):
             return [(left, [(f"{row.count:,}", inks["faint"])])]
         if row.kind == "template":
             return [([("{} ", inks["tools"]), (one_line(row.label), inks["ink"])], [("template", inks["faint"])])]
-        subscription = self.view.subscriptions.get(row.key) if self.view is not None else None
+        subscription = self.view.subscriptions.get(row.key)
         mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
         right: Line = []
         if subscription is not None:
             if subscription.error is not None:
                 right = [("failed", inks["bad"])]
             elif subscription.last_update is not None:
-                right = [(f"{subscription.updates:,}×  {clock(subscription.last_update)}", inks["faint"])]
+                right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", inks["faint"])]
             else:
                 right = [("subscribed", inks["faint"])]
         label = row.label if self.is_tree else row.key
@@ -241,7 +253,7 @@ def resource_text(row: ResourceRow) -> str:
     return f"{row.key} {item.get('name') or ''} {item.get('title') or ''} {item.get('mimeType') or ''}"
 
 
-def subscription_parts(view: Any, row: ResourceRow) -> list[Part]:
+def subscription_parts(view: ServerView, row: ResourceRow) -> list[Part]:
     """Whether it is subscribed to, and how to change that."""
     subscription = view.subscriptions.get(row.key + "*" if row.kind == "folder" else row.key)
     if subscription is None:

@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from tidings.inspector.reading import as_dict
 from tidings.inspector.schemas import check, check_output, form
 from tidings.inspector.tui.bars import Part
 from tidings.inspector.tui.caller import Callee, Caller
@@ -15,8 +16,11 @@ from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import one_line
+from tidings.inspector.views import ServerView
 
-EMPTY: Final = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
+EMPTY: Final = (
+    "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
+)
 _HINTS: Final = (
     ("readOnlyHint", True, "reads only", "ok"),
     ("destructiveHint", True, "may destroy", "bad"),
@@ -48,7 +52,7 @@ class ToolsPane(Pane):
         self.caller.show(None)
 
     def take(self) -> None:
-        if self.view is None:
+        if not self.has_server:
             return
         loaded = (self.view.name, self.view.loaded_at.get("tools"), len(self.view.tools))
         if loaded != self._loaded:
@@ -78,9 +82,9 @@ class ToolsPane(Pane):
         server = self.server
 
         def checked(result: Any) -> list[str] | None:
-            if not isinstance(promised, dict) or not isinstance(result, dict) or result.get("isError") is True:
+            if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
                 return None
-            return [problem.message for problem in check_output(cast("Any", promised), result)]
+            return [problem.message for problem in check_output(cast("Any", promised), as_dict(result))]
 
         return Callee(
             key=f"{self.view.name}/tools/{name}",
@@ -101,7 +105,7 @@ def tool_text(tool: dict[str, Any]) -> str:
     return f"{tool.get('name')} {tool.get('title') or ''} {tool.get('description') or ''}"
 
 
-def draw_tool(tool: dict[str, Any], inks: Inks, width: int) -> list[tuple[Line, Line]]:
+def draw_tool(tool: dict[str, Any], inks: Inks) -> list[tuple[Line, Line]]:
     """A row: the name, and what it is for."""
     description = tool.get("title") or tool.get("description") or ""
     return [([(one_line(tool.get("name")), inks["ink"]), ("  " + one_line(description), inks["faint"])], [])]
@@ -120,7 +124,7 @@ def badges(tool: dict[str, Any]) -> list[Part]:
     return parts
 
 
-def fault_parts(view: Any, name: str) -> list[Part]:
+def fault_parts(view: ServerView, name: str) -> list[Part]:
     """What is wrong with a list: that it could not be loaded, or that items of it are not as the protocol says."""
     if (error := view.list_errors.get(name)) is not None:
         return [Part(f"not loaded: {one_line(error.message, 80)}", "bad")]

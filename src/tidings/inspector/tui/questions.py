@@ -3,27 +3,32 @@
 Sampling is answered with a text, an elicitation with its form (or refused, or dismissed), roots with one folder a line.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
+from tidings.inspector.inspected import InspectedServer
+from tidings.inspector.reading import as_dict, as_dicts
 from tidings.inspector.schemas import Field, form
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.contents import Joined, Words, block_page, json_page
+from tidings.inspector.tui.contents import Joined, Words, json_page
+from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.drawing import Line, wrap
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.forms import Form
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.reader import Reader
+from tidings.inspector.tui.reader import Page, Reader
+from tidings.inspector.tui.results import message_pages
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import counted, one_line, took
+from tidings.inspector.view_items import QuestionView
 
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
 
-Asked = tuple[str, Any]
+Asked = tuple[str, QuestionView]
 """The server's name, and its question."""
 
 
@@ -57,7 +62,7 @@ class Questions(Vertical):
 
     @property
     def _desk(self) -> "InspectorApp":
-        return cast("InspectorApp", self.app)
+        return desk_of(self)
 
     def compose(self) -> ComposeResult:
         yield self._head
@@ -94,8 +99,10 @@ class Questions(Vertical):
         self.table.update(sorted(waiting, key=lambda asked: asked[1].seq))
         self.list.take()
         words = counted(len(waiting), "question") + (" waits" if len(waiting) == 1 else " wait") + " for you"
-        self._head.show([Part(words if waiting else "Nobody asks anything of you", "warn" if waiting else "soft")],
-                        [Part("Close", "faint", "close"), Part(" Esc", "faint", "close")])
+        self._head.show(
+            [Part(words if waiting else "Nobody asks anything of you", "warn" if waiting else "soft")],
+            [Part("Close", "faint", "close"), Part(" Esc", "faint", "close")],
+        )
         self._show(self.list.chosen)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
@@ -120,7 +127,10 @@ class Questions(Vertical):
         self._reader.show(question_page(question), shown)
         self.form.show(answer_form(question))
         verbs = {"sampling": "Answer", "roots": "Answer"}
-        parts = [Part(f" {verbs.get(question.kind, 'Accept')} ", "b-accent on chosen", "answer"), Part(" ctrl+r   ", "faint")]
+        parts = [
+            Part(f" {verbs.get(question.kind, 'Accept')} ", "b-accent on chosen", "answer"),
+            Part(" ctrl+r   ", "faint"),
+        ]
         parts += [Part("Refuse", "warn", "refuse"), Part(" ctrl+x", "faint")]
         if question.kind == "elicitation":
             parts += [Part("   Dismiss", "soft", "dismiss"), Part(" ctrl+o", "faint")]
@@ -134,7 +144,7 @@ class Questions(Vertical):
         name, question = asked
         filled = self.form.filled()
         if filled.problems:
-            self.app.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
+            self._desk.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
             return
         value = answer_of(question, filled.value)
         self._desk.do(lambda: self._desk.session.servers[name].answer(question.id, value))
@@ -161,7 +171,7 @@ class Questions(Vertical):
         self.list.focus()
         self._desk.touch()
 
-    def _draw(self, asked: Asked, inks: Inks, width: int) -> list[tuple[Line, Line]]:
+    def _draw(self, asked: Asked, inks: Inks) -> list[tuple[Line, Line]]:
         name, question = asked
         left: Line = [
             (one_line(question.kind), inks["warn"]),
@@ -173,16 +183,19 @@ class Questions(Vertical):
         return [(left, [(took(max(0.0, question.deadline - self._desk.now())) + " left", inks["faint"])])]
 
 
-def refuse(server: Any, question: Any, how: str) -> Any:
+def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
     """Say no, as the kind of question wants it said."""
     if question.kind != "elicitation":
-        return server.refuse(question.id)
-    return server.decline(question.id) if how == "decline" else server.dismiss(question.id)
+        server.refuse(question.id)
+    elif how == "decline":
+        server.decline(question.id)
+    else:
+        server.dismiss(question.id)
 
 
-def question_page(question: Any) -> Any:
+def question_page(question: QuestionView) -> Page:
     """What is asked, in full."""
-    params = question.params or {}
+    params = as_dict(question.params)
     lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
     if question.kind == "roots":
         return Words([("The server asks which folders it may work in.", "ink")])
@@ -190,26 +203,20 @@ def question_page(question: Any) -> Any:
         if params.get("url"):
             lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
         return Words(*lines)
-    pages: list[Any] = []
+    pages: list[Page] = []
     if params.get("systemPrompt"):
         pages.append(Words([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
-    for message in params.get("messages") or ():
-        if not isinstance(message, dict):
-            continue
-        said = cast("dict[str, Any]", message)
-        content = said.get("content")
-        blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
-        pages.append(Words([(one_line(said.get("role") or "?"), "b-accent")]))
-        pages += [block_page(block) if isinstance(block, dict) else json_page(block) for block in blocks]
+    for said in as_dicts(params.get("messages")):
+        pages += message_pages(said)
     facts = {key: params[key] for key in ("maxTokens", "temperature", "modelPreferences", "tools") if key in params}
     if facts:
         pages += [Words([]), json_page(facts)]
     return Joined(pages) if pages else Words(*lines)
 
 
-def answer_form(question: Any) -> Field:
+def answer_form(question: QuestionView) -> Field:
     """What one fills in to answer."""
-    params = question.params or {}
+    params = as_dict(question.params)
     match question.kind:
         case "elicitation" if isinstance(params.get("requestedSchema"), dict):
             return form(params["requestedSchema"])
@@ -223,7 +230,7 @@ def answer_form(question: Any) -> Field:
             return Field("object", required=True, fields=(text,))
 
 
-def answer_of(question: Any, value: Any) -> Any:
+def answer_of(question: QuestionView, value: Any) -> Any:
     """What was filled in, as the client takes it."""
     match question.kind:
         case "sampling":

@@ -1,7 +1,6 @@
 """Text of any length: it draws the lines one sees. For contents, results, differences and messages."""
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -9,53 +8,47 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tidings.inspector.tui.desk import desk_of, inks_of
 from tidings.inspector.tui.drawing import Line, crop, row, width_of, wrap
-from tidings.inspector.tui.inks import DARK, SCHEMES, Inks
+from tidings.inspector.tui.inks import Inks
 
 
-class Page(Protocol):
-    """Lines that are made when they are seen."""
+class Page:
+    """Lines that are made when they are seen. This one has none."""
 
-    def __len__(self) -> int: ...
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def fit(self, width: int) -> None:
+        """Lay it out for so many columns, if that makes a difference."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         """One line, and the ground it stands on."""
-        ...
+        raise IndexError(index)
 
     def plain(self) -> str:
         """All of it as text, to be copied."""
-        ...
+        return ""
 
 
-class Lines:
-    """A page of lines that are there already."""
+class Sentence(Page):
+    """A few words where there is nothing else to show."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self._lines = lines
+    def __init__(self, words: str) -> None:
+        self._words = words
+        self._lines = ["", words]
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
-        return self._lines[index], None
-
-    def plain(self) -> str:
-        return "\n".join("".join(text for text, _ in line) for line in self._lines)
-
-
-class Sentence:
-    """A page of a few words, in soft ink."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = ["", *lines]
+    def fit(self, width: int) -> None:
+        self._lines = ["", *wrap(self._words, max(10, width - 3))]
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: Inks, width: int) -> tuple[Line, Style | None]:
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
         return [(self._lines[index], inks["soft"])], None
 
     def plain(self) -> str:
-        return " ".join(self._lines)
+        return self._words
 
 
 class Reader(ScrollView, can_focus=True):
@@ -87,10 +80,9 @@ class Reader(ScrollView, can_focus=True):
 
     def __init__(self, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id, classes=classes)
-        self.page: Page = Lines([])
+        self.page = Page()
         self._key: object = None
         self._shift = 0
-        self._said = ""
         self.drawn = 0
 
     @property
@@ -100,7 +92,8 @@ class Reader(ScrollView, can_focus=True):
 
     def show(self, page: Page, key: object = None) -> None:
         """Show this. The place one reads at is kept if `key` is that of the page before."""
-        self.page, self._said = page, ""
+        page.fit(self.width)
+        self.page = page
         if key is None or key != self._key:
             self.scroll_to(0, 0, animate=False)
             self._shift = 0
@@ -110,12 +103,10 @@ class Reader(ScrollView, can_focus=True):
 
     def say(self, words: str) -> None:
         """Show a sentence where there is nothing else to show."""
-        self.show(Sentence(wrap(words, max(10, self.width - 4))))
-        self._said = words
+        self.show(Sentence(words))
 
     def on_resize(self) -> None:
-        if self._said:
-            self.say(self._said)
+        self.page.fit(self.width)
         self.virtual_size = Size(self.width, len(self.page))
 
     def action_sideways(self, by: int) -> None:
@@ -125,17 +116,17 @@ class Reader(ScrollView, can_focus=True):
 
     def action_copy(self) -> None:
         """Put all of it on the clipboard, as far as the terminal permits."""
-        self.app.copy_to_clipboard(self.page.plain())
-        self.app.notify("Copied, if your terminal permits it.", timeout=2)
+        desk_of(self).copy_to_clipboard(self.page.plain())
+        desk_of(self).notify("Copied, if your terminal permits it.", timeout=2)
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = SCHEMES.get(self.app.theme, DARK), self.width
+        inks, width = inks_of(self), self.width
         base = Style(bgcolor=inks.pane if self.has_focus else inks.ground)
         index = y + int(self.scroll_y)
         if index >= len(self.page):
             return row(width, [], None, base)
-        line, ground = self.page.line(index, inks, width)
+        line, ground = self.page.line(index, inks)
         if self._shift:
             line = crop(line, self._shift, max(self._shift, width_of(line)))
         return row(width, line, None, ground or base)

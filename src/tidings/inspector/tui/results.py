@@ -5,14 +5,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tidings.inspector.tui.contents import Joined, Words, block_page, contents_page, cut_page, is_cut, json_page, text_of
+from tidings.inspector.reading import as_dict
+from tidings.inspector.tui.contents import (
+    Joined,
+    Words,
+    block_page,
+    contents_page,
+    cut_page,
+    is_cut,
+    json_page,
+    text_of,
+)
 from tidings.inspector.tui.drawing import wrap
+from tidings.inspector.tui.reader import Page
 from tidings.inspector.tui.words import clock, one_line, size, took
+from tidings.inspector.view_items import ErrorView, RequestView
+from tidings.inspector.views import ServerView
 
 Parts = list[tuple[str, str]]
 
 
-def subject_of(request: Any) -> str:
+def subject_of(request: RequestView) -> str:
     """What a request is about: the tool and its arguments, the resource, the prompt."""
     params = request.params
     subject = params.get("name") or params.get("uri") or ""
@@ -20,7 +33,7 @@ def subject_of(request: Any) -> str:
     return f"{subject} {json.dumps(arguments, ensure_ascii=False, default=str)}" if arguments else str(subject)
 
 
-def request_state(request: Any, now: float) -> tuple[str, str]:
+def request_state(request: RequestView, now: float) -> tuple[str, str]:
     """How a request stands, and the colour of that."""
     match request.status:
         case "completed":
@@ -35,12 +48,12 @@ def request_state(request: Any, now: float) -> tuple[str, str]:
             return progress_words(request, now), "accent"
 
 
-def failed(request: Any) -> bool:
+def failed(request: RequestView) -> bool:
     """Whether a tool said that it failed."""
-    return isinstance(request.result, Mapping) and cast("Mapping[str, Any]", request.result).get("isError") is True
+    return as_dict(request.result).get("isError") is True
 
 
-def progress_words(request: Any, now: float) -> str:
+def progress_words(request: RequestView, now: float) -> str:
     """How far it is, with numbers."""
     since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
     if request.progress is None:
@@ -50,7 +63,7 @@ def progress_words(request: Any, now: float) -> str:
     return f"{request.progress:g} in {since}"
 
 
-def error_page(error: Any) -> Any:
+def error_page(error: ErrorView) -> Page:
     """What went wrong, who is at fault, what to do, and what was sent."""
     whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
     fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
@@ -60,7 +73,7 @@ def error_page(error: Any) -> Any:
         lines += [[], [("What to do: ", "b-ink"), (one_line(error.cure, 1000), "ink")]]
     if error.help:
         lines += [[(one_line(error.help), "faint")]]
-    pages: list[Any] = [Words(*lines)]
+    pages: list[Page] = [Words(*lines)]
     if error.payload is not None:
         pages += [Words([], [("What was sent", "b-ink")]), json_page(error.payload)]
     return Joined(pages)
@@ -71,7 +84,7 @@ def one_paragraph(text: str) -> list[str]:
     return [line for part in text.splitlines()[:200] for line in wrap(one_line(part, 4000), 76)] or [""]
 
 
-def result_page(result: Any, problems: list[str] | None = None) -> Any:
+def result_page(result: Any, problems: list[str] | None = None) -> Page:
     """What a server answered, as what it is: a tool's result, contents of a resource, a prompt's messages."""
     if is_cut(result):
         return cut_page(result)
@@ -81,10 +94,10 @@ def result_page(result: Any, problems: list[str] | None = None) -> Any:
     if isinstance(answer.get("contents"), list):
         return contents_page(answer["contents"])
     if isinstance(answer.get("messages"), list):
-        return Joined([page for message in answer["messages"] for page in _message(message)])
+        return Joined([page for message in answer["messages"] for page in message_pages(message)])
     if not isinstance(answer.get("content"), list):
         return json_page(answer)
-    pages: list[Any] = []
+    pages: list[Page] = []
     if answer.get("isError") is True:
         pages.append(Words([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
     pages += [_block(block) for block in answer["content"]]
@@ -105,11 +118,12 @@ def structured_words(problems: list[str] | None) -> Parts:
     return [*title, ("   ✕ not what the tool's schema says: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
 
 
-def _block(block: Any) -> Any:
+def _block(block: Any) -> Page:
     return block_page(cast("Mapping[str, Any]", block)) if isinstance(block, Mapping) else json_page(block)
 
 
-def _message(message: Any) -> list[Any]:
+def message_pages(message: Any) -> list[Page]:
+    """Who says what: a message of a prompt or of a conversation."""
     if not isinstance(message, Mapping):
         return [json_page(message)]
     said = cast("Mapping[str, Any]", message)
@@ -118,7 +132,7 @@ def _message(message: Any) -> list[Any]:
     return [Words([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), Words([])]
 
 
-def request_page(request: Any, problems: list[str] | None = None) -> Any:
+def request_page(request: RequestView, problems: list[str] | None = None) -> Page:
     """A request with all that is known of it."""
     facts: Parts = [
         (one_line(request.method), "b-ink"),
@@ -130,7 +144,7 @@ def request_page(request: Any, problems: list[str] | None = None) -> Any:
         facts.append((f", {size(request.result_size)}", "soft"))
     if request.attempts > 1:
         facts.append((f", {request.attempts} attempts", "warn"))
-    pages: list[Any] = [Words(facts)]
+    pages: list[Page] = [Words(facts)]
     if request.params:
         pages += [Words([], [("Asked", "b-ink")]), json_page(request.params)]
     pages.append(Words([]))
@@ -138,7 +152,7 @@ def request_page(request: Any, problems: list[str] | None = None) -> Any:
     return Joined(pages)
 
 
-def outcome_page(request: Any, problems: list[str] | None = None) -> Any:
+def outcome_page(request: RequestView, problems: list[str] | None = None) -> Page:
     """What came of a request so far."""
     if request.status == "cancelled":
         return Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
@@ -147,7 +161,9 @@ def outcome_page(request: Any, problems: list[str] | None = None) -> Any:
     if request.status == "completed":
         return result_page(request.result, problems)
     words = one_line(request.message) if request.message else "x cancels it."
-    return Words([("Running. " if request.status == "in_progress" else "Waiting for its turn. ", "b-accent"), (words, "soft")])
+    return Words(
+        [("Running. " if request.status == "in_progress" else "Waiting for its turn. ", "b-accent"), (words, "soft")]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +181,7 @@ class Read:
         return text_of(self.contents)
 
 
-def versions_of(view: Any, uri: str) -> list[Any]:
+def versions_of(view: ServerView, uri: str) -> list[Any]:
     """Every version of a resource that is known, oldest first: those of its subscription, and those that were read."""
     versions: list[Any] = list(view.contents.get(uri) or ())
     known = [version.contents for version in versions]
@@ -177,15 +193,15 @@ def versions_of(view: Any, uri: str) -> list[Any]:
     return sorted(versions, key=lambda version: version.at)
 
 
-def _contents_read(request: Any, uri: str) -> Any:
+def _contents_read(request: RequestView, uri: str) -> Any:
     if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
         return None
     if is_cut(request.result):
         return request.result
-    return cast("Mapping[str, Any]", request.result).get("contents") if isinstance(request.result, Mapping) else None
+    return as_dict(request.result).get("contents")
 
 
-def failed_read(view: Any, uri: str, versions: list[Any]) -> Any:
+def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | None:
     """Why the last reading of a resource failed, if nothing was read since."""
     newest = versions[-1].at if versions else 0.0
     for request in reversed(view.requests.values()):

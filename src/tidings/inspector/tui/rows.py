@@ -16,12 +16,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tidings.inspector.tui.desk import inks_of
 from tidings.inspector.tui.drawing import Line, row, wrap
 from tidings.inspector.tui.feeds import Feed, Rows
-from tidings.inspector.tui.inks import DARK, SCHEMES, Inks
+from tidings.inspector.tui.inks import Inks
 
-Draw = Callable[[Any, Inks, int], "list[tuple[Line, Line]]"]
-"""An item, as lines of a left and a right part. The number is the width."""
+Draw = Callable[[Any, Inks], "list[tuple[Line, Line]]"]
+"""An item, as lines of a left and a right part."""
 
 
 class RowList(ScrollView, can_focus=True):
@@ -96,11 +97,6 @@ class RowList(ScrollView, can_focus=True):
         self._hovered: int | None = None
 
     # What it shows
-
-    @property
-    def inks(self) -> Inks:
-        """The colours of the scheme in use."""
-        return SCHEMES.get(self.app.theme, DARK)
 
     @property
     def width(self) -> int:
@@ -270,11 +266,11 @@ class RowList(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = self.inks, self.width
+        inks, width = inks_of(self), self.width
         index, part = divmod(y + int(self.scroll_y), self.row_height)
         if index >= len(self.model):
             return self._blank(y, inks, width)
-        lines = self.draw(self.model[index], inks, width - 2)
+        lines = self.draw(self.model[index], inks)
         left, right = lines[part] if part < len(lines) else ([], [])
         ground = inks.ground
         if index == self.cursor:
@@ -283,12 +279,16 @@ class RowList(ScrollView, can_focus=True):
             ground = inks.hover
         edge = "▌" if index == self.cursor and self.has_focus else " "
         style = Style(bgcolor=ground)
-        return Strip.join([row(1, [(edge, inks["accent"])], None, style), row(width - 2, left, right, style), row(1, [], None, style)])
+        return Strip.join(
+            [row(1, [(edge, inks["accent"])], None, style), row(width - 2, left, right, style), row(1, [], None, style)]
+        )
 
     def _blank(self, y: int, inks: Inks, width: int) -> Strip:
         words = ""
         if not len(self.model):
-            text = f"Nothing here has “{self.model.filtered}” in it. Esc shows everything." if self.model.filtered else ""
+            text = (
+                f"Nothing here has “{self.model.filtered}” in it. Esc shows everything." if self.model.filtered else ""
+            )
             lines = wrap(text or self.empty, max(10, width - 4))
             words = lines[y - 1] if 1 <= y <= len(lines) else ""
         return row(width, [("  " + words, inks["soft"])], None, Style(bgcolor=inks.ground))

@@ -59,7 +59,9 @@ class Shelf:
             listing = self.catalog.listing()
         except CatalogError as error:
             return [], [str(error)]
-        return [Found(each, "your catalog") for each in listing.entries if each.name not in taken], list(listing.problems)
+        return [Found(each, "your catalog") for each in listing.entries if each.name not in taken], list(
+            listing.problems
+        )
 
 
 def free(name: str, taken: Collection[str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,10 @@ def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: 
         node = root
         *folders, name = parts_of(uri)
         for folder in folders:
-            below = node.get(folder)
-            if not isinstance(below, dict):
-                below = node[folder] = {}
-            node = below
+            node = cast("dict[str, Any]", node.setdefault(folder, {}))
         # A resource and a folder may have the same name: the folder's ends in a slash.
         node[name] = uri
-    _grow(rows, root, "", 0, resources, closed)
-    return rows
+    return rows + _grow(root, "", 0, resources, closed)
 
 
 def parts_of(uri: str) -> list[str]:
@@ -56,23 +52,18 @@ def parts_of(uri: str) -> list[str]:
 
 
 def _grow(
-    rows: list[ResourceRow],
-    node: dict[str, Any],
-    prefix: str,
-    depth: int,
-    resources: Mapping[str, Any],
-    closed: frozenset[str],
-) -> None:
+    node: dict[str, Any], prefix: str, depth: int, resources: Mapping[str, Any], closed: frozenset[str]
+) -> list[ResourceRow]:
+    rows: list[ResourceRow] = []
     for name, below in node.items():
         if isinstance(below, str):
             rows.append(ResourceRow("resource", below, name, depth, resources[below]))
             continue
         path = prefix + name
         is_folded = path in closed
-        at = len(rows)
-        inner: list[ResourceRow] = []
-        _grow(inner, below, path, depth + 1, resources, frozenset() if is_folded else closed)
+        inner = _grow(below, path, depth + 1, resources, frozenset() if is_folded else closed)
         count = sum(row.kind == "resource" for row in inner) + sum(row.count for row in inner if row.folded)
-        rows.insert(at, ResourceRow("folder", path, name, depth, count=count, folded=is_folded))
+        rows.append(ResourceRow("folder", path, name, depth, count=count, folded=is_folded))
         if not is_folded:
             rows += inner
+    return rows

@@ -1,4 +1,4 @@
-"""What was typed into a form: a tree of texts in the shape of the value (see `schemas.values`), changed place by place."""
+"""What was typed into a form: texts in the shape of the value (see `schemas.values`), changed place by place."""
 
 from typing import Any, cast
 
@@ -35,7 +35,9 @@ class Typed:
         around = self.get(path[:-1])
         key = path[-1]
         if isinstance(around, dict) and isinstance(key, str):
-            kept: dict[str, Any] = {name: value for name, value in cast("dict[str, Any]", around).items() if name != key}
+            kept: dict[str, Any] = {
+                name: value for name, value in cast("dict[str, Any]", around).items() if name != key
+            }
             if kept:
                 self.put(path[:-1], kept)
             else:
@@ -45,10 +47,10 @@ class Typed:
             self.put(path[:-1], entries[:key] + entries[key + 1 :])
 
     def _prune(self, path: Path) -> None:
-        """An object without keys is left out, unless it is an entry of a list: then it keeps its place."""
-        if not path or isinstance(path[-1], int):
-            self.put(path, {})
-        elif path[-1] == "value" and isinstance(around := self.get(path[:-1]), dict) and "$choice" in around:
+        """An object without keys is left out, unless it is an entry of a list or a choice: then it keeps its place."""
+        around = self.get(path[:-1]) if path else None
+        is_chosen = bool(path) and path[-1] == "value" and isinstance(around, dict) and "$choice" in around
+        if not path or isinstance(path[-1], int) or is_chosen:
             self.put(path, {})
         else:
             self.drop(path)

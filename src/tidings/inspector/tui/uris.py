@@ -42,7 +42,7 @@ def _expression(way: _Way, variables: str, values: Mapping[str, Any]) -> str:
     for variable in variables.split(","):
         name, _, most = variable.strip().removesuffix("*").partition(":")
         value = values.get(name)
-        if value is None or value == "" or value == []:
+        if value is None or value in ("", []):
             continue
         several = cast("list[Any]", value) if isinstance(value, list) else [value]
         texts = [_quoted(str(each)[: int(most)] if most.isdigit() else str(each), way) for each in several]

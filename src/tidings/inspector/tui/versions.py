@@ -1,6 +1,6 @@
 """A resource's content through time: what changed, the content rendered, and its source; with earlier versions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -44,12 +44,12 @@ class Versions(Vertical):
         yield self._bar
         yield self.reader
 
-    def show(self, versions: Sequence[Any], seq: int | None = None) -> None:
+    def show(self, versions: Iterable[Any], seq: int | None = None) -> None:
         """Show the version of this number, or the newest."""
         kept = self.versions[self.at].seq if 0 <= self.at < len(self.versions) else None
         was_newest = self.at == len(self.versions) - 1
-        same = bool(versions) and bool(self.versions) and versions[0].uri == self.versions[0].uri
-        self.versions = list(versions)
+        shown, self.versions = self.versions, list(versions)
+        same = bool(shown) and bool(self.versions) and self.versions[0].uri == shown[0].uri
         wanted = seq if seq is not None else (kept if same and not was_newest else None)
         places = {version.seq: at for at, version in enumerate(self.versions)}
         self.at = places.get(wanted, len(self.versions) - 1) if wanted is not None else len(self.versions) - 1
