@@ -2,16 +2,19 @@
 
 import json
 import logging
+from collections.abc import AsyncGenerator
 from itertools import pairwise
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.client.test_tap import Tape
 from tidings.client.addresses import CommandTarget, HttpTarget
-from tidings.client.tapped_http import Events
+from tidings.client.bodies import BoundedTransport
+from tidings.client.tapped_http import Events, TappedTransport
 from tidings.client.tapping import Teller
 
 STREAM = (
@@ -113,3 +116,23 @@ def test_a_message_too_deep_to_be_looked_through_harms_nothing(caplog: pytest.Lo
     deep = '{"jsonrpc": "2.0", "params": ' + "[" * 100_000 + "]" * 100_000 + "}"
     with caplog.at_level(logging.CRITICAL):
         Teller(Tape(), CommandTarget("run", env={"A": "sesame-open"})).message(deep, incoming=True)
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_sent_piece_by_piece_is_left_as_it_is() -> None:
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield b"one"
+        yield b"two"
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        assert await request.aread() == b"onetwo"
+        return httpx2.Response(200, content=pieces())
+
+    tape = Tape()
+    inner = BoundedTransport(httpx2.MockTransport(answer), 1000)
+    async with httpx2.AsyncClient(transport=TappedTransport(inner, Teller(tape, HttpTarget("http://h/")), 1000)) as web:
+        response = await web.post("http://h/token", content=pieces())
+    assert response.text == "onetwo"
+    assert [each.status for each in tape.exchanges] == [None, 200, 200]
+    assert tape.exchanges[-1].received == 6
+    assert tape.messages == []

@@ -25,7 +25,7 @@ class TappedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = self._teller.begin(request.method, str(request.url), request.headers)
         try:
-            self._teller.message(request.content, incoming=False, exchange=exchange.id)
+            self._teller.message(_content(request), incoming=False, exchange=exchange.id)
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
             self._teller.ended(exchange, error)
@@ -43,6 +43,13 @@ class TappedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _content(request: httpx2.Request) -> bytes:
+    try:
+        return request.content
+    except httpx2.RequestNotRead:
+        return b""  # Sent piece by piece, as no message is: somebody signs in.
 
 
 class _Reader:
