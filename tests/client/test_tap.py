@@ -10,13 +10,14 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.client.bad_servers import MODERN, QUICK, behaved, settings, web
+from tests.client.bad_servers import MODERN, QUICK, behaved, program, settings, web
 from tests.client.misbehaving import Asked, site
 from tests.client.peers import LIVE, STOCK
 from tests.client.ways import Way, environment, reached
 from tests.ports import free_port
 from tests.server.serving import eventually
 from tidings.client import connect
+from tidings.client.events import GarbageReceived
 from tidings.client.wire import Exchange, Message
 from tidings.errors import TidingsError
 
@@ -249,6 +250,31 @@ async def test_a_message_that_is_too_large_is_told_as_cut() -> None:
     assert cut.incoming
     assert cut.body == {"jsonrpc": "2.0"}
     assert cut.exchange == tape.sent("tools/call")[0].exchange
+
+
+_LARGE = """
+def odd(method, id, params):
+    if method == "tools/call":
+        say("this is no message")
+        send(id=id, result={"content": [{"type": "text", "text": "x" * 5000}]})
+        return True
+"""
+
+
+async def test_of_a_line_that_is_too_long_its_size_and_its_id_are_told_and_garbage_is_no_message() -> None:
+    tape = Tape()
+    garbage: list[str] = []
+    with anyio.fail_after(30):
+        async with connect(program(_LARGE), config=settings(max_message=4096), tap=tape) as client:
+            client.on(GarbageReceived, lambda event: garbage.append(event.text))
+            with pytest.raises(TidingsError):
+                await client.call_tool("tool")
+            await eventually(lambda: garbage)
+    [cut] = [each for each in tape.messages if each.cut]
+    assert cut.size > 5000
+    assert cut.body == {"jsonrpc": "2.0", "id": tape.sent("tools/call")[0].body["id"]}
+    assert garbage == ["this is no message"]
+    assert "this is no message" not in repr(tape.told)
 
 
 async def test_a_transport_of_the_sdks_can_be_tapped() -> None:
