@@ -202,9 +202,41 @@ async def answer(request: Request) -> None:
     server, given = server_of(request), await body(request)
     known = _question(server, given)
     try:
-        server.answer(known, given.any("result"))
+        server.answer(known, _protocol_answer(server.view.questions[known].kind, given.any("result")))
     except ValueError as error:
-        raise Problem(400, "bad-answer", f"This is no answer to it: {error}.", "It goes on waiting.") from None
+        raise Problem(400, "bad-answer", f"This is no answer to it: {_brief(error)}", "It goes on waiting.") from None
+
+
+def _protocol_answer(kind: str, result: Any) -> Any:
+    """What the protocol's answer carries, as the SDK has it; a plain text or list is left to the client.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(result, dict):
+        return result
+    import mcp_types  # noqa: PLC0415 - of the SDK
+
+    types: dict[str, tuple[Any, ...]] = {
+        "sampling": (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTools),
+        "elicitation": (mcp_types.ElicitResult,),
+        "roots": (mcp_types.ListRootsResult,),
+    }
+    failure = ValueError(f"nobody knows how to answer {kind!r}")
+    for each in types.get(kind, ()):
+        try:
+            return each.model_validate(result)
+        except ValueError as error:
+            failure = error
+    raise failure
+
+
+def _brief(error: ValueError) -> str:
+    """What is wrong, in a sentence: of pydantic's many lines, the places and what is wrong there."""
+    found: Any = getattr(error, "errors", None)
+    if found is None:
+        return str(error).rstrip(".") + "."
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found()[:5]) + "."
 
 
 async def refuse(request: Request) -> None:
