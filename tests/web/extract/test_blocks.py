@@ -3,11 +3,12 @@
 import pytest
 
 from tests.web.extract.sample import article
-from tidings.web.extract.blocks import FOOTER, FORM, MAIN, MUTE, NAV, UNSEEN, Blocks
+from tidings.web.extract.blocks import Blocks
 from tidings.web.extract.features import NAMES, Reader, worth
 from tidings.web.extract.kinds import page_features
 from tidings.web.extract.names import GROUPS, groups, words_of
 from tidings.web.extract.page import read_page
+from tidings.web.extract.tags import FOOTER, FORM, MAIN, MUTE, NAV, UNSEEN
 from tidings.web.extract.tree import parse
 
 URL = "https://harbour.example/"

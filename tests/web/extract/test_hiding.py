@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from tests.web.extract.sample import SENTENCES, article
 from tidings.web.extract.blocks import Block, Node
-from tidings.web.extract.hiding import hidden_in, hides, words_of
+from tidings.web.extract.hiding import hides
 from tidings.web.extract.html import read_html
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
+from tidings.web.extract.page import read_page
 from tidings.web.extract.tree import parse
 from tidings.web.extract.veils import Places, places, veil_of
 
@@ -221,21 +222,25 @@ def test_a_page_that_is_described_has_no_hidden_places() -> None:
     assert (found.method, found.markdown, found.concealed) == ("described", said, ())
 
 
+def told(body: bytes) -> tuple[str, ...]:
+    return read_page(body, "https://harbour.example/").hidden
+
+
 def test_hidden_parts_are_told_of_once_without_scripts() -> None:
-    root = parse(
+    found = told(
         b"<div hidden>one<p style='display:none'>two</p><script>three</script>four <b>fi</b>ve</div>"
         b"<script hidden>six</script><p hidden> </p>"
     )
-    assert list(words_of(hidden_in(root).told)) == ["one two four five"]
+    assert found == ("one two four five",)
 
 
 def test_hidden_parts_are_bounded() -> None:
-    root = parse(b"".join(b"<p hidden>word %d</p><p hidden>word</p>" % number for number in range(500)))
-    assert len(list(words_of(hidden_in(root).told))) == 200
-    root = parse(b"<p hidden>" + b"word " * 1_000 + b"</p>" + b"<p hidden>" + b"<b>words </b>" * 1_000 + b"</p>")
-    assert [len(one) // 100 for one in words_of(hidden_in(root).told)] == [19, 19]
-    root = parse(b"".join(b"<p hidden>%d " % number + b"word " * 500 + b"</p>" for number in range(100)))
-    assert sum(map(len, words_of(hidden_in(root).told))) < 42_000
+    found = told(b"".join(b"<p hidden>word %d</p><p hidden>word</p>" % number for number in range(500)))
+    assert len(found) == 200
+    found = told(b"<p hidden>" + b"word " * 1_000 + b"</p>" + b"<p hidden>" + b"<b>words </b>" * 1_000 + b"</p>")
+    assert [len(one) // 100 for one in found] == [19, 19]
+    found = told(b"".join(b"<p hidden>%d " % number + b"word " * 500 + b"</p>" for number in range(100)))
+    assert sum(map(len, found)) < 42_000
 
 
 def test_thousands_of_hidden_parts_are_told_of_in_one_pass() -> None:
@@ -279,10 +284,10 @@ def test_blocks_that_two_elements_hide_have_no_one_veil() -> None:
 def test_any_style_and_any_rules_can_be_read(text: str) -> None:
     assert isinstance(hides(text), bool)
     kept = text.replace("<", "").encode("utf-8", "replace")
-    assert isinstance(hidden_in(parse(b"<style>" + kept + b"</style><p class=x>y")).told, tuple)
+    assert told(b"<style>" + kept + b"</style><p class=x>y") in {(), ("y",)}
 
 
 @pytest.mark.parametrize("unit", ["/*", "{", "}", ".x{", "@layer{", "@media screen{.x{display:none}", ".x,", ";"])
 def test_long_rules_of_one_thing_are_read_in_one_pass(unit: str) -> None:
     rules = (unit * (200_000 // len(unit))).encode()
-    assert len(hidden_in(parse(b"<style>" + rules + b"</style><p class=x>y")).told) <= 1
+    assert told(b"<style>" + rules + b"</style><p class=x>y") in {(), ("y",)}

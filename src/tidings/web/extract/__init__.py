@@ -7,6 +7,7 @@ each content type stands in `READERS`; a wrong label is told by the content (`sn
 success: `Extracted.empty` says why there is no text.
 
     html.py        pages; prescan.py, page.py, blocks.py, features.py, kinds.py, choice.py, trees.py, markdown.py, …
+                   tags.py what elements are for, attributes.py what they say of themselves
                    hiding.py what a page hides, veils.py where in the markdown that stands
     pdf.py         PDF: pdf_lines.py from its pages to lines, pdf_layout.py from lines to paragraphs and headings
     feeds.py       RSS, Atom, RDF; feed_json.py JSON Feed; feed_entries.py what they become

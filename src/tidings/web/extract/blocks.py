@@ -5,86 +5,18 @@ element: it collects text, counts the words and those in links, and notes how ea
 elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from tidings.web.extract.names import groups, words_of
-from tidings.web.extract.tree import Element, concealing, flagged
+from tidings.web.extract.attributes import Attributes
+from tidings.web.extract.hiding import UNREAD, VEILED, Sight
+from tidings.web.extract.tags import BY_TAG, MARK, POINT, SILENT, SKIP, WAYS
+from tidings.web.extract.tree import Element, Walk, flagged, passed, walked
 
-_INLINE_WRITTEN = (
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
-    "strike strong sub sup time tt u var wbr"
-)
-INLINE: Final = frozenset(_INLINE_WRITTEN.split())
-_SILENT_WRITTEN = (
-    "script style noscript template svg math iframe object embed applet head select option datalist textarea "
-    "canvas audio video map link meta title"
-)
-SILENT: Final = frozenset(_SILENT_WRITTEN.split())
 BREAK: Final = "\N{LINE SEPARATOR}"
 """What a `br` leaves in the text of a block: white space, but not of the sort that pages are formatted with."""
-MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
-"""Inline elements whose beginning and end are kept."""
-
-_PLAIN, _MARKED, _POINT, _SKIPPED = range(4)
-_WAYS: Final = {
-    **dict.fromkeys(("input", "source", "hr", "col", "track", "param"), _SKIPPED),
-    **dict.fromkeys(("br", "img"), _POINT),
-    **dict.fromkeys(SILENT, _SKIPPED),
-    **dict.fromkeys(INLINE, _PLAIN),
-    **dict.fromkeys(MARKED, _MARKED),
-}
-"""What is done with an element; those that are not here are containers."""
-
-NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
-QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
-SEMANTICS: Final = 22
-
-_BY_TAG: Final = {
-    "nav": NAV,
-    "header": HEADER,
-    "footer": FOOTER,
-    "aside": ASIDE,
-    "main": MAIN,
-    "article": ARTICLE,
-    "form": FORM,
-    "table": TABLE,
-    "ul": LIST,
-    "ol": LIST,
-    "dl": TERMS,
-    "section": SECTION,
-    "figure": FIGURE,
-    "blockquote": QUOTE,
-    "details": DETAILS,
-    "pre": VERBATIM,
-    "button": BUTTON,
-    "li": ITEM,
-    "dialog": DIALOG,
-    "fieldset": LABEL,
-    **{f"h{level}": HEADING for level in range(1, 7)},
-}
-_BY_ROLE: Final = {
-    "navigation": NAV,
-    "menu": NAV,
-    "menubar": NAV,
-    "menuitem": NAV,
-    "tablist": NAV,
-    "banner": HEADER,
-    "contentinfo": FOOTER,
-    "complementary": ASIDE,
-    "main": MAIN,
-    "article": ARTICLE,
-    "form": FORM,
-    "search": FORM,
-    "list": LIST,
-    "listitem": ITEM,
-    "button": BUTTON,
-    "dialog": DIALOG,
-    "alertdialog": DIALOG,
-    "heading": HEADING,
-}
-_DEEPEST = 150
-"""Levels of elements the walk goes down; what is deeper counts as one run of text."""
+_DEEPEST = 151
+"""Levels of elements the walk goes down, the body included; what is deeper counts as one run of text."""
 
 
 class Node:
@@ -102,7 +34,7 @@ class Node:
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.words = self.links = self.long = self.widest = 0
         self.groups = 0
-        self.semantics = _BY_TAG.get(tag, 0)
+        self.semantics = BY_TAG.get(tag, 0)
         self.names: Sequence[str] = ()
         self.key = tag
 
@@ -115,7 +47,7 @@ class Block:
     def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, Element, bool]]) -> None:
         self.node = node
         self.text = text
-        self.words = text.count(" ") + 1
+        self.words: int = text.count(" ") + 1
         self.links = 0
         self.pieces = pieces
         self.marks = marks
@@ -129,117 +61,127 @@ Veil = tuple[int, int, Element]
 class Blocks:
     """All blocks and nodes of a page in document order; `root` is the body.
 
-    What no reader sees is `veiled`; those of it that are `unseen` are left out where they stand in a sentence.
+    What `sight` says that no reader sees is `veiled`, and left out where it stands in a sentence; `told` has these and
+    what is kept from some readers, in the order of the page.
     """
 
-    def __init__(
-        self,
-        root: Element,
-        silent: frozenset[str] = SILENT,
-        unseen: Collection[Element] = frozenset(),
-        veiled: Collection[Element] = frozenset(),
-    ) -> None:
+    def __init__(self, root: Element, silent: frozenset[str] = SILENT, sight: Sight | None = None) -> None:
         self.blocks: list[Block] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
-        self._ways = {tag: way for tag, way in _WAYS.items() if tag not in SILENT or tag in silent}
-        self._unseen = unseen
-        self.veiled = veiled
+        self.veiled: set[Element] = set()
+        self.told: list[Element] = []
+        self._ways = {tag: way for tag, way in WAYS.items() if tag not in SILENT or tag in silent}
+        self._attributes = Attributes(sight or Sight())
+        self.noted = self._attributes.noted
         self._veil: Element | None = None
         self._veiled_from = 0
         self._veils: list[Veil] = []
-        self._named: dict[str, tuple[str, list[str], int]] = {}
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
         self._links = 0
         self._link: Element | None = None
-        self._walk(root, self.root, 0)
-        if self._pieces:
-            self._end(self.root)
+        self._around: list[Element | None] = []
+        """The links that stand around the link at hand; HTML has none, and pages do."""
+        self._walk(root)
         self._sum_up()
 
-    def _walk(self, element: Element, node: Node, level: int) -> None:  # noqa: C901, PLR0912 - see below
-        # It does itself what could be calls, twice the text: with a call for each step it would take twice the time.
-        if level > _DEEPEST:
-            self._take_all(element)
-            return
-        text = element.text
-        if text:
-            self._pieces.append(text)
-            if self._link is not None:
-                self._links += len(text.split())
-        ways, veiled = self._ways, self.veiled
-        for child in element:
-            tag = child.tag
+    def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912, PLR0915 - see below
+        # It does itself what could be calls: with a call for each step it would take twice the time.
+        ways, read = self._ways, self._attributes.read
+        node, level = self._started(root), 0
+        walk = walked(root)
+        for event, element in walk:
+            tag = element.tag
             way = ways.get(tag)
-            if veiled and child in veiled and way != _POINT:
-                self._hidden(child, way, node, level)
-            elif way is None:
-                if self._pieces:
-                    self._end(node)
-                inner = Node(child, tag, node)
-                _describe(inner, child, self._named)
-                self.nodes.append(inner)
-                self._walk(child, inner, level + 1)
-                if self._pieces:
-                    self._end(inner)
-            elif way == _POINT:
-                self._point(child, tag)
-            elif way == _PLAIN:
-                self._walk(child, node, level + 1)
-            elif way == _MARKED:
-                self._marked(child, tag, node, level)
-            text = child.tail
+            if event == "end":
+                if way is None:
+                    if self._pieces:
+                        self._end(node)
+                    if node.parent is None:
+                        break
+                    node = node.parent
+                elif way == MARK:
+                    self._marked(element, tag)
+                if element is self._veil:
+                    self._lift()
+                    self._veil = None
+                level -= 1
+                text = element.tail
+            elif way == SKIP:
+                text = passed(walk, element)
+            elif way == POINT:
+                self._point(element, tag)
+                text = passed(walk, element)
+            elif not level:
+                level = 1
+                text = element.text
+            else:
+                named, semantics, degree = read(element)
+                if degree and self._hidden(element, degree, way):
+                    text = passed(walk, element)
+                else:
+                    if way is None:
+                        if self._pieces:
+                            self._end(node)
+                        node = Node(element, tag, node)
+                        self.nodes.append(node)
+                        if semantics:
+                            node.semantics |= semantics
+                        if named:
+                            node.key, node.names, node.groups = self._attributes.meaning(tag, named)
+                    if degree >= VEILED and self._veil is None:
+                        self._veil, self._veiled_from = element, len(self._pieces)
+                    if way == MARK:
+                        self._mark(element, tag)
+                    level += 1
+                    text = element.text if level <= _DEEPEST else self._take_all(walk, element)
             if text:
                 self._pieces.append(text)
                 if self._link is not None:
                     self._links += len(text.split())
 
-    def _hidden(self, child: Element, way: int | None, node: Node, level: int) -> None:
-        """Walk what no reader sees, and note where it stands."""
+    def _started(self, root: Element) -> Node:
+        """The first node; what is said of it and of what is around it says something of the whole page."""
+        for one in (root.getparent(), root):
+            if one is not None and self._attributes.read(one)[2]:
+                self.told.append(one)
+        return self.root
+
+    def _hidden(self, element: Element, degree: int, way: int | None) -> bool:
+        """Note what not every reader sees, and say whether it is left out."""
+        self.told.append(element)
+        if degree >= VEILED:
+            self.veiled.add(element)
         # A hidden tab is content as a rule; hidden words within a sentence never are.
-        if way == _SKIPPED or (way is not None and child in self._unseen):
-            return
-        outermost = self._veil is None
-        if way is None and self._pieces:
-            self._end(node)
-        if outermost:
-            self._veil, self._veiled_from = child, len(self._pieces)
-        if way == _PLAIN:
-            self._walk(child, node, level + 1)
-        elif way == _MARKED:
-            self._marked(child, child.tag, node, level)
-        else:
-            inner = Node(child, child.tag, node)
-            _describe(inner, child, self._named)
-            self.nodes.append(inner)
-            self._walk(child, inner, level + 1)
-            if self._pieces:
-                self._end(inner)
-        if outermost:
-            self._lift()
-            self._veil = None
+        return degree == UNREAD and way is not None
 
     def _lift(self) -> None:
         if self._veil is not None and len(self._pieces) > self._veiled_from:
             self._veils.append((self._veiled_from, len(self._pieces), self._veil))
 
-    def _marked(self, child: Element, tag: str, node: Node, level: int) -> None:
-        before = self._link
-        self._marks.append((len(self._pieces), child, True))
+    def _mark(self, element: Element, tag: str) -> None:
+        self._marks.append((len(self._pieces), element, True))
         if tag == "a":
-            self._link = child
-        self._walk(child, node, level + 1)
-        self._marks.append((len(self._pieces), child, False))
-        self._link = before
+            self._around.append(self._link)
+            self._link = element
 
-    def _point(self, child: Element, tag: str) -> None:
+    def _marked(self, element: Element, tag: str) -> None:
+        self._marks.append((len(self._pieces), element, False))
+        if tag == "a":
+            self._link = self._around.pop()
+
+    def _point(self, element: Element, tag: str) -> None:
         if tag == "br":
             self._pieces.append(BREAK)
         else:
-            self._marks.append((len(self._pieces), child, True))
+            self._marks.append((len(self._pieces), element, True))
 
-    def _take_all(self, element: Element) -> None:
+    def _take_all(self, walk: Walk, element: Element) -> None:
+        walk.skip_subtree()
+        for one in element.iter("*"):
+            if one is not element and (degree := self._attributes.read(one)[2]):
+                self._hidden(one, degree, None)
         between = ""
         for text, hidden in flagged(element, self.veiled):
             if hidden and self._veil is None:
@@ -255,6 +197,10 @@ class Blocks:
     def _end(self, node: Node) -> None:
         """Close the run of text that is open."""
         pieces = self._pieces
+        if len(pieces) == 1 and not self._marks and pieces[0].isspace():
+            pieces.clear()  # the space between containers, which is most of what ends here
+            self._veiled_from = 0
+            return
         text = " ".join("".join(pieces).split())
         if text:
             block = Block(node, text, pieces, self._marks)
@@ -285,37 +231,3 @@ class Blocks:
                 parent.links += node.links
                 parent.long += node.long
                 parent.widest = max(parent.widest, words)
-
-
-_NAMING = frozenset(("class", "id", "itemprop", "aria-label", "data-testid"))
-_STATING = frozenset(("role", "style", "hidden", "aria-hidden"))
-
-
-def _describe(node: Node, element: Element, known: dict[str, tuple[str, list[str], int]]) -> None:
-    """Read the attributes that say what a container is. Pages repeat their names, so what they mean is `known` soon."""
-    named = node.tag
-    for key, value in element.items():
-        if key in _NAMING:
-            named += value + " "
-        elif key in _STATING:
-            node.semantics |= _stated(key, value)
-    if named != node.tag:
-        meaning = known.get(named)
-        if meaning is None:
-            names = words_of(named[len(node.tag) :])
-            bits = 0
-            for word in names:
-                bits |= groups(word)
-            meaning = known[named] = (named, names, bits)
-        node.key, node.names, node.groups = meaning
-
-
-def _stated(key: str, value: str) -> int:
-    """What a role, a style or a switch says of the container that has it."""
-    if key == "role":
-        return _BY_ROLE.get(value, 0)
-    if key == "hidden":
-        return UNSEEN
-    if key == "aria-hidden":
-        return MUTE if value == "true" else 0
-    return UNSEEN if concealing(value) else 0

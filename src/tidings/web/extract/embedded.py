@@ -12,10 +12,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from tidings.web.extract.page import Page
-from tidings.web.extract.tree import Element, compiled
 
 _LONGEST = 5_000_000
-_PRELOADED = compiled("descendant::*/@data-preloaded/..")
 _BODIES = ("articleBody", "text", "reviewBody", "description")
 _WORTH = 25
 """Words from which on a description is worth more than nothing."""
@@ -23,15 +21,14 @@ _WORTH = 25
 
 def discourse(page: Page) -> bytes | None:
     """The posts of a Discourse topic as HTML, from the data beside the page; None where there are none."""
-    for holder in _PRELOADED(page.body):
-        posts = list(_posts(holder))
+    for _, said in page.blocks.noted["data-preloaded"]:
+        posts = list(_posts(said))
         if posts:
             return f"<html><body>{''.join(posts)}</body></html>".encode()
     return None
 
 
-def _posts(holder: Element) -> Iterator[str]:
-    said = holder.get("data-preloaded") or ""
+def _posts(said: str) -> Iterator[str]:
     if len(said) > _LONGEST:
         return
     with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):

@@ -13,23 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from tidings.web.extract.blocks import (
-    ASIDE,
-    DIALOG,
-    FOOTER,
-    FORM,
-    HEADER,
-    HEADING,
-    ITEM,
-    LIST,
-    MAIN,
-    NAV,
-    UNSEEN,
-    Block,
-    Blocks,
-    Node,
-)
+from tidings.web.extract.blocks import Block, Blocks, Node
 from tidings.web.extract.names import GROUPS
+from tidings.web.extract.tags import ASIDE, DIALOG, FOOTER, FORM, HEADER, HEADING, ITEM, LIST, MAIN, NAV, UNSEEN
 
 PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
 DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
@@ -110,32 +96,51 @@ _SEMANTIC_BITS: Final = tuple(
 )
 
 
+class Called:
+    """What the names above a text are worth: the last three that are worth something, and all of them."""
+
+    __slots__ = ("_told", "above", "near")
+
+    def __init__(self, near: tuple[Worth, ...], above: Worth) -> None:
+        self.near = near
+        self.above = above
+        self._told: tuple[float, ...] | None = None
+
+    def within(self, named: Worth) -> "Called":
+        """The same further down, where something has these names."""
+        return Called((named, *self.near[:2]), add(self.above, named))
+
+    def told(self, usual: float) -> tuple[float, ...]:
+        """The least, the greatest, the mean and the number: of those close by, and of all."""
+        if self._told is None:
+            close = _UNKNOWN
+            for one in self.near:
+                close = add(close, one)
+            self._told = (*_mean(close, usual), *_mean(self.above, usual))
+        return self._told
+
+
 class Heritage:
-    """What a node passes on to everything in it."""
+    """What a node passes on to everything in it. A node that adds nothing passes on what it was given."""
 
-    __slots__ = ("above", "chain", "dominance", "groups", "named", "near", "repeated", "repeated_words", "semantics")
+    __slots__ = ("called", "chain", "dominance", "groups", "repeated", "repeated_words", "semantics")
 
-    def __init__(self, node: Node, chain: tuple[float, ...], above: "Heritage | None") -> None:
+    def __init__(  # noqa: PLR0917 - names take time, and there are hundreds on a page
+        self,
+        chain: tuple[float, ...],
+        groups: int,
+        semantics: int,
+        dominance: float,
+        repeated: tuple[int, int],
+        called: Called,
+    ) -> None:
         self.chain = chain
         """The sizes of the container and of those around it, one behind the other."""
-        self.groups = node.groups
-        self.semantics = node.semantics
-        if above is None:
-            self.dominance = 1.0
-            self.repeated = 1
-            self.repeated_words = node.words
-            self.near: tuple[Worth, ...] = ()
-            self.above: Worth = _UNKNOWN
-            self.named: tuple[float, ...] = ()
-            return
-        self.groups |= above.groups
-        self.semantics |= above.semantics
-        self.dominance = above.dominance
-        self.repeated = above.repeated
-        self.repeated_words = above.repeated_words
-        self.near = above.near
-        self.above = above.above
-        self.named = above.named
+        self.groups = groups
+        self.semantics = semantics
+        self.dominance = dominance
+        self.repeated, self.repeated_words = repeated
+        self.called = called
 
 
 def worth(words: Sequence[str], worths: Worths) -> Worth:
@@ -153,44 +158,54 @@ def worth(words: Sequence[str], worths: Worths) -> Worth:
 
 def add(one: Worth, other: Worth) -> Worth:
     """Both together."""
+    least, greatest, total, number = one
+    low, high, whole, times = other
     return (
-        min(one[0], other[0]),
-        max(one[1], other[1]),
-        one[2] + other[2],
-        one[3] + other[3],
+        low if low < least else least,  # noqa: FURB136 - as above
+        high if high > greatest else greatest,  # noqa: FURB136
+        total + whole,
+        number + times,
     )
 
 
-def heritages(page: Blocks, names: Worths, usual: float) -> dict[Node, Heritage]:
+def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
     """What every node that holds words passes on, parents first."""
-    alike = Counter([(node.parent, node.key) for node in page.nodes if node.words])
+    holding = [node for node in page.nodes if node.words]
+    alike = Counter([(node.parent, node.key) for node in holding])
     words, long = page.root.words or 1, page.root.long or 1
-    top = Heritage(page.root, _size(page.root, words, long) * _LEVELS, None)
-    top.named = _named((), _UNKNOWN, usual)
-    found: dict[Node, Heritage] = {page.root: top}
+    root = page.root
+    top = _size(root, words, long) * _LEVELS
+    found = {root: Heritage(top, root.groups, root.semantics, 1.0, (1, root.words), Called((), _UNKNOWN))}
     worths: dict[str, Worth] = {}
-    for node in page.nodes[1:]:
+    for node in holding:
         parent = node.parent
-        if not node.words or parent is None:
+        if parent is None:
             continue
         above = found[parent]
-        if node.words != parent.words:
-            own = Heritage(node, _size(node, words, long) + above.chain[:-_SIZES], above)
-            own.dominance = min(own.dominance, node.words / parent.widest)
-        else:  # a wrapper around the same words is no level of its own
-            own = Heritage(node, above.chain, above)
-        times = alike[parent, node.key]
-        if times > own.repeated:
-            own.repeated, own.repeated_words = times, node.words
+        chain, dominance, called = above.chain, above.dominance, above.called
+        size = node.words
+        if size != parent.words:  # a wrapper around the same words is no level of its own
+            chain = _size(node, words, long) + chain[:-_SIZES]
+            dominance = min(dominance, size / parent.widest)
         if node.names:
             named = worths.get(node.key)
             if named is None:
                 named = worths[node.key] = worth(node.names, names)
             if named[3]:
-                own.near = (named, *above.near[:2])
-                own.above = add(above.above, named)
-                own.named = _named(own.near, own.above, usual)
-        found[node] = own
+                called = called.within(named)
+        groups, semantics = above.groups | node.groups, above.semantics | node.semantics
+        times, repeated = alike[parent, node.key], above.repeated
+        if (
+            chain is above.chain
+            and called is above.called
+            and groups == above.groups
+            and semantics == above.semantics
+            and times <= repeated
+        ):
+            found[node] = above
+        else:
+            again = (times, size) if times > repeated else (repeated, above.repeated_words)
+            found[node] = Heritage(chain, groups, semantics, dominance, again, called)
     return found
 
 
@@ -200,28 +215,18 @@ def _size(node: Node, words: int, long: int) -> tuple[float, ...]:
     return own / words, node.links / own, node.long / long, math.log1p(own)
 
 
-def _named(near: Sequence[Worth], above: Worth, usual: float) -> tuple[float, ...]:
-    """What the names close by, and all names above, are worth."""
-    close = _UNKNOWN
-    for one in near:
-        close = add(close, one)
-    least, greatest, total, number = close
-    low, high, whole, times = above
+def _mean(worth: Worth, usual: float) -> tuple[float, float, float, float]:
+    least, greatest, total, number = worth
+    return (least, greatest, total / number, float(number)) if number else (usual, usual, usual, 0.0)
+
+
+@lru_cache(50_000)
+def _said(close: int, above: int, semantics: int) -> tuple[float, ...]:
+    """For each telling group: 2 if a container close by is named so, 1 if one further up is; and what they are."""
     return (
-        *((least, greatest, total / number, float(number)) if number else (usual, usual, usual, 0.0)),
-        *((low, high, whole / times, float(times)) if times else (usual, usual, usual, 0.0)),
+        *(2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS),
+        *(float(semantics >> bit & 1) for bit in _SEMANTIC_BITS),
     )
-
-
-@lru_cache(50_000)
-def _flags(semantics: int) -> tuple[float, ...]:
-    return tuple(float(semantics >> bit & 1) for bit in _SEMANTIC_BITS)
-
-
-@lru_cache(50_000)
-def _grades(close: int, above: int) -> tuple[float, ...]:
-    """For each telling group: 2 if a container close by is named so, 1 if one further up is."""
-    return tuple(2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS)
 
 
 class Reader:
@@ -232,30 +237,41 @@ class Reader:
         self._usual = usual
         self._texts = texts
         self._words = page.root.words or 1
-        self._long = page.root.long or 1
-        self._heritages = heritages(page, names, usual)
+        self._heritages = heritages(page, names)
         self._times = Counter([block.text for block in page.blocks])
-        self._alike = Counter([block.node.key for block in page.blocks])
-        self._alike_words: dict[str, int] = dict.fromkeys(self._alike, 0)
-        for block in page.blocks:
-            self._alike_words[block.node.key] += block.words
         self._h1 = next((number for number, block in enumerate(page.blocks) if block.node.tag == "h1"), None)
 
     def read(self) -> list[list[float]]:
         """A list of numbers for each block. All are floats, which are compared quicker among themselves."""
         found: list[list[float]] = []
-        themselves = list(map(self._itself, self._page.blocks))
-        looks = [_NOTHING, _NOTHING, *(one[:4] for one in themselves), _NOTHING, _NOTHING]
+        blocks, usual, h1 = self._page.blocks, self._usual, self._h1
+        words, whole = self._words, self._page.root.long or 1
+        log1p, alike = math.log1p, self._alike()
+        themselves = list(map(self._itself, blocks))
+        looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
         before = long = 0
         since = 0.0
-        heading = (self._usual, self._usual, 0.0)
-        for index, (block, itself) in enumerate(zip(self._page.blocks, themselves, strict=True)):
+        heading = (usual, usual, 0.0)
+        for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
             node = block.node
             own = self._heritages[node]
             found.append(
                 [
                     *itself,
-                    *self._place(block, own, index, before, long),
+                    _TAGS.get(node.tag, 40.0),
+                    float(node.depth),
+                    index / len(blocks),
+                    before / words,
+                    long / whole,
+                    -999.0 if h1 is None else float(index - h1),
+                    *alike[node.key],
+                    float(self._times[block.text]),
+                    log1p(own.repeated),
+                    float(own.repeated_words),
+                    own.dominance,
+                    node.long / whole,
+                    log1p(node.words),
+                    node.links / node.words,
                     *own.chain,
                     *looks[index],
                     *looks[index + 1],
@@ -265,9 +281,8 @@ class Reader:
                     heading[1],
                     since,
                     heading[2],
-                    *own.named,
-                    *_grades(_close(node), own.groups),
-                    *_flags(own.semantics),
+                    *own.called.told(usual),
+                    *_said(_close(node), own.groups, own.semantics),
                 ]
             )
             since += 1.0
@@ -278,6 +293,16 @@ class Reader:
             if block.words >= 12 and block.links * 3 < block.words:
                 long += block.words
         return found
+
+    def _alike(self) -> dict[str, tuple[float, float]]:
+        """For each sort of container: how many blocks there are in such, and their share of the words."""
+        times: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for block in self._page.blocks:
+            key = block.node.key
+            times[key] = times.get(key, 0) + 1
+            sizes[key] = sizes.get(key, 0) + block.words
+        return {key: (math.log1p(number), sizes[key] / self._words) for key, number in times.items()}
 
     def _itself(self, block: Block) -> tuple[float, ...]:
         text, words = block.text, block.words
@@ -295,26 +320,6 @@ class Reader:
             greatest,
             len(text) / words,
             text.count(",") / words,
-        )
-
-    def _place(self, block: Block, own: Heritage, index: int, before: int, long: int) -> tuple[float, ...]:
-        node = block.node
-        return (
-            _TAGS.get(node.tag, 40.0),
-            float(node.depth),
-            index / len(self._page.blocks),
-            before / self._words,
-            long / self._long,
-            -999.0 if self._h1 is None else float(index - self._h1),
-            math.log1p(self._alike[node.key]),
-            self._alike_words[node.key] / self._words,
-            float(self._times[block.text]),
-            math.log1p(own.repeated),
-            float(own.repeated_words),
-            own.dominance,
-            node.long / self._long,
-            math.log1p(node.words),
-            node.links / node.words,
         )
 
 

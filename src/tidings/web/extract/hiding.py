@@ -1,19 +1,22 @@
 """What a page keeps from the eyes of its readers, by styles, rules, switches and the names of classes.
 
-    hidden_in(root) -> Hiding       which elements are not shown, and which of them are left out of sentences
+    sight_of(styles) -> Sight       how well elements are seen, by their classes, ids and styles
+    words_of(told)                  the words of those that are not
 
-Three degrees. `unseen`: hidden by the plainest of styles of their own; as words within a sentence they are no content.
-`veiled`: these, and all that a style, or a rule for one class or id in a `style` element, makes invisible; it may be
-content, such as a tab, and whoever uses the text is told where it stands. `told`: these, and what is kept from some
-readers only: from those who listen (`aria-hidden`), or from those who look (`sr-only`).
+Three degrees. `UNREAD`: hidden by the plainest of styles of its own; as words within a sentence it is no content.
+`VEILED`: what a style, or a rule for one class or id in a `style` element, makes invisible; it may be content, such as
+a tab, and whoever uses the text is told where it stands. `TOLD`: what is kept from some readers only: from those who
+listen (`aria-hidden`), or from those who look (`sr-only`).
+What stands in a `template` or a `noscript` is no part of a page as it is shown, hidden or not, and is not looked at.
 All of it is linear in the size of the page.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
-from tidings.web.extract.blocks import INLINE, SILENT
+from tidings.web.extract.tags import INLINE, SILENT
 from tidings.web.extract.tree import Element, concealing, voiced
 
 _RULES = 200_000
@@ -40,62 +43,47 @@ _CLIPPED = re.compile(r"rect\(\s?(?:[01](?:px)?[,\s]{0,3}){4}\)")
 _CUT = re.compile(r"inset\(\s?(?:[5-9]\d|100)%|(?:circle|ellipse)\(\s?0|polygon\(\s?(?:0(?:px|%)?[,\s]{0,3}){4,20}\)")
 _SELECTOR = re.compile(r"[a-z]{0,10}\d?([.#][\w-]{1,100})")
 _THROUGH = re.compile(r"@(?:layer\b.*|supports\b.*|media (?:only )?(?:screen|all))")
-_ASKED = {"style", "hidden", "aria-hidden"}
 
-_TOLD, _VEILED, _UNSEEN = 1, 2, 3
-
-
-class Hiding(NamedTuple):
-    """The elements that are not shown; each of the first two is in the next."""
-
-    unseen: frozenset[Element]
-    veiled: frozenset[Element]
-    told: tuple[Element, ...]
-    """In the order of the page."""
+TOLD: Final = 1
+VEILED: Final = 2
+UNREAD: Final = 3
 
 
-def hidden_in(root: Element) -> Hiding:
-    """What is hidden in a page."""
-    rules = _rules(root)
-    asked = {"style", "hidden", "aria-hidden", "id"} if any(one[0] == "#" for one in rules) else _ASKED
-    classes: dict[str | None, int] = {None: 0}
-    styles: dict[str, int] = {}
-    by_degree: tuple[list[Element], ...] = ([], [], [], [])
-    told: list[Element] = []
-    # One pass over all elements, so it does little for each: pages repeat their classes, and few elements say more.
-    for one in root.iter("*"):
-        named = one.get("class")
-        degree = classes.get(named)
-        if degree is None:
-            degree = classes[named] = _by_class(named or "", rules)
-        if not asked.isdisjoint(one.keys()):
-            degree = max(degree, _by_itself(one, styles, rules))
-        if degree:
-            by_degree[degree].append(one)
-            told.append(one)
-    unseen = frozenset(by_degree[_UNSEEN])
-    return Hiding(unseen, unseen.union(by_degree[_VEILED]), tuple(told))
+class _Known(dict[str, int]):
+    """Degrees by what they were found from; each is found once."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> int:
+        found = self[key] = self._find(key)
+        return found
 
 
-def _by_class(named: str, rules: frozenset[str]) -> int:
+class Sight:
+    """How well the elements of a page are seen; 0 is well."""
+
+    def __init__(self, rules: frozenset[str] = frozenset()) -> None:
+        self.ids = frozenset(one for one in rules if one[0] == "#")
+        """With their sign, in small letters."""
+        self.classes = _Known(partial(_of_classes, rules))
+        self.styles = _Known(_of_style)
+
+    def of_id(self, name: str) -> int:
+        """The degree of what has this id."""
+        return VEILED if f"#{name}".lower() in self.ids else 0
+
+
+def _of_classes(rules: frozenset[str], named: str) -> int:
     words = named.lower().split()
     if rules and any(f".{word}" in rules for word in words):
-        return _VEILED
-    return 0 if _LISTENERS.isdisjoint(words) else _TOLD
+        return VEILED
+    return 0 if _LISTENERS.isdisjoint(words) else TOLD
 
 
-def _by_itself(one: Element, styles: dict[str, int], rules: frozenset[str]) -> int:
-    if one.get("hidden") is not None:
-        return _UNSEEN
-    degree = 0
-    if style := one.get("style"):
-        known = styles.get(style)
-        if known is None:
-            known = styles[style] = _UNSEEN if concealing(style) else _VEILED if hides(style) else 0
-        degree = known
-    if not degree and f"#{one.get('id')}".lower() in rules:
-        degree = _VEILED
-    return degree or (_TOLD if one.get("aria-hidden") == "true" else 0)
+def _of_style(style: str) -> int:
+    return UNREAD if concealing(style) else VEILED if hides(style) else 0
 
 
 def hides(style: str) -> bool:
@@ -168,17 +156,17 @@ def _same(colour: str) -> str:
     )
 
 
-def _rules(root: Element) -> frozenset[str]:
-    """The classes and ids, in small letters, that a rule of the page hides wherever they stand."""
+def sight_of(styles: Iterable[Element]) -> Sight:
+    """With the classes and ids, in small letters, that the rules of a page hide wherever they stand."""
     found: set[str] = set()
     room = _RULES
-    for element in root.iter("style"):
+    for element in styles:
         text = (element.text or "")[:room]
         room -= len(text)
         if text and (element.get("media") or "").strip() != "print":
             for selectors, style in _simple(_uncommented(text)):
                 _apply(selectors, style, found)
-    return frozenset(found)
+    return Sight(frozenset(found))
 
 
 def _apply(selectors: str, style: str, found: set[str]) -> None:
@@ -230,7 +218,7 @@ def _uncommented(css: str) -> str:
     return "".join([*kept, css[at:]])
 
 
-def words_of(told: Iterable[Element]) -> Iterator[str]:
+def words_of(told: Sequence[Element]) -> Iterator[str]:
     """The words of hidden elements, those within another and those repeated once, bounded in number and size."""
     covered: set[Element] = set()
     said: set[str] = set()

@@ -152,7 +152,7 @@ def _emptiness(page: Page, found: _Found) -> str | None:
         return None if found.text else "empty"
     if page.body.find(".//input[@type='password']") is not None:
         return "login"
-    if words < _FEW and page.root.find(".//script") is not None and (not words or _drawn_by_scripts(page)):
+    if words < _FEW and page.parts["script"] and (not words or _drawn_by_scripts(page)):
         return "script-only"
     return None if found.text else "empty"
 

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from tidings.web.extract.features import DATE, PRICE
 from tidings.web.extract.names import GROUPS
 from tidings.web.extract.page import Page
-from tidings.web.extract.tree import compiled
 
 KINDS: Final = ("article", "service", "forum", "product", "collection", "listing", "documentation")
 
@@ -45,7 +44,6 @@ _TYPES_WRITTEN = (
 _TYPES: Final = tuple(_TYPES_WRITTEN.split())
 _MICRODATA_WRITTEN = "Product Article BlogPosting Question Answer DiscussionForumPosting ListItem Offer Review"
 _MICRODATA: Final = tuple(_MICRODATA_WRITTEN.split())
-_ITEMS: Final = compiled("//@itemtype")
 _MAKERS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -96,7 +94,7 @@ def _said(page: Page) -> list[float]:
     metas = page.metas
     graph = metas.get("og:type", "").lower()
     types = Counter(page.types)
-    items = Counter(item.rstrip("/").rpartition("/")[2] for item in _ITEMS(page.root))
+    items = Counter(item.rstrip("/").rpartition("/")[2] for _, item in page.blocks.noted["itemtype"])
     maker = " ".join(
         (
             page.root.get("class") or "",

@@ -21,7 +21,9 @@ _SLANTED = frozenset(("i", "em"))
 _CODE = frozenset(("code", "kbd", "samp"))
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
 _SPECIAL = re.compile(r"([\\`*_\[\]])")
-_LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
+_LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
+_STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
+"""What a line begins with that may be taken for a heading, an item or a quote. Other digits begin nothing."""
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
@@ -302,5 +304,8 @@ def _escaped(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
+    if BREAK not in text:
+        text = " ".join(text.split())
+        return _LINE_START.sub(r"\1\\\2", text) if text[:1] in _STARTS else text
     text = _BREAKS.sub("\n", _SPACES.sub(" ", text)).strip()
     return _LINE_START.sub(r"\1\\\2", text)

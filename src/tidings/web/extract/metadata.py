@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from tidings.web.extract.page import Page
-from tidings.web.extract.tree import compiled
 
 _ABOUT_WRITTEN = (
     "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
@@ -39,7 +38,6 @@ _PLAIN_ADDRESS: Final = re.compile(
     r"https?://[\w.-]+(?::\d+)?(?:/[\w./~+,@!$*()%&=-]*)?(?:\?[\w./~+,@!$*()%&=-]+)?(?:#[\w.-]+)?", re.ASCII
 )
 """Addresses that nothing has to be made of, as nearly all links to elsewhere are."""
-_BY_AUTHOR: Final = compiled("descendant::*/@rel[. = 'author']/..")
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,8 @@ def _author(page: Page, about: list[dict[str, Any]]) -> str | None:
         value = _clean(page.metas.get(key))
         if value and not urlsplit(value).scheme:
             return value
-    for element in _BY_AUTHOR(page.body):
-        if name := _clean("".join(element.itertext())):
+    for element, said in page.blocks.noted["rel"]:
+        if said == "author" and (name := _clean("".join(element.itertext()))):
             return name
     return None
 
@@ -148,7 +146,7 @@ def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) 
 
 def _time(page: Page) -> str | None:
     """The one `time` element of the page, or the one that says that it is the date of publication."""
-    times = [element for element in page.body.iter("time") if element.get("datetime")]
+    times = [element for element in page.parts["time"] if element.get("datetime")]
     marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
     chosen = marked or (times if len(times) == 1 else [])
     return iso_date(str(chosen[0].get("datetime"))) if chosen else None
@@ -184,7 +182,7 @@ def _language(page: Page) -> str | None:
 
 def _canonical(page: Page) -> str | None:
     """The address the page gives itself, if it is one of the web."""
-    for link in page.root.iter("link"):
+    for link in page.parts["link"]:
         if "canonical" in (link.get("rel") or "").lower().split() and link.get("href"):
             return web_address(page.url, str(link.get("href")))
     said = page.metas.get("og:url")

@@ -5,6 +5,7 @@ have a learned worth: how much of what stands under it is content, as a rule. Bo
 """
 
 import re
+from collections.abc import Iterable
 
 GROUPS: tuple[tuple[str, str], ...] = (
     ("navigation", r"nav|menu|crumb|^toc$|pag(?:er|inat)"),
@@ -34,24 +35,38 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("button", r"btn|button|action|control|vote|score|badge|icon"),
 )
 
-_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
+_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
 _KEPT = 50_000
 
-_groups_of: dict[str, int] = {}
+
+class _Groups(dict[str, int]):
+    """The groups of each word that was met."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) > _KEPT:  # a page can invent words without end
+            self.clear()
+        found = self[word] = sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
+        return found
+
+
+_groups = _Groups()
 
 
 def words_of(name: str) -> list[str]:
     """The words of a class list or an id, small; camel case is taken apart."""
-    return [word.lower() for word in _WORD.findall(name) if len(word) > 2]
+    found: list[str] = _WORD.findall(name)
+    return found if name.islower() else [word.lower() for word in found]
 
 
 def groups(word: str) -> int:
     """A bit for each group that `word` belongs to."""
-    found = _groups_of.get(word)
-    if found is None:
-        if len(_groups_of) > _KEPT:  # a page can invent words without end
-            _groups_of.clear()
-        found = sum(1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word))
-        _groups_of[word] = found
+    return _groups[word]
+
+
+def groups_of(words: Iterable[str]) -> int:
+    """A bit for each group that one of `words` belongs to."""
+    found = 0
+    for word in words:
+        found |= _groups[word]
     return found

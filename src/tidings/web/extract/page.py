@@ -2,19 +2,22 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from tidings.web.extract.blocks import SILENT, Blocks
-from tidings.web.extract.hiding import Hiding, hidden_in, words_of
+from tidings.web.extract.blocks import Blocks
+from tidings.web.extract.hiding import Sight, sight_of, words_of
+from tidings.web.extract.tags import SILENT
 from tidings.web.extract.tree import Element, parse
 
 _ENOUGH = 100
 """Words from which on a page is taken to say something itself."""
 _LONGEST = 500_000
 """Characters of JSON-LD that are read; more is data, not description."""
+
+_TAGS = ("base", "link", "meta", "script", "style", "time", "title")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Page:
     """What its links are relative to."""
     root: Element
     body: Element
+    parts: dict[str, list[Element]]
+    """The elements of each of some tags that more than one step looks for, or that stand anywhere."""
     metas: dict[str, str]
     """By name or property, small; the first of each."""
     data: tuple[dict[str, Any], ...]
@@ -49,42 +54,50 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
         prepare(root)
     within = root.find("body")
     within = root if within is None else within
-    title = root.find(".//title")
-    hiding = hidden_in(root)
+    parts = _parts(root)
+    blocks = _blocks(within, sight_of(parts["style"]))
     return Page(
         url=url,
-        base=_base(root, url),
+        base=_base(parts["base"], url),
         root=root,
         body=within,
-        metas=_metas(root),
-        data=tuple(_described(root)),
-        blocks=_blocks(within, hiding),
-        title=" ".join("".join(title.itertext() if title is not None else ()).split()),
-        hidden=tuple(words_of(hiding.told)),
+        parts=parts,
+        metas=_metas(parts["meta"]),
+        data=tuple(_described(parts["script"])),
+        blocks=blocks,
+        title=" ".join("".join(text for one in parts["title"][:1] for text in one.itertext()).split()),
+        hidden=tuple(words_of(blocks.told)),
     )
 
 
-def _blocks(body: Element, hiding: Hiding) -> Blocks:
+def _parts(root: Element) -> dict[str, list[Element]]:
+    found: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
+    for one in root.iter(*_TAGS):
+        found[one.tag].append(one)
+    return found
+
+
+def _blocks(body: Element, sight: Sight) -> Blocks:
     """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
-    blocks = Blocks(body, unseen=hiding.unseen, veiled=hiding.veiled)
+    blocks = Blocks(body, sight=sight)
     if blocks.root.words < _ENOUGH:
-        others = Blocks(body, SILENT - {"noscript"}, hiding.unseen, hiding.veiled)
+        others = Blocks(body, SILENT - {"noscript"}, sight)
         if others.root.words >= _ENOUGH:
             return others
     return blocks
 
 
-def _base(root: Element, url: str) -> str:
-    for base in root.iter("base"):
+def _base(bases: Iterable[Element], url: str) -> str:
+    for base in bases:
         if href := base.get("href"):
             with contextlib.suppress(ValueError):
                 return urljoin(url, href)
     return url
 
 
-def _metas(root: Element) -> dict[str, str]:
+def _metas(metas: Iterable[Element]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for meta in root.iter("meta"):
+    for meta in metas:
         name = meta.get("property") or meta.get("name") or meta.get("itemprop")
         content = meta.get("content")
         if name and content:
@@ -92,10 +105,10 @@ def _metas(root: Element) -> dict[str, str]:
     return found
 
 
-def _described(root: Element) -> Iterator[dict[str, Any]]:
-    for script in root.iter("script"):
-        text = script.text
-        if text and len(text) < _LONGEST and "ld+json" in (script.get("type") or ""):
+def _described(scripts: Iterable[Element]) -> Iterator[dict[str, Any]]:
+    for script in scripts:
+        text = script.text if "ld+json" in (script.get("type") or "") else None
+        if text and len(text) < _LONGEST:
             with contextlib.suppress(ValueError, RecursionError):
                 yield from _objects(json.loads(text, strict=False), 0)
 

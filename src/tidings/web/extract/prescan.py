@@ -14,7 +14,7 @@ from itertools import islice
 TAG = re.compile(
     rb"<(/?)([a-zA-Z][a-zA-Z0-9:_-]*)"
     # Quotes protect a ">" only behind "=". Possessive throughout, so that nothing is ever tried twice.
-    rb"""((?:[^>"'=]++|=\s*+"[^"]*+"|=\s*+'[^']*+'|[="'])*+)"""
+    rb"""([^>"'=]*+(?:(?:=(?:\s*+"[^"]*+"|\s*+'[^']*+')?+|["'])[^>"'=]*+)*+)"""
 )
 _ATTRIBUTE = re.compile(rb"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']++))?+""")
 
@@ -59,7 +59,11 @@ def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
     if body.count(b"<") <= bounds.elements:
         tags = TAG.findall(body)
         depth = _at_most(tags, bounds.depth)
-        wide = sum(_attributes(rest, bounds.attributes) for rest in [tag[2] for tag in tags] if len(rest) > _LONG)
+        long = [tag[2] for tag in tags if len(tag[2]) > _LONG]
+        # Each has a letter, and something that parts it from the next.
+        wide = sum(map(len, long)) // 2 + len(long)
+        if wide > bounds.attributes:
+            wide = sum(_attributes(rest, bounds.attributes) for rest in long)
         if depth <= bounds.depth and wide <= bounds.attributes:
             return Shape(sum([not tag[0] for tag in tags]), depth)
     return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)

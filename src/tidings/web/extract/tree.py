@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol, cast
 
 # lxml comes without types; `Element` below is what the rest of the room knows of it.
@@ -38,11 +38,6 @@ class Element(Protocol):
     def xpath(self, path: str) -> "list[Element]": ...
 
 
-def compiled(path: str) -> "Callable[[Element], list[Any]]":
-    """An XPath to be used on many trees. Attributes are found from their side: that takes a third of the time."""
-    return cast("Any", etree).XPath(path, regexp=False, smart_strings=False)
-
-
 _FATAL = 3
 """The level of the errors that a parser does not recover from."""
 
@@ -65,6 +60,26 @@ def parse(body: bytes) -> Element:
     if root.find("body") is None:
         lxml.SubElement(root, "body")
     return cast("Element", root)
+
+
+class Walk(Protocol):
+    """A walk through a tree: where each element starts and where it ends, in the order of the page."""
+
+    def __iter__(self) -> Iterator[tuple[str, Element]]: ...
+    def __next__(self) -> tuple[str, Element]: ...
+    def skip_subtree(self) -> None: ...
+
+
+def walked(root: Element) -> Walk:
+    """Through `root` and all that is in it."""
+    return cast("Walk", cast("Any", etree).iterwalk(root, events=("start", "end")))
+
+
+def passed(walk: Walk, element: Element) -> str | None:
+    """Leave out all that is in the element that has just started; returns the text behind it."""
+    walk.skip_subtree()
+    next(walk)
+    return element.tail
 
 
 def drop(element: Element) -> None:
