@@ -414,3 +414,36 @@ def test_the_catalog_is_where_a_systems_programs_keep_their_settings() -> None:
     assert user_catalog({"XDG_CONFIG_HOME": "relative"}, "linux", home) == home / ".config/tidings/servers.json"
     assert user_catalog({}, "darwin", home) == home / "Library/Application Support/tidings/servers.json"
     assert user_catalog({"APPDATA": "/roaming"}, "win32", home) == Path("/roaming/tidings/servers.json")
+
+
+def test_the_words_for_a_transport_stay_those_of_the_file() -> None:
+    raw = {"type": "streamable-http", "url": "http://x/"}
+    entry = ServerEntry.from_raw("x", raw)
+    assert (entry.kind, entry.raw()) == ("http", raw)
+    assert replace(entry, kind="sse").raw() == {"type": "sse", "url": "http://x/"}
+    assert replace(entry, kind=None).raw() == {"url": "http://x/"}
+
+
+def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
+    entry = ServerEntry.from_raw("x", {"command": "x", "oauth": {"secret": "hush-hush"}, "disabled": True})
+    assert entry.shown() == {"command": "x", "args": [], "oauth": "***", "disabled": True}
+    assert "hush" not in json.dumps(exported([entry]).document)
+    assert keep_secrets(ServerEntry.from_raw("x", entry.shown()), entry) == entry
+
+
+def test_a_program_that_holds_the_lock_for_long_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tidings.inspector.catalog_file as file
+
+    monkeypatch.setattr(file, "_PATIENCE", 0.05)
+    catalog.add(NOTES)
+    with file._locked(catalog.path), pytest.raises(CatalogError, match="Another program has been writing"):
+        catalog.add(WEATHER)
+
+
+def test_a_file_that_never_stays_the_same_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tidings.inspector.catalog_file as file
+
+    catalog.add(NOTES)
+    monkeypatch.setattr(file, "_current", lambda _path: (0, 0, 0))
+    with pytest.raises(CatalogError, match="changed by another program all the time"):
+        catalog.add(WEATHER)

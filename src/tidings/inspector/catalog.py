@@ -10,7 +10,7 @@ files that belong to others: any file with `mcpServers` or `servers` in it is su
 | room | what is in it |
 |---|---|
 | `catalog_store` | `Catalog`: add, edit, clone, remove, reorder, import, export |
-| `catalog_entry`, `catalog_secrets`, `catalog_masks` | `ServerEntry`, and what of it is never shown |
+| `catalog_entry`, `catalog_raw`, `catalog_secrets`, `catalog_masks` | `ServerEntry`, and what of it is never shown |
 | `catalog_file`, `catalog_text` | the file: limits, lock, atomic writing; JSON with comments |
 | `catalog_folders` | where programs keep such files |
 | `catalog_clients` | `find_clients`: the files of Claude Desktop, Claude Code, VS Code and Cursor |
@@ -21,11 +21,12 @@ May import: `client` (without the SDK), `errors`.
 """
 
 from tidings.inspector.catalog_clients import FoundClient, find_clients
-from tidings.inspector.catalog_entry import LOG_LEVELS, EntryTimeouts, ServerEntry
+from tidings.inspector.catalog_entry import ServerEntry
 from tidings.inspector.catalog_export import Export, exported
 from tidings.inspector.catalog_file import CatalogError
 from tidings.inspector.catalog_folders import user_catalog
 from tidings.inspector.catalog_masks import keep_secrets
+from tidings.inspector.catalog_raw import LOG_LEVELS, EntryTimeouts
 from tidings.inspector.catalog_store import Catalog, Imported, Listing
 from tidings.inspector.catalog_targets import resolve
 

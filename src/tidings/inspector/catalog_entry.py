@@ -11,37 +11,17 @@ In a file it is an entry of `mcpServers`, as other programs write it; what only 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tidings.client.masking import shown_arguments, shown_url
 from tidings.client.servers_file import Entry, parse_entry
 from tidings.errors import BadTarget
+from tidings.inspector.catalog_raw import EntryTimeouts, others_of, own_of, shape, where_of
 from tidings.inspector.catalog_secrets import shown_headers, shown_variables
 
 if TYPE_CHECKING:
     from tidings.client.config import ClientConfig
-
-LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-_KNOWN: Final = frozenset({"command", "args", "env", "cwd", "url", "headers", "tidings"})
-_CHECKED: Final = _KNOWN - {"tidings"} | {"type", "transport"}
-_OWN: Final = frozenset({"era", "timeouts", "logLevel", "autoConnect", "roots"})
-_PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}")
-_ERA: Final = re.compile(r"auto|legacy|\d{4}-\d\d-\d\d")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryTimeouts:
-    """Seconds for one server; None is the default of the client."""
-
-    connect: float | None = None
-    request: float | None = None
-    total: float | None = None
-
-    def raw(self) -> dict[str, float]:
-        """Those that are set."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +46,8 @@ class ServerEntry:
     source: str = field(default="", compare=False)
     """Where it was found: the path of a file, or empty."""
     read_only: bool = field(default=False, compare=False)
+    literal: bool = field(default=False, compare=False)
+    """Whether `${NAME}` in it stands for itself: it was typed, not written into a file."""
     others: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Keys of its file that Tidings has no use for."""
 
@@ -81,12 +63,12 @@ class ServerEntry:
         Raises:
             BadTarget: It is none. The message says what is wrong where.
         """
-        where = _where(name, source)
+        where = where_of(name, source)
         if not name.strip() or not name.isprintable():
             raise BadTarget(f"{where} needs a name that can be read.")
-        checked = parse_entry(where, name, _shape(raw), {})
+        checked = parse_entry(where, name, shape(raw), {})
         facts = cast("dict[str, Any]", raw)
-        own = _own(where, facts.get("tidings"))
+        own = own_of(where, facts.get("tidings"))
         return cls(
             name,
             command=facts.get("command"),
@@ -98,7 +80,7 @@ class ServerEntry:
             headers=dict(cast("dict[str, str]", facts.get("headers") or {})),
             source=source,
             read_only=read_only,
-            others=_others(facts, checked.kind),
+            others=others_of(facts, checked.kind),
             **own,
         )
 
@@ -159,7 +141,18 @@ class ServerEntry:
         Raises:
             BadTarget: One of them is not set.
         """
-        return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
+        if self.literal:
+            return Entry(
+                self.name,
+                command=self.command,
+                args=self.args,
+                env=self.env,
+                cwd=self.cwd,
+                url=self.url,
+                headers=self.headers,
+                kind=self.kind,
+            )
+        return parse_entry(where_of(self.name, self.source), self.name, self.raw(), environ)
 
     def connect_arguments(
         self, environ: Mapping[str, str] | None = None, config: "ClientConfig | None" = None
@@ -187,73 +180,3 @@ class ServerEntry:
         if self.roots:
             made["roots"] = list(self.roots)
         return made
-
-
-def _where(name: str, source: str) -> str:
-    return f"The server {name!r} in {source}" if source else f"The server {name!r}"
-
-
-def _shape(raw: Any) -> Any:
-    """The entry with a word for each `${…}`: what they stand for is of no concern here."""
-    if not isinstance(raw, dict):
-        return raw
-    return {key: _bare(value) if key in _CHECKED else None for key, value in cast("dict[str, Any]", raw).items()}
-
-
-def _bare(value: Any) -> Any:
-    match value:
-        case str():
-            return _PLACEHOLDER.sub("x", value)
-        case list():
-            return [_PLACEHOLDER.sub("x", each) if isinstance(each, str) else each for each in cast("list[Any]", value)]
-        case dict():
-            pairs = cast("dict[str, Any]", value).items()
-            return {key: _PLACEHOLDER.sub("x", each) if isinstance(each, str) else each for key, each in pairs}
-        case _:
-            return value
-
-
-def _others(facts: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
-    others = {key: value for key, value in facts.items() if key not in _KNOWN}
-    if kind is not None and others.get("type") == kind:
-        del others["type"]
-    own = facts.get("tidings")
-    unknown = {key: value for key, value in cast("dict[str, Any]", own or {}).items() if key not in _OWN}
-    return others | ({"tidings": unknown} if unknown else {})
-
-
-def _own(where: str, own: Any) -> dict[str, Any]:
-    """The arguments that an entry's `tidings` stands for."""
-
-    def need(fits: object, key: str, wanted: str) -> None:
-        if not fits:
-            raise BadTarget(f"{where}: tidings{key} must be {wanted}.")
-
-    if own is None:
-        return {}
-    need(isinstance(own, dict), "", "an object")
-    facts = cast("dict[str, Any]", own)
-    era, level, connects = facts.get("era", "auto"), facts.get("logLevel"), facts.get("autoConnect", False)
-    need(isinstance(era, str) and _ERA.fullmatch(era), ".era", "auto, legacy or a version such as 2026-07-28")
-    need(level is None or level in LOG_LEVELS, ".logLevel", f"one of {', '.join(LOG_LEVELS)}")
-    need(isinstance(connects, bool), ".autoConnect", "true or false")
-    roots: Any = facts.get("roots", [])
-    need(
-        isinstance(roots, list) and all(isinstance(each, str) for each in cast("list[Any]", roots)),
-        ".roots",
-        "a list of texts",
-    )
-    timeouts: Any = facts.get("timeouts", {})
-    need(isinstance(timeouts, dict), ".timeouts", "an object")
-    known = {each.name for each in fields(EntryTimeouts)}
-    for key, seconds in cast("dict[str, Any]", timeouts).items():
-        need(key in known, f".timeouts.{key}", f"one of {', '.join(sorted(known))}")
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        need(is_number and 0 < seconds < 1e9, f".timeouts.{key}", "a number of seconds above 0")
-    return {
-        "era": era,
-        "log_level": level,
-        "auto_connect": connects,
-        "roots": tuple(cast("list[str]", roots)),
-        "timeouts": EntryTimeouts(**cast("dict[str, float]", timeouts)),
-    }

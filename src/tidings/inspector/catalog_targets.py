@@ -58,7 +58,7 @@ def _address(text: str) -> ServerEntry | None:
     if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
             raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Give {FORMS}.")
-        return ServerEntry(_host(text), url=text)
+        return ServerEntry(_host(text), url=text, literal=True)
     found = _JSON_FILE.fullmatch(text)
     if found and (Path(found["file"]).is_file() or " " not in text):
         return _in_file(Path(found["file"]).expanduser(), found["name"])
@@ -110,7 +110,7 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
 def _command(words: list[str]) -> ServerEntry:
     if not words or not words[0].strip():
         raise BadTarget(f"The command is empty. Give {FORMS}.")
-    return ServerEntry(_program(words), command=words[0], args=tuple(words[1:]))
+    return ServerEntry(_program(words), command=words[0], args=tuple(words[1:]), literal=True)
 
 
 def _host(url: str) -> str:

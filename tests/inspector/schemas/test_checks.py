@@ -178,3 +178,51 @@ def test_a_result_is_measured_by_the_output_schema() -> None:
     assert check_output(None, None) == []
     assert [problem.message for problem in check_output(schema, {"n": "1"})] == ['n: expected an integer, got "1"']
     assert "no structured content" in check_output(schema, None)[0].message
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"not": {"type": "string"}}, "x", 'expected anything but a text, got "x"'),
+        ({"contains": {"type": "integer"}}, ["a"], 'expected a list with an integer in it, got ["a"]'),
+        ({"properties": {"a": False}}, {"a": 1}, "a: expected nothing here, got 1"),
+        ({"const": 5}, 6, "expected 5, got 6"),
+        ({"multipleOf": 5, "type": "integer"}, 6, "expected an integer, a multiple of 5, got 6"),
+        ({"type": ["integer", "null"]}, "x", 'expected an integer or null, got "x"'),
+        ({"type": "object", "minProperties": 1}, {}, "expected an object of at least 1 key, got {}"),
+        ({"additionalProperties": {"type": "integer"}}, {"a": "x"}, 'a: expected an integer, got "x"'),
+        ({"additionalProperties": False}, {"a": "x"}, "a: is not known."),
+        (
+            {"properties": {"abc": {}, "def": {}}, "additionalProperties": False},
+            {"zz": 1},
+            "zz: is not known. Known are: abc, def.",
+        ),
+        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"x1": 1, "y": 1}, "y: is not known."),
+        ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, "b: expected any value, got nothing"),
+        ({"enum": list(range(20))}, 99, "expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more, got 99"),
+        (
+            {"type": "string", "format": "date", "maxLength": 1},
+            "xx",
+            'expected a date, such as 2026-07-28 of at most 1 character, got "xx"',
+        ),
+        (
+            {"type": "string", "maxLength": 1},
+            "x" * 100,
+            'expected a text of at most 1 character, got "' + "x" * 58 + "…",
+        ),
+    ],
+)
+def test_each_keyword_has_its_words(schema: dict[str, Any], value: Any, message: str) -> None:
+    assert [problem.message for problem in check(schema, value)] == [message]
+
+
+def test_of_several_alternatives_that_might_be_meant_the_nearest_is_told() -> None:
+    near = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    far = {"type": "object", "required": ["x", "y", "z"]}
+    assert [problem.message for problem in check({"anyOf": [far, near]}, {"a": "1"})] == [
+        'a: expected an integer, got "1"'
+    ]
+
+
+def test_at_most_fifty_problems_are_told() -> None:
+    assert len(check({"items": {"type": "integer"}}, ["x"] * 1_000)) == 50

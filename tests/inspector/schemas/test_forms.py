@@ -324,3 +324,114 @@ def test_forms_and_the_catalog_are_imported_without_the_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "hints"),
+    [
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMaximum": 9, "multipleOf": 2},
+            ("at least 1", "less than 9", "a multiple of 2"),
+        ),
+        ({"type": "string", "minLength": 1, "pattern": "^a"}, ("at least 1 character", "matches ^a")),
+        (
+            {"type": "array", "minItems": 2, "maxItems": 1, "uniqueItems": True},
+            ("at least 2 entries", "at most 1 entry", "no entry twice"),
+        ),
+        ({"type": "string", "format": "date"}, ("a date, such as 2026-07-28",)),
+        ({"type": "string", "contentEncoding": "base64"}, ("encoded as base64",)),
+        ({"type": "object", "minProperties": 3}, ("at least 3 keys",)),
+    ],
+)
+def test_limits_are_told_in_plain_words(schema: dict[str, Any], hints: tuple[str, ...]) -> None:
+    assert only(schema).hints == hints
+
+
+def test_alternatives_are_called_by_what_they_are() -> None:
+    branches: list[Any] = [
+        {"$ref": "#/$defs/Address"},
+        {"const": "auto"},
+        {"enum": ["a", "b", "c", "d"]},
+        {"type": "boolean"},
+        {"type": "string", "format": "date"},
+        {"type": "object", "properties": {"x": {}, "y": {}}},
+        {"type": "string", "title": "Free text"},
+        {"type": "string", "format": "markdown"},
+        {"type": "array"},
+        {},
+    ]
+    made = form({"$defs": {"Address": {"type": "object", "properties": {}}}, "anyOf": branches})
+    assert [branch.name for branch in made.fields] == [
+        "Address", "auto", "a | b | c …", "true or false", "date", "object with x, y", "Free text", "text", "list",
+        "any JSON",
+    ]  # fmt: skip
+
+
+def test_a_stated_discriminator_counts() -> None:
+    branch = {"type": "object", "properties": {"t": {"enum": ["x"]}}}
+    made = form({"oneOf": [branch, branch], "discriminator": {"propertyName": "t"}})
+    assert made.discriminator == "t"
+
+
+def test_options_have_descriptions_and_reach_the_page() -> None:
+    field = only({"enum": ["a", 5], "enumDescriptions": ["The first.", "A number."], "title": "Which"})
+    assert field.to_json()["options"] == [
+        {"value": "a", "label": "a", "description": "The first."},
+        {"value": 5, "label": "5", "description": "A number."},
+    ]
+    assert field.to_json()["label"] == "Which"
+
+
+def test_anchors_and_ids_within_the_schema_are_found() -> None:
+    made = form(
+        {
+            "$defs": {"a": {"$anchor": "one", "type": "integer"}, "b": {"$id": "two.json", "type": "boolean"}},
+            "properties": {
+                "x": {"$ref": "#one"},
+                "y": {"$ref": "two.json"},
+                "z": {"$ref": "#gone"},
+                "l": {"$ref": "#/list/0"},
+            },
+            "list": [{"type": "string"}],
+        }
+    )
+    assert [each.kind for each in made.fields] == ["integer", "boolean", "json", "text"]
+
+
+def test_parts_with_alternatives_of_their_own_are_noted() -> None:
+    alternatives = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    field = only({**alternatives, "allOf": [{"anyOf": [{"minimum": 1}, {"maxLength": 2}]}]})
+    assert field.notes == ("There is more than one anyOf; the form follows the first, the check all of them.",)
+
+
+def test_properties_that_several_parts_have_are_merged() -> None:
+    made = form(
+        {
+            "allOf": [
+                {"properties": {"a": {"type": "number"}}, "required": ["a"]},
+                {"properties": {"a": {"minimum": 3}, "b": {"enum": [1, 2]}}, "required": ["b"]},
+                {"properties": {"b": {"enum": [2, 3]}}},
+            ]
+        }
+    )
+    first, second = made.fields
+    assert (first.kind, first.hints, first.required) == ("number", ("at least 3",), True)
+    assert [option.value for option in second.options] == [2]
+
+
+def test_a_form_that_is_too_large_says_so_where_it_ends() -> None:
+    made = form({"properties": {name: {"type": "string"} for name in "abcd"}}, FormLimits(fields=3))
+    assert [each.reason for each in made.fields] == [
+        "",
+        "",
+        "the form has too many fields",
+        "the form has too many fields",
+    ]
+    many = form({"anyOf": [{"type": "string", "maxLength": number} for number in range(300)]})
+    assert len(many.fields) == 100
+    assert many.notes == ("200 further alternatives are not shown.",)
+
+
+def test_what_is_needed_but_not_described_is_a_field_for_json() -> None:
+    (field,) = form({"type": "object", "required": ["a"]}).fields
+    assert (field.name, field.kind, field.required) == ("a", "json", True)

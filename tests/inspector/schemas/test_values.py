@@ -141,3 +141,84 @@ def test_a_list_within_itself_can_be_filled_in_at_any_depth() -> None:
     while "below" in value:
         assert value["n"] == 1
         (value,) = value["below"]
+
+
+@pytest.mark.parametrize(
+    ("branch", "value"),
+    [
+        ({"type": "boolean"}, True),
+        ({"const": 5}, 5),
+        ({"enum": ["a", "b"]}, "b"),
+        ({"type": "array", "items": {"type": "integer"}}, [1]),
+        ({"type": ["integer", "null"]}, None),
+        ({"anyOf": [{"type": "number"}, {"type": "boolean"}]}, 1.5),
+        (
+            {"type": "object", "properties": {"k": {"const": "x"}}, "required": ["k"], "additionalProperties": False},
+            {"k": "x"},
+        ),
+        (
+            {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
+            {"xy": 1},
+        ),
+        ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}, ["a", 1, "rest"]),
+    ],
+)
+def test_a_value_finds_its_alternative_and_comes_out_again(branch: dict[str, Any], value: Any) -> None:
+    other = {"type": "object", "properties": {"k": {"const": "other"}}, "required": ["k", "more"]}
+    made = form({"anyOf": [other, branch, {"type": "string", "pattern": "never"}]})
+    texts = to_texts(made, value)
+    assert from_texts(made, texts).value == value
+
+
+def test_what_does_not_fit_is_kept_for_the_check_to_judge() -> None:
+    odd = {"query": 5, "limit": "x", "tags": 7, "deep": [], "exact": {}}
+    filled = from_texts(FORM, odd)
+    assert filled.value == {"query": 5, "tags": 7, "deep": [], "exact": {}}
+    assert [problem.path for problem in filled.problems] == ["limit"]
+    assert to_texts(FORM, odd) == odd
+
+
+def test_what_is_left_out_of_what_is_needed_is_made_where_there_is_only_one_way() -> None:
+    made = form(
+        {
+            "type": "object",
+            "properties": {
+                "const": {"const": 1},
+                "list": {"type": "array", "items": {}},
+                "null": {"type": ["integer", "null"]},
+                "object": {"type": "object", "properties": {"x": {"const": 2}}, "required": ["x"]},
+            },
+            "required": ["const", "list", "null", "object"],
+        }
+    )
+    assert from_texts(made, {}).value == {"const": 1, "list": [], "null": None, "object": {"x": 2}}
+
+
+def test_a_text_that_no_alternative_takes_is_told() -> None:
+    made = form({"anyOf": [{"type": "integer"}, {"type": "boolean"}]})
+    assert [problem.message for problem in from_texts(made, "x").problems] == ['expected an integer, got "x"']
+    assert [problem.message for problem in from_texts(made, [1]).problems] == [
+        "expected integer or true or false, got [1]"
+    ]
+
+
+def test_problems_and_places_are_json_and_readable() -> None:
+    made = form({"type": "object", "properties": {"a.b": {"type": "array", "items": {"type": "integer"}}}})
+    (problem,) = from_texts(made, {"a.b": ["x"]}).problems
+    assert problem.path == '["a.b"][0]'
+    assert problem.to_json() == {
+        "path": '["a.b"][0]',
+        "message": '["a.b"][0]: expected an integer, got "x"',
+        "keys": ["a.b", 0],
+        "expected": "an integer",
+        "got": '"x"',
+        "fault": "value",
+    }
+
+
+def test_what_is_nested_without_end_is_told() -> None:
+    typed: Any = []
+    for _ in range(5_000):
+        typed = [typed]
+    made = form({"type": "array", "items": {"$ref": "#"}})
+    assert [problem.message for problem in from_texts(made, typed).problems] == ["it is nested too deeply"]

@@ -42,8 +42,9 @@ class Teller:
             case "dependentRequired" | "dependencies":
                 return _dependents(keys, value, error.validator_value) or [problem(keys, error.message)]
             case "not":
-                unwanted = self.words(error.validator_value)
-                return [unexpected(keys, f"anything but {unwanted}", shown(value))]
+                unwanted: Any = error.validator_value
+                words = "nothing here" if unwanted in ({}, True) else f"anything but {self.words(unwanted)}"
+                return [unexpected(keys, words, shown(value))]
             case "uniqueItems":
                 return [unexpected(keys, "a list with no entry twice", shown(value))]
             case "contains" | "minContains" | "maxContains":

@@ -119,6 +119,10 @@ def _tamed(schema: Any) -> Any:
         for key, value in facts.items()
         if not (key == "$schema" and isinstance(value, str))
     }
+    if isinstance(made.get("properties"), dict):
+        # Of a bare `false` the library does not say where it is.
+        properties = cast("dict[str, Any]", made["properties"]).items()
+        made["properties"] = {name: {"not": {}} if each is False else each for name, each in properties}
     patterns: Any = made.get("patternProperties")
     if isinstance(patterns, dict) and not all(
         found_in(each, "x" * 50) is not None for each in cast("dict[str, Any]", patterns)
