@@ -22,6 +22,7 @@ FRAME_SECONDS: Final = 0.033
 BEAT_SECONDS: Final = 15.0
 PATIENCE_SECONDS: Final = 30.0
 """How long a reader may not read before it is cut off."""
+_GOODBYE_SECONDS: Final = 0.5
 
 
 class Stream:
@@ -50,9 +51,11 @@ class Stream:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(OSError):  # It may have left, or have been cut off.
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        if not any(isinstance(end, TimeoutError) for end in ends):  # One who was cut off is to notice it.
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _tell(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
