@@ -3,7 +3,9 @@
 May import: nothing of Tidings, nor the SDK.
 """
 
-from typing import Any, cast
+from typing import Any, Final, cast
+
+_MOST: Final = 2**53
 
 
 def as_dict(value: object) -> dict[str, Any]:
@@ -43,6 +45,8 @@ def as_int(value: object) -> int | None:
 
 def as_float(value: object) -> float | None:
     """The number, or None; one that is not finite, or too large to reckon with, is none."""
+    if type(value) is float:
+        return value if value - value == 0 else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -54,4 +58,6 @@ def as_float(value: object) -> float | None:
 
 def as_size(value: object) -> int:
     """A number of bytes or of things: 0 if it is none, and never so large that a sum of them means nothing."""
-    return min(max(as_int(value) or 0, 0), 2**53)
+    if type(value) is not int:  # Neither true nor false, which are numbers too in Python.
+        return 0
+    return value if 0 <= value <= _MOST else 0 if value < 0 else _MOST

@@ -43,10 +43,10 @@ class Ring(Generic[T]):
         self._sizes.append(size)
         self.total += 1
         self.bytes += size
-        while len(self._items) - self._start > self.max_entries or (
-            self.bytes > self.max_bytes and len(self._items) - self._start > 1
-        ):
+        kept = len(self._items) - self._start
+        while kept > self.max_entries or (self.bytes > self.max_bytes and kept > 1):
             self._drop()
+            kept -= 1
 
     def _drop(self) -> None:
         start = self._start

@@ -132,7 +132,7 @@ class Session:
         self._seq += 1
         record = Record(self._seq, self.clock(), server, kind, data)
         self.view.apply(record)
-        self._recent.append(record, record.seq, as_size(data.get("size")) + as_size(data.get("result_size")))
+        self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
         if self.journal is not None and (missed := self.journal.put(record)):
             # Told later, when there is room again: now it would be missed too.
             asyncio.get_running_loop().call_soon(self.record, server, "missed", {"count": missed})

@@ -1,6 +1,7 @@
 """The fold of what changes: changes with their hops, subscriptions, and the versions of what is subscribed to."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tidings.inspector.reading import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
@@ -12,6 +13,7 @@ from tidings.inspector.view_items import ChangeView, ContentVersion, ErrorView, 
 if TYPE_CHECKING:
     from tidings.inspector.views import ServerView
 
+_SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
 
 
@@ -40,21 +42,18 @@ def _change(view: "ServerView", record: Record) -> None:
             subscription.merged += change.merged > 0
 
 
-def _covering(view: "ServerView", uri: str) -> "Iterator[SubscriptionView]":
-    """The subscriptions that this resource is of: its own, one to what it is a part of, or a prefix."""
+def _covering(view: "ServerView", uri: str) -> list[SubscriptionView]:
+    """The subscriptions that this resource is of: its own, one to what it is a part of, and prefixes."""
     subscriptions = view.subscriptions
-    if uri in subscriptions:
-        yield subscriptions[uri]
-    for each in view.prefixes:
-        if uri.startswith(each[:-1]):
-            yield subscriptions[each]
-    if uri not in subscriptions:
-        whole = uri
-        while (at := max(whole.rfind(sign) for sign in "/?#")) > 0:
-            whole = whole[:at]
-            if whole in subscriptions:
-                yield subscriptions[whole]
-                return
+    if not subscriptions:
+        return []
+    found = [subscriptions[each] for each in view.prefixes if uri.startswith(each[:-1])]
+    if (own := subscriptions.get(uri)) is not None:
+        return [own, *found]
+    for place in reversed([each.start() for each in _SEPARATOR.finditer(uri)]):
+        if (whole := subscriptions.get(uri[:place])) is not None:
+            return [whole, *found]
+    return found
 
 
 def _content(view: "ServerView", record: Record) -> None:
