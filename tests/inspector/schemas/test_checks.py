@@ -226,3 +226,8 @@ def test_of_several_alternatives_that_might_be_meant_the_nearest_is_told() -> No
 
 def test_at_most_fifty_problems_are_told() -> None:
     assert len(check({"items": {"type": "integer"}}, ["x"] * 1_000)) == 50
+
+
+def test_a_very_large_schema_is_used_without_a_look_at_all_of_it() -> None:
+    schema = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(10_000)}}
+    assert [problem.message for problem in check(schema, {"p9": 5})] == ["p9: expected a text, got 5"]

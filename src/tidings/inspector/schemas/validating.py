@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 import jsonschema
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import validator_for
+from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import specification_with
 
 from tidings.inspector.schemas.bounded import found_in
 from tidings.inspector.schemas.checks import server_fault
@@ -30,6 +32,8 @@ _best_match: Final[Any] = import_module("jsonschema.exceptions").best_match
 
 _UNIQUE: Final = 2_000
 """Entries of a list that are compared with each other."""
+_FOR_SCHEMA: Final = 0.5
+"""Seconds to look at the schema itself."""
 _VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords with values below them, not schemas."""
 
@@ -52,7 +56,7 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[P
         kind = _bounded(cast("type[Any]", validator_for(facts, default=jsonschema.Draft202012Validator)))
         if wrong := _schema_problem(json.dumps(facts, default=str), kind):
             return [wrong]
-        errors: Iterable[ValidationError] = kind(_tamed(facts), registry=_REGISTRY).iter_errors(value)
+        errors: Iterable[ValidationError] = kind(_tamed(facts), registry=_registry()).iter_errors(value)
         told = (found for error in errors for found in Teller(facts).told(error))
         return list(islice(dict.fromkeys(told), most))
     except _OutOfTime:
@@ -67,14 +71,28 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[P
 
 @lru_cache(maxsize=128)
 def _schema_problem(text: str, kind: Any) -> Problem | None:
-    """What is wrong with a schema, given as JSON: it is looked at once."""
-    error: Any = _best_match(kind(kind.META_SCHEMA, registry=_REGISTRY).iter_errors(json.loads(text)))
+    """What is wrong with a schema, given as JSON: it is looked at once. One that is too large is taken to be right."""
+    token = _ends_at.set(time.monotonic() + _FOR_SCHEMA)
+    try:
+        error: Any = _best_match(kind(_tamed(kind.META_SCHEMA), registry=_registry()).iter_errors(json.loads(text)))
+    except _OutOfTime:
+        return None
+    finally:
+        _ends_at.reset(token)
     if error is None:
         return None
     where = place(error.absolute_path)
     if error.validator == "anyOf" and where.rpartition(".")[2] == "type":
         return server_fault(where, f"there is no type {shown(error.instance)}")
     return server_fault(where, f"expected {expected(error.schema)}, got {shown(error.instance)}")
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Any:
+    """The drafts' own schemas, by their addresses. There is nothing else, and nothing is fetched."""
+    tamed = [(uri, _tamed(_REGISTRY[uri].contents), _REGISTRY[uri].contents.get("$schema", "")) for uri in _REGISTRY]
+    made: Registry[Any] = Registry()
+    return made.with_resources((uri, specification_with(draft).create_resource(facts)) for uri, facts, draft in tamed)
 
 
 @lru_cache(maxsize=16)
