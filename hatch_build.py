@@ -50,7 +50,7 @@ def build(root: Path) -> bool:
         # Not `ci`: it refuses a lock file without the parts for other platforms, which not every registry has.
         _npm(source, "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
         _mark(source).write_text(_lock_print(source))
-    _npm(source, "run", "--silent", "build", "--", "--logLevel", "warn")
+    _npm(source, "run", "--silent", "build", "--", "--logLevel", "error")
     stamp.write_text(wanted + "\n")
     return True
 
