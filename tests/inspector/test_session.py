@@ -13,7 +13,7 @@ from tests.client.asking import Asking
 from tests.client.library import Library
 from tests.client.ways import environment
 from tests.inspector.watching import watched
-from tests.server.serving import ROOT, eventually
+from tests.server.serving import ROOT, eventually, serving
 from tidings import LiveServer
 from tidings.errors import NotConnected, NotSupported
 from tidings.inspector.catalog_entry import EntryTimeouts, ServerEntry
@@ -416,3 +416,63 @@ async def test_a_list_is_loaded_again_and_the_log_level_set() -> None:
         await server.reload("tools")
         assert list(server.view.tools)[-1] == "t6"
         await server.set_log_level("debug")
+
+
+@ERAS
+async def test_http_exchanges_are_shown_without_secrets_and_without_liveness_checks(era: str) -> None:
+    live, _ = weather()
+    async with (
+        serving(live.streamable_http_app()) as port,
+        watched(f"http://127.0.0.1:{port}/mcp", era=era, headers={"X-Mine": "s3cr3t-of-mine"}) as (session, server),
+    ):
+        view = server.view
+        call = await server.wait(server.call("add", {"a": 1, "b": 2}))
+        assert call.status == "completed"
+        (asked,) = [each for each in view.messages if each.method == "tools/call" and each.kind == "request"]
+        exchange = next(each for each in view.exchanges if each.id == asked.exchange)
+        await eventually(lambda: not exchange.open)
+        assert (exchange.method, exchange.status) == ("POST", 200)
+        assert exchange.request_headers["x-mine"] == "***"
+        assert exchange.took is not None
+        assert exchange.received > 0
+        assert all(each.url and each.method for each in view.exchanges)
+        before = view.counts["exchanges"].total
+        answered = view.last_answer_at or 0.0
+        await eventually(lambda: (view.last_answer_at or 0.0) > answered + 1)
+        assert view.counts["exchanges"].total == before
+        assert all("s3cr3t-of-mine" not in record.to_line() for record in session.since(0) or [])
+        await server.reconnect()
+        ids = [each.id for each in view.exchanges]
+        assert len(set(ids)) == len(ids)
+
+
+async def test_what_is_too_large_is_cut_and_says_so() -> None:
+    server = LiveServer("large")
+
+    @server.tool()
+    def much(size: int) -> str:
+        return "x" * size
+
+    limits = SessionLimits(record_bytes=2_000, content_bytes=10_000)
+    async with Session(limits=limits) as session:
+        inspected = await session.add(Opening("it", server), connect=False)
+        await inspected.connect()
+        whole = await inspected.wait(inspected.call("much", {"size": 3_000}))
+        assert whole.result["content"][0]["text"] == "x" * 3_000
+        message = [each for each in inspected.view.messages if each.method == "tools/call"][-1]
+        assert message.body["cut"] is True
+        assert message.size > 3_000
+        assert message.kind == "response"
+        part = await inspected.wait(inspected.call("much", {"size": 20_000}))
+        assert part.result["cut"] is True
+        assert part.result["head"].startswith('{"')
+        assert part.result_size > 10_000
+
+
+async def test_what_could_not_be_kept_is_told(tmp_path: Path) -> None:
+    async with Session(journal=tmp_path / "sessions.db") as session:
+        await session.add(Opening("it", weather()[0]), connect=False)
+        assert session.journal is not None
+        session.journal._missed = 7
+        session.record("it", "log", {})
+        assert session.view.servers["it"].missed == 7

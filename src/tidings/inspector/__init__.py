@@ -14,7 +14,7 @@
 | `schemas` | forms from JSON Schemas, values from what is typed, and what is wrong with them |
 | `tui`, `web`, `static` | the faces: in the terminal, and as a page |
 
-One change's way through it: the tap (`observer_wire`) hears a notification and makes a `change` record; `Session.record`
+One change's way through it: the tap (`observer_wire`) hears a notification and makes a `change` record; the session
 numbers it, `view_contents` folds it in, the journal's thread writes it down, listeners are told; the client reads the
 resource again, `observer` makes a `content` record of that, and the view knows both versions and each hop's time.
 

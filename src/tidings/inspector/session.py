@@ -133,14 +133,14 @@ class Session:
         record = Record(self._seq, self.clock(), server, kind, data)
         self.view.apply(record)
         self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
-        if self.journal is not None and (missed := self.journal.put(record)):
-            # Told later, when there is room again: now it would be missed too.
-            asyncio.get_running_loop().call_soon(self.record, server, "missed", {"count": missed})
+        missed = 0 if self.journal is None else self.journal.put(record)
         for listener in self._listeners:
             try:
                 listener(record)
             except Exception:
                 logger.exception("a listener failed on a record of kind %s", kind)
+        if missed:  # There is room again.
+            self.record(server, "missed", {"count": missed})
         return record
 
     def listen(self, listener: Listener) -> Callable[[], None]:
