@@ -101,10 +101,14 @@ def started(*args: str, **env: str) -> Generator[subprocess.Popen[str]]:
 
 def line_of(process: subprocess.Popen[str], stream: str = "stdout") -> str:
     """The next line that a running command prints."""
-    pipe = getattr(process, stream)
-    ready, _, _ = select.select([pipe], [], [], WITHIN)
-    assert ready, f"nothing came within {WITHIN} s"
-    return pipe.readline()
+    pipe, line = getattr(process, stream).fileno(), b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([pipe], [], [], WITHIN)
+        assert ready, f"nothing came within {WITHIN} s after {line!r}"
+        data = os.read(pipe, 1)
+        assert data, f"it ended after {line!r}"
+        line += data
+    return line.decode()
 
 
 @contextlib.contextmanager

@@ -156,6 +156,9 @@ async def _ask_for_field(name: str, field: Mapping[str, Any], *, needed: bool) -
             return default
         if not text and not needed:
             return None
+        if not text:
+            _say(styled("  This one is needed.", "bad", sys.stderr))
+            continue
         try:
             value = _value(text, field, choices)
             fill_in({"properties": {name: field}}, {name: value})

@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "Inspect servers in the browser: what they have, what they say, what changes.",
     "list": "List what a server has: tools, resources, templates and prompts.",
     "load": "Call a tool many times, and say how quickly it answers.",
+    "mock": "Serve a recorded session: an MCP server that answers as it did.",
     "ping": "Ask a server whether it is there, and how soon it answers.",
     "prompt": "Get a prompt, filled in, and print its messages.",
     "read": "Read a resource, and print its content.",

@@ -34,7 +34,7 @@ def width(stream: TextIO) -> int | None:
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     """`text` in a style, if there are colours."""
-    if not text or not colours(stream or sys.stdout):
+    if not (text and style and colours(stream or sys.stdout)):
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 

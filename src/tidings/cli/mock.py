@@ -1,0 +1,82 @@
+"""`tidings mock`: a recorded session, served."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidings.cli.exits import Failed
+from tidings.cli.oneshot import ending
+from tidings.cli.serving import DEFAULT, http_options, listen, parse_address
+
+if TYPE_CHECKING:
+    from tidings.inspector.records import Record
+
+
+@click.command("mock")
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@http_options
+@click.option("--server", metavar="NAME", help="Which server of the session, if it has several.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="Repeat the changes that were recorded: 1 at their pace, 2 twice as fast, 0 at once.",
+)
+def command(session: Path, http: str | None, token: str | None, server: str | None, speed: float | None) -> None:
+    """Serve a recorded session: an MCP server that answers as it did.
+
+    SESSION is a file that the inspector exported. Without --http, this speaks MCP on standard input and output, for a
+    client that starts it: tidings list "tidings mock session.jsonl"
+    """
+    with ending():
+        records = _records(session)
+        try:
+            if http is None:
+                _serve_stdio(records, server, speed)
+            else:
+                _serve_http(records, server, speed, http, token)
+        except LookupError as error:
+            raise Failed(str(error.args[0]) if error.args else "The session has no such server.") from None
+
+
+def _records(path: Path) -> "Sequence[Record]":
+    from tidings.inspector.transfer import NotASession, import_session
+
+    try:
+        return import_session(path).records
+    except NotASession as error:
+        raise Failed(f"{path} {error}. Export one from the inspector.") from None
+    except OSError as error:
+        raise Failed(f"{path} cannot be read ({error.strerror}).") from None
+
+
+def _serve_stdio(records: "Sequence[Record]", server: str | None, speed: float | None) -> None:
+    import asyncio
+
+    from tidings.inspector.mock import serve_stdio
+
+    if sys.stdin.isatty():
+        click.echo("This speaks MCP on standard input: for a client to start. To try it over HTTP: --http.", err=True)
+    asyncio.run(serve_stdio(records, server=server, speed=speed))
+
+
+def _serve_http(
+    records: "Sequence[Record]", server: str | None, speed: float | None, http: str, token: str | None
+) -> None:
+    import uvicorn
+
+    from tidings.cli.serving import BearerToken, check_token
+    from tidings.inspector.mock import asgi
+
+    address = parse_address(http)
+    if address is None:
+        raise Failed(f"--http takes HOST:PORT, as in {DEFAULT}, not {http!r}.")
+    check_token(address, token)
+    app = asgi(records, server=server, speed=speed, host=address.host)
+    listening, address = listen(address)
+    click.echo(f"Serving the recorded session at {address.url} (Ctrl-C ends it)", err=True)
+    config = uvicorn.Config(BearerToken(app, token) if token else app, log_config=None, log_level="warning", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listening])

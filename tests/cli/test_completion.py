@@ -1,0 +1,103 @@
+"""Completion in a shell: commands, options, servers of the catalog, and what a server has."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import PROGRAM, environment, odd, tidings
+
+
+def completed(words: list[str], incomplete: str, **env: str) -> list[str]:
+    """What bash would be offered after these words."""
+    line = " ".join(["tidings", *map(shlex.quote, words), incomplete])
+    run = subprocess.run(
+        PROGRAM,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(_TIDINGS_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(words) + 1), **env),
+    )
+    assert run.stderr == ""
+    return [line.partition(",")[2] for line in run.stdout.splitlines() if line]
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("bash", "complete -o nosort"), ("zsh", "#compdef tidings"), ("fish", "complete --no-files")]
+)
+def test_each_shell_gets_its_script(shell: str, words: str) -> None:
+    done = tidings("completion", shell)
+    assert (done.code, done.err) == (0, "")
+    assert words in done.out
+
+
+@pytest.mark.parametrize(
+    ("shell", "place"),
+    [
+        ("bash", "bash-completion/completions/tidings"),
+        ("zsh", "zsh/site-functions/_tidings"),
+        ("fish", "fish/completions/tidings.fish"),
+    ],
+)
+def test_it_is_installed_where_the_shell_looks(shell: str, place: str, tmp_path: Path) -> None:
+    done = tidings("completion", shell, "--install", XDG_DATA_HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert done.code == 0
+    assert "_TIDINGS_COMPLETE" in (tmp_path / place).read_text()
+    assert str(tmp_path / place) in done.err
+
+
+def test_the_own_shell_is_the_default(tmp_path: Path) -> None:
+    assert "complete --no-files" in tidings("completion", SHELL="/usr/bin/fish").out
+    assert tidings("completion", SHELL="/usr/bin/tcsh").code == 2
+    blocked = tmp_path / "file"
+    blocked.touch()
+    done = tidings("completion", "bash", "--install", XDG_DATA_HOME=str(blocked))
+    assert (done.code, "cannot be written" in done.err) == (2, True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_script_is_one_that_bash_takes() -> None:
+    subprocess.run(["bash", "-n"], input=tidings("completion", "bash").out, text=True, check=True)
+
+
+def test_commands_and_options_are_completed() -> None:
+    assert completed([], "wa") == ["watch"]
+    assert completed(["read"], "--out") == ["--output"]
+    assert completed(["list", odd()], "re") == ["resources"]
+
+
+def test_servers_of_the_catalog_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "tidings").mkdir()
+    servers = {"weather": {"url": "http://127.0.0.1:9/mcp"}, "notes": {"command": "notes"}}
+    (tmp_path / "tidings/servers.json").write_text(json.dumps({"mcpServers": servers}))
+    assert completed(["list"], "we", XDG_CONFIG_HOME=str(tmp_path)) == ["weather"]
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "names"),
+    [
+        (["call", odd()], "d", ["draw", "die"]),
+        (["read", odd()], "note", ["note://one", "note://two"]),
+        (["prompt", odd()], "", ["ask", "talk"]),
+        (["call", "http://127.0.0.1:9/mcp"], "", []),
+        (["call", odd("silent")], "", []),
+        (["call", odd("dies")], "", []),
+    ],
+)
+def test_what_the_server_has_is_completed_quietly(
+    words: list[str], incomplete: str, names: list[str], tmp_path: Path
+) -> None:
+    assert completed(words, incomplete, XDG_CACHE_HOME=str(tmp_path)) == names
+
+
+def test_names_are_remembered_for_a_while(tmp_path: Path) -> None:
+    server = tmp_path / "odd.py"
+    shutil.copy(Path(__file__).with_name("odd.py"), server)
+    target = odd().replace(str(Path(__file__).with_name("odd.py")), str(server))
+    assert completed(["call", target], "ad", XDG_CACHE_HOME=str(tmp_path)) == ["add"]
+    server.unlink()
+    assert completed(["call", target], "ad", XDG_CACHE_HOME=str(tmp_path)) == ["add"]

@@ -1,0 +1,83 @@
+"""Exit codes: pinned, documented in one table, and one for each kind of error."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tidings.cli.exits import EXITS, Failed, exit_code_of, failed, payload_text, words
+from tidings.cli.main import main
+from tidings.cli.oneshot import ending
+from tidings.errors import ConnectFailed, GaveUp, RequestFailed, leaves
+
+DOCS = Path(__file__).parents[2] / "docs/cli.md"
+
+
+def test_the_codes_are_a_promise() -> None:
+    assert {error.code: exit_code_of(error("x")) for error in leaves()} == {
+        "connect-failed": 3,
+        "connection-lost": 3,
+        "session-expired": 3,
+        "not-connected": 3,
+        "gave-up": 3,
+        "bad-target": 2,
+        "command-failed": 4,
+        "not-authorized": 4,
+        "message-too-large": 4,
+        "bus-unavailable": 4,
+        "bus-mismatch": 4,
+        "state-unusable": 4,
+        "connect-timed-out": 5,
+        "request-timed-out": 5,
+        "answer-timed-out": 5,
+        "unsupported-version": 6,
+        "malformed-message": 6,
+        "invalid-uri": 2,
+        "not-supported": 6,
+        "request-failed": 7,
+        "resource-not-found": 7,
+        "not-subscribable": 7,
+        "source-unavailable": 7,
+        "limit-reached": 7,
+        "effect-unknown": 7,
+        "request-cancelled": 2,
+        "disconnected": 2,
+    }
+    assert sorted(EXITS) == [0, 1, 2, 3, 4, 5, 6, 7, 70, 130, 141, 143]
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    text = DOCS.read_text("utf-8")
+    for code, meaning in EXITS.items():
+        assert f"| {code} | {meaning} |" in text
+
+
+@pytest.mark.parametrize("name", ["list", "call", "read", "prompt", "watch", "ping", "info", "load"])
+def test_the_help_of_each_command_has_them(name: str) -> None:
+    said = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
+    assert "Exit codes: 0 done; 1 the tool was called, and said that it failed; 2 your mistake; 3 connection;" in said
+
+
+def test_a_last_try_that_failed_is_told_by_its_cause() -> None:
+    error = GaveUp("Gave up")
+    error.__cause__ = ConnectFailed("Nothing answers")
+    assert failed(error).message == "Nothing answers"
+
+
+def test_advice_for_programs_becomes_advice_for_the_shell() -> None:
+    told = failed(RequestFailed("It cannot ask: connect with era='legacy'."))
+    assert told.message == "It cannot ask: try --era legacy."
+
+
+def test_a_huge_payload_is_cut_and_says_so() -> None:
+    assert "1,000 characters more" in payload_text("x" * 5_000)
+    assert "What the server sent:\n  x" in words(Failed("m", payload="x"))
+
+
+def test_what_nobody_foresaw_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end, ending():
+        raise ZeroDivisionError("oh")
+    assert end.value.code == 70
+    said = capsys.readouterr().err
+    assert "Error (this program): ZeroDivisionError: oh (at test_exits.py:" in said
+    assert "Traceback" not in said

@@ -1,0 +1,42 @@
+"""`tidings load`: how quickly a tool answers, and how it fails."""
+
+import pytest
+
+from tests.cli.running import odd, tidings
+
+
+def test_so_many_calls_are_made_and_measured() -> None:
+    said = tidings("load", odd(), "add", "a=1", "b=2", "--requests", "50", "--concurrency", "4", "--json").json
+    assert (said["calls"], said["concurrency"], said["errors"]) == (50, 4, {})
+    assert said["perSecond"] > 0
+    assert list(said["ms"]) == ["fastest", "p50", "p90", "p95", "p99", "slowest"]
+    assert sorted(said["ms"].values()) == list(said["ms"].values())
+
+
+def test_it_may_go_on_for_a_time() -> None:
+    done = tidings("load", odd(), "say", "--seconds", "0.2")
+    assert done.code == 0
+    assert "a second" in done.out
+    assert "p99" in done.out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("break", "--requests", "3"), 1, "3 ended with tool-failed"),
+        (("ad",), 2, "Did you mean 'add'"),
+        (("add", "a=1"), 2, "b: "),
+        (("add", "--requests", "0"), 2, "--requests"),
+        (("add", "--requests", "1", "--seconds", "1"), 2, "Choose --requests or --seconds"),
+    ],
+)
+def test_what_goes_wrong_is_counted_by_kind(args: tuple[str, ...], code: int, words: str) -> None:
+    done = tidings("load", odd(), *args)
+    assert done.code == code
+    assert words in done.out + done.err
+
+
+def test_a_server_that_dies_ends_it() -> None:
+    done = tidings("load", odd(), "die", "--requests", "10", "--concurrency", "2", "--json")
+    assert done.code in (3, 7)
+    assert sum(done.json["errors"].values()) <= 2

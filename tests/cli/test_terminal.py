@@ -1,0 +1,104 @@
+"""What people see in a terminal: colour, width, questions, and no harm from what a server sends."""
+
+import pytest
+
+from tests.cli.running import WEATHER, odd, terminal
+
+
+def test_colour_is_for_terminals_and_can_be_turned_off() -> None:
+    with terminal("list", odd(), "tools") as screen:
+        assert "\x1b[1madd\x1b[0m" in screen.end()[1]
+    with terminal("list", odd(), "tools", NO_COLOR="1") as screen:
+        assert "\x1b" not in screen.end()[1]
+
+
+def test_long_texts_are_cut_to_the_width_and_it_is_said_how_to_see_the_rest() -> None:
+    with terminal("list", odd(), "tools", columns=26, NO_COLOR="1") as screen:
+        code, said = screen.end()
+    assert code == 0
+    assert "Add two nu…" in said
+    assert all(len(line) <= 26 for line in said.splitlines() if not line.startswith("…"))
+    assert "`tidings list TARGET tools NAME` shows one in full" in said
+
+
+def test_what_steers_a_terminal_is_made_visible() -> None:
+    with terminal("read", odd(), "note://one", NO_COLOR="1") as screen:
+        assert screen.end() == (0, "first ␛[31mred\r\n")
+
+
+def test_binary_content_is_refused_with_its_size_and_the_cure() -> None:
+    with terminal("read", odd(), "bin://dot") as screen:
+        code, said = screen.end()
+    assert code == 2
+    assert "image/png of 5 bytes" in said
+    assert "--output FILE" in said
+
+
+def test_a_document_is_indented_for_people() -> None:
+    with terminal("info", odd(), "--json") as screen:
+        assert '\r\n  "protocolVersion"' in screen.end()[1]
+
+
+def test_progress_is_one_line_that_goes_away() -> None:
+    with terminal("call", WEATHER, "slow", "steps=2") as screen:
+        assert "\r\x1b[K1/2 (50 %) step 1" in screen.expect("2/2 (100 %) step 2")
+        code, said = screen.end()
+    assert (code, said) == (0, "\r\x1b[Kdone\r\n")
+
+
+def test_a_form_is_asked_field_by_field_and_checked() -> None:
+    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+        screen.expect("What is your name?")
+        screen.expect("Name*: ")
+        screen.type("\n")  # Needed, so asked again.
+        screen.expect("Name*: ")
+        screen.type("Ada\n")
+        screen.expect("Age [3]: ")
+        screen.type("many\n")
+        screen.expect("Type a whole number.")
+        screen.expect("Age [3]: ")
+        screen.type("36\n")
+        screen.expect("Send this?")
+        screen.type("\n")
+        code, said = screen.end()
+    assert code == 0
+    assert "accept name='Ada' age=36" in said
+
+
+@pytest.mark.parametrize(("last", "action"), [("d", "decline"), ("c", "cancel")])
+def test_a_form_may_be_declined_or_cancelled_at_its_end(last: str, action: str) -> None:
+    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+        for question, answer in (("Name*: ", "Ada"), ("Age [3]: ", ""), ("Send this?", last)):
+            screen.expect(question)
+            screen.type(f"{answer}\n")
+        code, said = screen.end()
+    assert code == 0
+    assert f"{action} None" in said
+
+
+def test_a_form_may_be_declined_at_once() -> None:
+    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+        screen.expect("Name*: ")
+        screen.type("\x04")
+        code, said = screen.end()
+    assert code == 0
+    assert "decline None" in said
+
+
+def test_a_question_during_a_quick_command_is_asked_too() -> None:
+    with terminal("prompt", odd("asks"), "ask", "city=x", NO_COLOR="1") as screen:
+        screen.expect("Who are you?")
+        screen.expect("name*: ")
+        screen.type("Ada\n")
+        screen.expect("Send this?")
+        screen.type("y\n")
+        assert "I am Ada." in screen.end()[1]
+
+
+def test_ctrl_c_ends_a_question_and_the_server() -> None:
+    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+        screen.expect("Name*: ")
+        screen.process.send_signal(2)
+        code, said = screen.end()
+    assert code == 130
+    assert "Traceback" not in said
