@@ -52,7 +52,9 @@ async def opened(told: Told, *, dark: bool = True, size: tuple[int, int] = (150,
 
 
 @asynccontextmanager
-async def on_server(server: object, name: str = "weather", size: tuple[int, int] = (150, 42)) -> AsyncIterator[Pilot[None]]:
+async def on_server(
+    server: object, name: str = "weather", size: tuple[int, int] = (150, 42)
+) -> AsyncIterator[Pilot[None]]:
     """The application, connected to a server in this process."""
     async with Session() as session:
         await session.add(Opening(name, server))

@@ -71,7 +71,9 @@ def compare(name: str, made: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("name", "scheme"), [*((name, "dark") for name in SCREENS), *((name, "light") for name in LIGHT)])
+@pytest.mark.parametrize(
+    ("name", "scheme"), [*((name, "dark") for name in SCREENS), *((name, "light") for name in LIGHT)]
+)
 async def test_a_screen_looks_as_it_did(name: str, scheme: str) -> None:
     compare(f"{name}-{scheme}", await picture(SCREENS[name], dark=scheme == "dark"))
 

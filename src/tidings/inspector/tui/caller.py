@@ -57,12 +57,6 @@ class Callee:
 class Caller(Container):
     """One thing that can be called, its form and its results."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "send", "Send", show=False, priority=True),
-        Binding("ctrl+j", "json", "Form or JSON", show=False, priority=True),
-        Binding("ctrl+x", "cancel", "Cancel", show=False, priority=True),
-    ]
-
     DEFAULT_CSS = """
     Caller { layout: horizontal; height: 1fr; width: 5fr; }
     Caller .form { width: 1fr; border-right: vkey $t-line; }
@@ -226,3 +220,29 @@ class Caller(Container):
         request = self.history.chosen
         if request is not None and not request.over:
             self._pane.desk.cancel(request.id)
+
+
+class CallerPane(Pane):
+    """A tab with something to call. Its keys work from the list as well as from the form."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "send", "Send", show=False, priority=True),
+        Binding("ctrl+j", "json", "Form or JSON", show=False, priority=True),
+        Binding("ctrl+x", "cancel", "Cancel", show=False, priority=True),
+    ]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.caller = Caller(self)
+
+    def action_send(self) -> None:
+        """Send what the form says."""
+        self.caller.action_send()
+
+    def action_json(self) -> None:
+        """From the form to JSON and back."""
+        self.caller.action_json()
+
+    def action_cancel(self) -> None:
+        """Cancel the call that is looked at."""
+        self.caller.action_cancel()

@@ -129,7 +129,7 @@ def show_numbers(bar: Bar, view: ServerView | None) -> None:
     """What is subscribed, what runs, what is kept and what was dropped."""
     keys = [Part("? ", "accent", "app.keys"), Part("keys  ", "faint", "app.keys")]
     if view is None:
-        bar.show([*keys, Part("a ", "accent"), Part("adds a server", "faint")])
+        bar.show([*keys, Part("n ", "accent"), Part("adds a server", "faint")])
         return
     messages = view.counts["messages"]
     kept = f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped"

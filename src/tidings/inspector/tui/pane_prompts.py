@@ -6,24 +6,22 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tidings.inspector.schemas import prompt_form
-from tidings.inspector.tui.caller import Callee, Caller
+from tidings.inspector.tui.caller import Callee, CallerPane
 from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.feeds import Table
-from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.pane_tools import draw_tool, fault_parts, tool_text
 from tidings.inspector.tui.rows import RowList
 
 EMPTY: Final = "This server has no prompts, or they are not loaded yet."
 
 
-class PromptsPane(Pane):
+class PromptsPane(CallerPane):
     """The prompts of one server."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self.table: Table[dict[str, Any]] = Table(lambda prompt: prompt.get("name"), tool_text)
         self.column = Column(self.table, draw_tool, noun="prompt", empty=EMPTY)
-        self.caller = Caller(self)
         self._loaded: object = None
         self._prompt: dict[str, Any] | None = None
 

@@ -8,12 +8,11 @@ from textual.containers import Horizontal, Vertical
 
 from tidings.inspector.schemas import template_form
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.caller import Callee, Caller
+from tidings.inspector.tui.caller import Callee, CallerPane
 from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.pane_tools import fault_parts
 from tidings.inspector.tui.results import error_page, failed_read, versions_of
 from tidings.inspector.tui.rows import RowList
@@ -26,7 +25,7 @@ from tidings.inspector.views import ServerView
 EMPTY: Final = "This server lists no resources, or they are not loaded yet. When its list changes, it is loaded again."
 
 
-class ResourcesPane(Pane):
+class ResourcesPane(CallerPane):
     """The resources and templates of one server."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,7 +47,6 @@ class ResourcesPane(Pane):
         super().__init__(id=id)
         self.table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
         self.column = Column(self.table, self._draw, noun="row", empty=EMPTY)
-        self.caller = Caller(self)
         self.versions = Versions()
         self._name, self._facts = Bar("ground"), Bar("ground")
         self.is_tree = False

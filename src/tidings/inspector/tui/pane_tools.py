@@ -8,12 +8,11 @@ from textual.containers import Horizontal
 from tidings.inspector.reading import as_dict
 from tidings.inspector.schemas import check, check_output, form
 from tidings.inspector.tui.bars import Part
-from tidings.inspector.tui.caller import Callee, Caller
+from tidings.inspector.tui.caller import Callee, CallerPane
 from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import one_line
 from tidings.inspector.views import ServerView
@@ -29,14 +28,13 @@ _HINTS: Final = (
 )
 
 
-class ToolsPane(Pane):
+class ToolsPane(CallerPane):
     """The tools of one server."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self.table: Table[dict[str, Any]] = Table(lambda tool: tool.get("name"), tool_text)
         self.column = Column(self.table, draw_tool, noun="tool", empty=EMPTY)
-        self.caller = Caller(self)
         self._loaded: object = None
         self._tool: dict[str, Any] | None = None
 

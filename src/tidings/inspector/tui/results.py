@@ -114,8 +114,8 @@ def structured_words(problems: list[str] | None) -> Parts:
     if problems is None:
         return title
     if not problems:
-        return [*title, ("   ✓ as the tool's schema says", "ok")]
-    return [*title, ("   ✕ not what the tool's schema says: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+        return [*title, ("  ✓ fits its schema", "ok")]
+    return [*title, ("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
 
 
 def _block(block: Any) -> Page:
