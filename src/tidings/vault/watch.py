@@ -161,9 +161,12 @@ def _see(vault: Vault, roots: list[Path], pace: Pace, inbox: "_Inbox", stop: thr
             while not stop.is_set():
                 seen = notify.watch(most, step, tick, stop)
                 if not isinstance(seen, str):
-                    paths = [Path(path) for _, path in seen]
+                    # Several things happen to a file when it is replaced. As texts, thousands are quickly looked at.
+                    texts = {text for _, text in seen}
                     inbox.put(
-                        path for path in paths if path in roots or vault.relative(path) is not None or is_settings(path)
+                        Path(text)
+                        for text in texts
+                        if vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
                     )
     except (OSError, RuntimeError, ValueError) as error:
         # The system's limit of watched folders, most of all; or a name that is not text.

@@ -139,6 +139,17 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     assert "larger than" in (found["huge.md"].problem or "")
 
 
+def test_while_processes_start_small_files_are_read_here(jobs: list[Job], here: list[Entry | Missed]) -> None:
+    large = jobs[7].stamp.size + 1
+    jobs[3] = jobs[3]._replace(stamp=jobs[3].stamp._replace(size=large))
+    with Workers(
+        LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)"), small=large - 1
+    ) as workers:
+        read = workers.read(chunks(jobs))
+        # The process that never answers has taken the first.
+        assert plain([item for _ in jobs[4:] for item in next(read)]) == plain(here[4:])
+
+
 def test_reading_stops_while_a_process_is_busy(jobs: list[Job]) -> None:
     with Workers(LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)")) as workers:
         asked = iter([False, False, True])

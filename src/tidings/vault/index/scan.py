@@ -39,6 +39,8 @@ _MANY_BYTES: Final = 5_000_000
 """From so much on, processes of their own read it."""
 _LARGE_FILE: Final = 1_000_000
 """One of so many bytes is always read by such a process: its text would keep all threads of this one waiting."""
+_SMALL_CHUNK: Final = 600_000
+"""So many bytes of small files keep nobody waiting for long."""
 _LARGEST_HASHED: Final = 10_000_000
 _HASHED_BYTES: Final = 20_000_000
 """Larger attachments, or more at once, are not hashed: a vault may hold thousands of pictures."""
@@ -174,7 +176,7 @@ def _answers(vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Calla
         yield [read_file(job, limits) for job in chunk]
     if large:
         chunks = list(_chunks(vault, (seen for seen in texts if seen.path in large)))
-        with Workers(limits, count=processes_for(len(chunks))) as workers:
+        with Workers(limits, count=processes_for(len(chunks)), small=_SMALL_CHUNK) as workers:
             yield from workers.read(chunks, stopped)
 
 

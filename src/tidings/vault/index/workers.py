@@ -43,10 +43,12 @@ class Workers:
         limits: How much is read of a file.
         count: How many processes; see `processes_for`.
         command: What is started.
+        small: Bytes that this process itself reads at once while those start.
     """
 
-    def __init__(self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND, small: int = 0) -> None:
         self._limits = limits
+        self._small = small
         self._count = count
         self._command = command
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -92,6 +94,8 @@ class Workers:
             )
             self._threads[-1].start()
         working = len(self._processes)
+        while self._small and working and done.empty() and not stopped() and (chunk := self._take_small(todo)):
+            yield self._read_here(chunk)
         while working and not stopped():
             try:
                 answer = done.get(timeout=_STOP_SECONDS)
@@ -134,6 +138,17 @@ class Workers:
                 process.kill()
                 process.wait()
         return self._read_here(chunk)
+
+    def _take_small(self, todo: deque[list[Job]]) -> list[Job] | None:
+        """The last chunk, unless reading it would keep all threads of this process waiting."""
+        try:
+            chunk = todo.pop()
+        except IndexError:
+            return None
+        if sum(job.stamp.size for job in chunk) <= self._small:
+            return chunk
+        todo.append(chunk)
+        return None
 
     def _read_here(self, chunk: list[Job]) -> Answer:
         return [read_file(job, self._limits) for job in chunk]
