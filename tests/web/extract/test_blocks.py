@@ -1,11 +1,13 @@
 """A page taken apart into runs of text, and what is known of each."""
 
+import math
+
 import pytest
 
 from tests.web.extract.sample import article
 from tidings.web.extract.blocks import Blocks
 from tidings.web.extract.features import NAMES, Reader, worth
-from tidings.web.extract.kinds import page_features
+from tidings.web.extract.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
 from tidings.web.extract.names import GROUPS, groups, words_of
 from tidings.web.extract.page import read_page
 from tidings.web.extract.tags import FOOTER, FORM, MAIN, MUTE, NAV, UNSEEN
@@ -88,6 +90,20 @@ def test_a_page_without_blocks_has_no_rows_and_all_its_features() -> None:
     empty, full = read_page(b"<body></body>", URL), read_page(article(), URL)
     assert Reader(empty.blocks, {}, {}, 0.5).read() == []
     assert len(page_features(empty)) == len(page_features(full))
+
+
+def test_a_price_is_counted_once_a_block_and_never_across_two() -> None:
+    def prices(body: bytes) -> float:
+        return page_features(read_page(body, URL))[-len(_PHRASES) - 2]
+
+    assert prices(b"<p>$ 5 or $ 6</p><p>7 USD</p>") == pytest.approx(math.log1p(2))
+    assert prices(b"<p>$</p><p>5</p>") == 0
+
+
+def test_attributes_are_noted_in_the_order_of_the_page() -> None:
+    noted = blocks("<p itemtype=a>x <a rel=author href=y>y</a></p><i itemtype=b>z</i>").noted
+    assert [value for _, value in noted["itemtype"]] == ["a", "b"]
+    assert [(element.tag, value) for element, value in noted["rel"]] == [("a", "author")]
 
 
 def test_the_worth_of_words_is_that_of_those_that_have_one() -> None:

@@ -234,6 +234,12 @@ def test_hidden_parts_are_told_of_once_without_scripts() -> None:
     assert found == ("one two four five",)
 
 
+def test_what_stands_in_a_template_is_not_told_of_and_what_is_very_deep_is() -> None:
+    assert told(b"<template><p hidden>one</p></template><noscript><p hidden>two</p></noscript>") == ()
+    assert told(b"<div>" * 200 + b"a<span hidden>three</span>") == ("three",)
+    assert told(b"<body style='display:none'><p>four</p>") == ("four",)
+
+
 def test_hidden_parts_are_bounded() -> None:
     found = told(b"".join(b"<p hidden>word %d</p><p hidden>word</p>" % number for number in range(500)))
     assert len(found) == 200

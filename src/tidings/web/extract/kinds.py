@@ -119,9 +119,9 @@ def _shape(page: Page) -> list[float]:
     blocks, nodes, top = page.blocks.blocks, page.blocks.nodes, page.blocks.root
     words = top.words or 1
     sizes = sorted(block.words for block in blocks) or [0]
-    tags = Counter(node.tag for node in nodes)
+    tags = Counter([node.tag for node in nodes])
     named: Counter[int] = Counter()
-    for mask, times in Counter(node.groups for node in nodes).items():
+    for mask, times in Counter([node.groups for node in nodes]).items():
         for bit in range(len(GROUPS)):
             if mask >> bit & 1:
                 named[bit] += times
@@ -151,10 +151,20 @@ def _shape(page: Page) -> list[float]:
 
 
 def _wording(page: Page) -> list[float]:
-    small = [block.text for block in page.blocks.blocks if block.words < 12]
-    text = " ".join(block.text for block in page.blocks.blocks).lower()
+    # Two ends of lines, because a pattern may have one space in it.
+    small = "\n\n".join([block.text for block in page.blocks.blocks if block.words < 12])
+    text = " ".join([block.text for block in page.blocks.blocks]).lower()
     return [
-        math.log1p(sum(PRICE.search(one) is not None for one in small)),
-        math.log1p(sum(DATE.search(one) is not None for one in small)),
+        math.log1p(_lines_with(PRICE, small)),
+        math.log1p(_lines_with(DATE, small)),
         *(math.log1p(text.count(phrase)) for phrase in _PHRASES),
     ]
+
+
+def _lines_with(pattern: re.Pattern[str], text: str) -> int:
+    """How many lines have a match."""
+    found = at = 0
+    while at >= 0 and (match := pattern.search(text, at)):
+        found += 1
+        at = text.find("\n", match.end())
+    return found

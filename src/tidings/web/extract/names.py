@@ -37,6 +37,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
 
 _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
+_ANY = re.compile("|".join(pattern for _, pattern in GROUPS))
+"""Most words belong to no group, which one look tells sooner than one for each group."""
 _KEPT = 50_000
 
 
@@ -46,7 +48,10 @@ class _Groups(dict[str, int]):
     def __missing__(self, word: str) -> int:
         if len(self) > _KEPT:  # a page can invent words without end
             self.clear()
-        found = self[word] = sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
+        found = 0
+        if _ANY.search(word):
+            found = sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
+        self[word] = found
         return found
 
 

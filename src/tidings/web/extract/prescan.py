@@ -59,13 +59,13 @@ def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
     if body.count(b"<") <= bounds.elements:
         tags = TAG.findall(body)
         depth = _at_most(tags, bounds.depth)
-        long = [tag[2] for tag in tags if len(tag[2]) > _LONG]
+        long = [rest for _, _, rest in tags if len(rest) > _LONG]
         # Each has a letter, and something that parts it from the next.
         wide = sum(map(len, long)) // 2 + len(long)
         if wide > bounds.attributes:
             wide = sum(_attributes(rest, bounds.attributes) for rest in long)
         if depth <= bounds.depth and wide <= bounds.attributes:
-            return Shape(sum([not tag[0] for tag in tags]), depth)
+            return Shape([closing for closing, _, _ in tags].count(b""), depth)
     return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)
 
 
