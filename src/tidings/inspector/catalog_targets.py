@@ -23,7 +23,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _JSON_FILE: Final = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.*))?", re.IGNORECASE | re.DOTALL)
 _HOST_AND_PORT: Final = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}(?:/\S*)?")
 _RUNNERS: Final = frozenset(
-    {"python", "python3", "node", "npx", "uv", "uvx", "pipx", "run", "bun", "bunx", "deno", "docker"}
+    {"python", "python3", "node", "npx", "uv", "uvx", "pipx", "run", "bun", "bunx", "deno", "docker", "tidings"}
 )
 
 
