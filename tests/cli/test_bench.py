@@ -78,13 +78,20 @@ def test_a_folder_of_benchmarks_that_is_not_ours_is_left_alone(checkout: Path, m
 def test_without_a_name_it_says_which_there_are() -> None:
     result = tidings_bench()
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == ["fanout", "client", "scale", "vault", "web"]
+    assert [line.split()[0] for line in result.output.splitlines()] == [
+        "fanout",
+        "client",
+        "scale",
+        "vault",
+        "web",
+        "oneshot",
+    ]
 
 
 def test_an_unknown_benchmark_is_named_with_what_comes_close() -> None:
     result = tidings_bench("fanuot")
     assert result.exit_code == 2
     assert (
-        "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, vault, web."
+        "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, vault, web, oneshot."
         in result.stderr
     )

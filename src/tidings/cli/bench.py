@@ -16,6 +16,7 @@ BENCHMARKS = {
     "scale": "How soon, and how much, many processes hear of over each bus.",
     "vault": "What the vault server needs for thousands of notes, beside its peers and ripgrep.",
     "web": "How well and how quickly the web server reads pages, beside the libraries people use.",
+    "oneshot": "What one-shot commands cost, beside the official Inspector's.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 

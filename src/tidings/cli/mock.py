@@ -78,5 +78,6 @@ def _serve_http(
     app = asgi(records, server=server, speed=speed, host=address.host)
     listening, address = listen(address)
     click.echo(f"Serving the recorded session at {address.url} (Ctrl-C ends it)", err=True)
-    config = uvicorn.Config(BearerToken(app, token) if token else app, log_config=None, log_level="warning", timeout_graceful_shutdown=1)
+    guarded = BearerToken(app, token) if token else app
+    config = uvicorn.Config(guarded, log_config=None, log_level="warning", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listening])
