@@ -97,7 +97,8 @@ async def opened(plan: Plan | None = None) -> AsyncGenerator[Page]:
     try:
         async with httpx2.AsyncClient(base_url=base, headers=OURS, timeout=PATIENCE, trust_env=False) as http:
             page = Page(base, key, serving, http)
-            await page.post("/api/enter", {"token": key.token}, 204)
+            entered = await page.post("/api/enter", {"token": key.token})
+            http.headers["X-Tidings"] = entered["key"]
             with anyio.fail_after(PATIENCE):
                 while not (hello := await page.get("/api/hello"))["ready"]:
                     assert hello["error"] is None

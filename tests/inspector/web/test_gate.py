@@ -40,11 +40,13 @@ async def stranger(page: Page) -> AsyncGenerator[httpx2.AsyncClient]:
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
-async def test_without_the_cookie_every_path_answers_with_nothing(
+async def test_without_the_cookie_and_the_key_every_path_answers_with_nothing(
     stranger: httpx2.AsyncClient, page: Page, method: str, path: str
 ) -> None:
+    right = {"Cookie": page.key.cookie.partition(";")[0]}
     wrong = {"Cookie": f"{page.key.cookie_name}=guess"}
-    for headers in (OURS, {**OURS, **wrong}):
+    said = {"X-Tidings": page.key.word}
+    for headers in (OURS, said, {**said, **wrong}, {**OURS, **right}, {"X-Tidings": "", **right}):
         response = await stranger.request(method, filled(path), headers=headers, json={} if method != "GET" else None)
         assert response.status_code == 401
         assert response.content == b""
@@ -60,13 +62,18 @@ async def test_the_token_gives_a_cookie_that_scripts_and_other_sites_cannot_have
     stranger: httpx2.AsyncClient, page: Page
 ) -> None:
     response = await stranger.post(ENTER, json={"token": page.key.token}, headers=OURS)
-    assert response.status_code == 204
+    assert response.status_code == 200
     cookie = response.headers["set-cookie"]
     assert cookie.startswith(f"tidings-{page.key.port}=")
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
-    assert page.key.token not in cookie
-    assert (await stranger.get("/api/hello")).status_code == 200
+    word = response.json()["key"]
+    assert page.key.token not in cookie + word
+    assert word not in cookie
+    assert (await stranger.get("/api/hello")).status_code == 401
+    assert (await stranger.get("/api/hello", headers={"X-Tidings": word})).status_code == 200
+    assert (await stranger.get("/api/hello", params={"key": word})).status_code == 200
+    assert (await stranger.post("/api/check", params={"key": word}, json={})).status_code == 401
 
 
 @pytest.mark.parametrize("token", ["", "guess", None, 5, ["x"], {"a": 1}])
@@ -119,13 +126,9 @@ async def test_what_a_browser_says_comes_from_elsewhere_is_refused(page: Page, s
     assert (await page.http.get("/api/hello", headers={"Sec-Fetch-Site": site})).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("kind", "ours"),
-    [("text/plain", "1"), ("application/x-www-form-urlencoded", "1"), ("application/json", ""), ("", "1")],
-)
-async def test_what_a_form_of_another_page_could_send_changes_nothing(page: Page, kind: str, ours: str) -> None:
-    headers = {"Content-Type": kind, "X-Tidings": ours}
-    response = await page.http.post("/api/saved", content=b'{"name":"n"}', headers=headers)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_what_a_form_of_another_page_could_send_changes_nothing(page: Page, kind: str) -> None:
+    response = await page.http.post("/api/saved", content=b'{"name":"n"}', headers={"Content-Type": kind})
     assert response.status_code == 403
 
 
@@ -145,13 +148,15 @@ async def test_every_answer_forbids_to_run_anything_but_our_own_files(page: Page
 
 async def test_the_token_is_never_logged(page: Page, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    await page.post(ENTER, {"token": page.key.token}, 204)
+    await page.post(ENTER, {"token": page.key.token})
     await page.post(ENTER, {"token": "wrong"}, 401)
     await page.get("/api/hello")
     # What the client of this test logs is not ours.
     logged = " ".join(each.getMessage() for each in caplog.records if not each.name.startswith("http"))
     assert page.key.token not in logged
     assert page.http.cookies[page.key.cookie_name] not in logged
+    assert page.key.word not in logged
+    assert page.key.word not in repr(page.key)
     assert page.key.token not in repr(page.key)
     assert page.key.token not in repr(page.serving.inspector)
 

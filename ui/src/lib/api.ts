@@ -18,6 +18,18 @@ const unreachable: T.ErrorFacts = {
   message: 'The inspector does not answer.', cure: 'Look at the terminal where `tidings inspect` runs, or start it again.',
 }
 
+/**
+ * What this page says beside its cookie. Browsers send cookies to every port of a machine; this is kept by the browser for
+ * our own port alone.
+ */
+const KEY = 'tidings.key'
+let key = ''
+try {
+  key = localStorage.getItem(KEY) ?? ''
+} catch { /* a browser that keeps nothing: the page holds it until it is closed */ }
+/** An address that the browser fetches by itself: it sends no header, so the key is in it. */
+const own = (path: string) => `${path}${path.includes('?') ? '&' : '?'}key=${key}`
+
 const part = encodeURIComponent
 const query = (values: Record<string, string | number | undefined>): string => {
   const search = new URLSearchParams()
@@ -29,8 +41,9 @@ const query = (values: Record<string, string | number | undefined>): string => {
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { method, credentials: 'same-origin', cache: 'no-store' }
   if (signal) init.signal = signal
+  init.headers = { 'X-Tidings': key || '1' }
   if (method !== 'GET') {
-    init.headers = { 'Content-Type': 'application/json', 'X-Tidings': '1' }
+    init.headers['Content-Type'] = 'application/json'
     init.body = JSON.stringify(body ?? {})
   }
   let response: Response
@@ -61,7 +74,14 @@ const get = <R>(path: string, signal?: AbortSignal) => json<R>('GET', path, unde
 const post = <R>(path: string, body?: unknown, signal?: AbortSignal) => json<R>('POST', path, body, signal)
 const of = (server: string, rest: string) => `/api/servers/${part(server)}/${rest}`
 
-export const enter = (token: string) => post<void>('/api/enter', { token })
+/** Trade the token for a cookie, and the key that goes with it. */
+export async function enter(token: string): Promise<void> {
+  key = (await post<{ key: string }>('/api/enter', { token })).key
+  try {
+    localStorage.setItem(KEY, key)
+  } catch { /* see above */ }
+}
+export const streamUrl = (after: number) => own(`/api/stream?after=${after}`)
 export const hello = () => get<T.Hello>('/api/hello')
 export const snapshot = () => get<T.Snapshot>('/api/snapshot')
 export const rows = (after = 0, limit = 20_000) => get<T.Rows>(`/api/rows${query({ after, limit })}`)
@@ -75,9 +95,9 @@ export const content = (server: string, uri: string, version?: number) => get<T.
 export const versions = (server: string, uri: string) => get<{ versions: T.VersionFacts[] }>(of(server, `versions${query({ uri })}`))
 export const diff = (server: string, uri: string, from: number, to: number) => get<T.Diff>(of(server, `diff${query({ uri, from, to })}`))
 /** The address of a content's bytes, for `<img src>` and `<iframe sandbox="" src>`: never run, whatever it is. */
-export const blobUrl = (server: string, uri: string, version: number, index = 0) => of(server, `blob${query({ uri, version, index })}`)
+export const blobUrl = (server: string, uri: string, version: number, index = 0) => own(of(server, `blob${query({ uri, version, index })}`))
 /** The same for a part of what a request returned. */
-export const resultUrl = (server: string, request: string, index = 0) => of(server, `blob${query({ request, index })}`)
+export const resultUrl = (server: string, request: string, index = 0) => own(of(server, `blob${query({ request, index })}`))
 
 type Started = { id: string }
 export const connect = (server: string) => post<void>(of(server, 'connect'))
@@ -128,7 +148,7 @@ export const exportServers = () => get<{ document: T.JsonObject; variables: Reco
 
 export const sessions = () => get<{ sessions: T.SessionFacts[] }>('/api/sessions')
 export const saveSession = (name: string) => post<T.SessionFacts>('/api/sessions/save', { name })
-export const sessionExportUrl = (id: string) => `/api/sessions/${part(id)}/export`
+export const sessionExportUrl = (id: string) => own(`/api/sessions/${part(id)}/export`)
 export const importSession = (text: string, name = '') =>
   post<{ id: string | null; records: number; passed_over: number; problems: string[]; notice: string | null }>('/api/sessions/import', { text, name })
 export const renameSession = (id: string, name: string) => post<void>(`/api/sessions/${part(id)}/rename`, { name })

@@ -1,5 +1,5 @@
 /** The stream of what happens: batches in order, each once; after a loss it goes on where it was, or says that it cannot. */
-import { hello, ApiError, type Batch } from './api'
+import { hello, streamUrl, ApiError, type Batch } from './api'
 
 export interface Listener {
   batch(batch: Batch): void
@@ -36,7 +36,7 @@ export function follow(after: number, listener: Listener): () => void {
   }
   const open = () => {
     if (closed) return
-    source = new EventSource(`/api/stream?after=${to}`)
+    source = new EventSource(streamUrl(to))
     source.onopen = () => listener.link('live')
     source.addEventListener('batch', (event) => arrived(JSON.parse((event as MessageEvent<string>).data) as Batch))
     source.addEventListener('reset', () => {

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidings import __version__
-from tidings.inspector.web.answers import Problem, body, endpoint, number_of
+from tidings.inspector.web.answers import Problem, answered, body, endpoint, number_of
 from tidings.inspector.web.inspector import feed_of, of, saved_of, session_of
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ MOST_ROWS: Final = 20_000
 
 
 async def enter(request: Request) -> Response:
-    """Trade the token for a cookie."""
+    """Trade the token for a cookie and a key."""
     key = of(request).key
     if not key.opens((await body(request, 4096)).values.get("token")):
         return Response(status_code=401, headers={"cache-control": "no-store"})
-    return Response(status_code=204, headers={"set-cookie": key.cookie, "cache-control": "no-store"})
+    answer = answered({"key": key.word})
+    answer.headers["set-cookie"] = key.cookie
+    return answer
 
 
 async def hello(request: Request) -> dict[str, Any]:

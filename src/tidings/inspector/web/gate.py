@@ -1,11 +1,13 @@
 """Who may come in. Every request goes through here, and what does not pass learns nothing.
 
-The page is given a token in the fragment of its address, which no server and no log ever sees; it trades the token for
-a cookie, once. All of `/api/` needs that cookie. Beyond it:
+The page is given a token in the fragment of its address, which no server and no log ever sees; it trades the token,
+once, for a cookie and a key. All of `/api/` needs both. The cookie no script can read, but browsers send it to every
+port of this machine, behind which another user may listen; the key is kept where only pages of our own port can read
+it, and is sent in `X-Tidings`, or in the query where a browser sends no header (streams, pictures, frames). Besides:
 
 - `Host` has to be a name of this machine, with this port: a foreign name that leads here is refused (DNS rebinding).
 - `Origin` and `Sec-Fetch-Site`, if a browser sends them, have to say that the page is ours.
-- What changes something has to be JSON and to carry `X-Tidings`: no form of another page can send that.
+- What changes something has to be JSON and to carry the key in the header: no form of another page can send that.
 - Answers carry a policy under which nothing runs but our own files.
 """
 
@@ -18,6 +20,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -52,6 +55,8 @@ class Key:
     """In the fragment of the page's address."""
     _pass: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """In the cookie."""
+    word: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """What a page has to say beside the cookie."""
 
     @property
     def cookie_name(self) -> str:
@@ -74,6 +79,10 @@ class Key:
         except CookieError:
             return False
         return found is not None and hmac.compare_digest(found.value.encode(), self._pass.encode())
+
+    def is_said(self, word: str) -> bool:
+        """Whether this is what a page has to say."""
+        return hmac.compare_digest(word.encode(errors="replace"), self.word.encode())
 
 
 class Gate:
@@ -118,12 +127,14 @@ class Gate:
             return 403
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403
-        if path != ENTER and not self._key.admits(headers.get("cookie", "")):
-            return 401
-        if scope["method"] not in _SAFE:
-            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-            if headers.get("x-tidings") != "1" or kind != "application/json":
-                return 403
+        safe, said = scope["method"] in _SAFE, headers.get("x-tidings", "")
+        if path != ENTER:
+            word = said or (_in_query(scope) if safe else "")
+            if not self._key.admits(headers.get("cookie", "")) or not self._key.is_said(word):
+                return 401
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not safe and (not said or kind != "application/json"):
+            return 403
         return 0
 
     def _is_ours(self, host: str) -> bool:
@@ -145,6 +156,12 @@ def _headers(scope: Scope) -> dict[str, str]:
         else:
             found[name] = value
     return found
+
+
+def _in_query(scope: Scope) -> str:
+    """The key, where it had to be part of an address."""
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("key", [""])[0] if b"key=" in query else ""
 
 
 def _is_ip(text: str) -> bool:
