@@ -253,6 +253,8 @@ async def test_what_cannot_be_reached_is_said_and_tried_again() -> None:
         assert server.view.words.startswith("not reached; trying again")
         assert server.view.error is not None
         assert (server.view.error.who, server.view.error.code) == ("the network", "connect-failed")
+        await server.reconnect()
+        assert server.view.words.startswith("not reached; trying again")
         await server.disconnect()
         assert server.view.words == "not connected"
 

@@ -1,0 +1,47 @@
+"""Errors say who is at fault and what to do."""
+
+import asyncio
+
+import pytest
+
+from tidings.errors import CommandFailed, ConnectFailed, ConnectionLost, RequestFailed, TidingsError, leaves
+from tidings.inspector.errors_seen import seen
+from tidings.inspector.view_items import ErrorView
+
+
+@pytest.mark.parametrize("kind", list(leaves()), ids=lambda kind: kind.code)
+def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) -> None:
+    view = ErrorView.read(seen(kind("It went wrong.", method="tools/call", elapsed=1.5)))
+    assert view is not None
+    assert view.who in ("you", "the network", "the server", "this program")
+    assert view.cure
+    assert (view.code, view.category, view.message) == (kind.code, kind.category.value, "It went wrong.")
+    assert view.help == f"https://tidings.dev/errors/{kind.code}"
+    assert (view.method, view.elapsed, view.retryable) == ("tools/call", 1.5, kind.retryable)
+
+
+@pytest.mark.parametrize(
+    ("error", "who"),
+    [
+        (RequestFailed("no", data={"rpc_code": -32602}), "you"),
+        (RequestFailed("no", data={"rpc_code": -32601}), "the server"),
+        (RequestFailed("no", data={"rpc_code": -32603}), "the server"),
+        (ConnectionLost("gone"), "the network"),
+        (CommandFailed("x could not be started: there is no such program."), "you"),
+        (CommandFailed("x ended at once."), "the server"),
+        (ConnectFailed("x is not an address that can be connected to"), "you"),
+        (ValueError("cannot be sent"), "you"),
+        (asyncio.CancelledError(), "you"),
+        (KeyError("x"), "this program"),
+    ],
+)
+def test_who_is_at_fault_depends_on_what_happened(error: BaseException, who: str) -> None:
+    assert seen(error).get("who") == who
+
+
+def test_the_end_of_a_process_is_the_servers_fault() -> None:
+    assert seen(ConnectionLost("gone"), is_command=True).get("who") == "the server"
+
+
+def test_a_huge_payload_is_cut() -> None:
+    assert seen(RequestFailed("no", data={"rpc_data": "x" * 100_000})).get("payload", {})["cut"] is True

@@ -1,0 +1,103 @@
+"""What goes over the wire becomes records, one for each thing that somebody may want to see."""
+
+from typing import Any
+
+from tidings.client.wire import Exchange, Message
+from tidings.inspector.limits import SessionLimits
+from tidings.inspector.listing import ListKeeper
+from tidings.inspector.observer_wire import WireObserver
+from tidings.inspector.records import Record
+
+
+class Ear:
+    """A tap whose records are written down."""
+
+    def __init__(self, **limits: int) -> None:
+        self.records: list[Record] = []
+        self.wire = WireObserver(self.tell, ListKeeper(), SessionLimits(**limits), lambda: 50.0)
+
+    def tell(self, kind: str, data: dict[str, Any]) -> Record:
+        self.records.append(Record(len(self.records) + 1, 1.0, "it", kind, data))
+        return self.records[-1]
+
+    def hear(self, method: str, params: Any, size: int = 100) -> list[Record]:
+        body = {"jsonrpc": "2.0", "method": method, "params": params}
+        start = len(self.records)
+        self.wire.message(Message(True, body, size))
+        return self.records[start:]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [record.kind for record in self.records]
+
+
+def test_a_log_message_is_told_as_one() -> None:
+    _, log = Ear().hear("notifications/message", {"level": "warning", "logger": "db", "data": {"x": 1}})
+    assert (log.kind, log.data) == ("log", {"level": "warning", "logger": "db", "data": {"x": 1}, "size": 100})
+
+
+def test_one_that_is_not_as_the_protocol_says_is_told_all_the_same() -> None:
+    ear = Ear()
+    for params in (None, [], "x", {"level": 7, "logger": [], "data": None}):
+        _, log = ear.hear("notifications/message", params)
+        assert (log.data["level"], log.data["logger"]) == ("info", None)
+
+
+def test_what_is_too_large_is_cut() -> None:
+    ear = Ear(record_bytes=1_000)
+    message, log = ear.hear("notifications/message", {"data": "x" * 5_000}, 5_100)
+    assert message.data["body"]["method"] == "notifications/message"
+    assert message.data["body"]["cut"] is log.data["data"]["cut"] is True
+    assert log.data["data"]["head"] == "x" * 5_000
+    _, other = ear.hear("notifications/odd", {"data": "x" * 5_000}, 5_100)
+    assert other.data["params"]["cut"] is True
+
+
+def test_changes_that_nobody_read_yet_are_counted() -> None:
+    ear = Ear()
+    meta = {"dev.tidings/cursor": "e:7", "dev.tidings/times": {"published": 49.5, "source": "no time"}}
+    for merged in range(3):
+        _, change = ear.hear("notifications/resources/updated", {"uri": "a://1", "_meta": meta})
+        assert change.data["merged"] == merged
+        assert change.data["times"] == {"published": 49.5, "received": 50.0}
+        assert change.data["cursor"] == "e:7"
+    assert ear.wire.changes == {"a://1": (6, 3)}
+    _, change = ear.hear("notifications/resources/list_changed", None)
+    assert change.data["change"] == "resources-list-changed"
+    assert "uri" not in change.data
+    _, change = ear.hear("notifications/resources/updated", {"uri": 7})
+    assert "uri" not in change.data
+
+
+def test_a_check_that_fails_is_told_with_its_exchange() -> None:
+    ear = Ear()
+    ear.wire.connected = True
+    begun = Exchange(1, "POST", "http://h/mcp", {}, began=1.0)
+    ear.wire.exchange(begun)
+    ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, 50, 1))
+    assert ear.records == []
+    ear.wire.exchange(Exchange(1, "POST", "http://h/mcp", {}, began=1.0, ended=2.0, error="ConnectError"))
+    (record,) = ear.records
+    assert (record.kind, record.data["method"], record.data["error"]) == ("exchange", "POST", "ConnectError")
+
+
+def test_an_exchange_without_a_message_is_told_when_it_is_answered() -> None:
+    ear = Ear()
+    ear.wire.exchange(Exchange(1, "POST", "http://h/token", {}, began=1.0))
+    assert ear.kinds == []
+    ear.wire.exchange(Exchange(1, "POST", "http://h/token", {}, 200, {"a": "b"}, began=1.0, answered=1.5))
+    ear.wire.exchange(Exchange(1, "POST", "http://h/token", {}, 200, {"a": "b"}, False, 1.0, 1.5, 2.0))
+    first, second = (record.data for record in ear.records)
+    assert (first["url"], first["status"]) == ("http://h/token", 200)
+    assert second == {"id": 1, "ended": 2.0, "error": None, "received": 0}
+
+
+def test_before_the_handshake_is_done_nothing_is_taken_for_a_check() -> None:
+    ear = Ear()
+    ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}, 50))
+    ear.wire.message(Message(True, {"jsonrpc": "2.0", "id": 1, "result": {}}, 50))
+    assert ear.kinds == ["message", "message"]
+    ear.wire.connected = True
+    ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 2, "method": "server/discover"}, 50))
+    ear.wire.message(Message(True, {"jsonrpc": "2.0", "id": 2, "result": {}}, 50))
+    assert ear.kinds == ["message", "message", "answer-time"]
