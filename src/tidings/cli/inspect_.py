@@ -71,6 +71,10 @@ def command(
             from tidings.inspector.web.opening_page import close_door
 
             close_door(door)
+    # Everything is closed and written. Taking the SDK's thousands of classes apart would take longer than all of that.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _catalog_path(stated: Path | None) -> Path:
