@@ -41,6 +41,34 @@ CONTENTS = {
     "bin://lie": [{"uri": "bin://lie", "blob": "!!"}],
 }
 
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "kind": {"type": "string", "enum": ["a", "b"], "enumNames": ["Alpha", "Beta"], "description": "Which?"},
+        "sure": {"type": "boolean"},
+    },
+    "required": ["name"],
+}
+QUESTIONS = {
+    "asks": {
+        "method": "elicitation/create",
+        "params": {"message": "Who are you?", "requestedSchema": FORM, "mode": "form"},
+    },
+    "links": {
+        "method": "elicitation/create",
+        "params": {"message": "Sign in", "mode": "url", "url": "https://example.com/in", "elicitationId": "e1"},
+    },
+    "samples": {
+        "method": "sampling/createMessage",
+        "params": {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Who am I?"}}],
+            "systemPrompt": "Be brief.",
+            "maxTokens": 9,
+        },
+    },
+}
+
 
 def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -149,14 +177,12 @@ def read(message: dict[str, Any], uri: str) -> None:
 
 
 def prompt(message: dict[str, Any], params: dict[str, Any]) -> None:
-    if "asks" in BEHAVIOUR:
-        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        asked = {"message": "Who are you?", "requestedSchema": schema, "mode": "form"}
-        send({"id": "q1", "method": "elicitation/create", "params": asked})
+    if question := QUESTIONS.get(next(iter(BEHAVIOUR), "")):
+        send({"id": "q1", **question})
         reply = json.loads(sys.stdin.readline())
-        text = (
-            reply.get("result", {}).get("content", {}).get("name") or f"nobody: {reply.get('error', {}).get('message')}"
-        )
+        result, error = reply.get("result", {}), reply.get("error", {})
+        said = result.get("content") or {}
+        text = said.get("name") or said.get("text") or result.get("action") or f"nobody: {error.get('message')}"
         answer(message, {"messages": [{"role": "user", "content": {"type": "text", "text": f"I am {text}."}}]})
     elif params["name"] == "talk":
         lines = [("user", "Hello"), ("assistant", "Hi")]

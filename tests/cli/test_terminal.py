@@ -88,11 +88,40 @@ def test_a_form_may_be_declined_at_once() -> None:
 def test_a_question_during_a_quick_command_is_asked_too() -> None:
     with terminal("prompt", odd("asks"), "ask", "city=x", NO_COLOR="1") as screen:
         screen.expect("Who are you?")
-        screen.expect("name*: ")
-        screen.type("Ada\n")
-        screen.expect("Send this?")
-        screen.type("y\n")
+        for question, answer in (
+            ("name*: ", "Ada"),
+            ("2. Beta (b)", ""),
+            ("kind [leave out]: ", "gamma"),
+            ("must be one of 'a', 'b'", ""),
+            ("kind [leave out]: ", "2"),
+            ("sure [leave out]: ", "perhaps"),
+            ("Type yes or no.", ""),
+            ("sure [leave out]: ", "yes"),
+            ("Send this?", "y"),
+        ):
+            screen.expect(question)
+            if answer:
+                screen.type(f"{answer}\n")
         assert "I am Ada." in screen.end()[1]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "shown", "typed", "said"),
+    [
+        ("samples", "user: Who am I?", "Ada\n", "I am Ada."),
+        ("samples", "system: Be brief.", "\n", "I am nobody: The user declined"),
+        ("samples", "Answer in its place", "\x04", "I am nobody: The user declined"),
+        ("links", "https://example.com/in", "y\n", "I am accept."),
+        ("links", "Have you?", "d\n", "I am decline."),
+        ("links", "Have you?", "\x04", "I am cancel."),
+    ],
+)
+def test_samples_and_addresses_are_asked_about(behaviour: str, shown: str, typed: str, said: str) -> None:
+    with terminal("prompt", odd(behaviour), "ask", "city=x", NO_COLOR="1") as screen:
+        screen.expect(shown)
+        screen.expect(": ") if "Have" not in shown and "Answer" not in shown else None
+        screen.type(typed)
+        assert said in screen.end()[1]
 
 
 def test_ctrl_c_ends_a_question_and_the_server() -> None:

@@ -1,0 +1,62 @@
+"""`tidings mock`: a recorded session is a server like any other."""
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import line_of, started, tidings
+from tests.inspector.recorded import Writer
+from tidings.inspector.transfer import export_session
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    tell = Writer("weather")
+    tell("server", what="added", entry={})
+    info = {"name": "weather", "version": "1.2"}
+    tell("hello", protocol_version="2026-07-28", server_info=info, capabilities={"tools": {}, "resources": {}})
+    tell("list", list="tools", added=[{"name": "add", "inputSchema": {"type": "object"}}], total=1)
+    tell("list", list="resources", added=[{"name": "Oslo", "uri": "weather://oslo"}], total=1)
+    tell("content", uri="weather://oslo", contents=[{"uri": "weather://oslo", "text": "cold"}], hash="x", size=4)
+    tell("request", id="r1", method="tools/call", params={"name": "add", "arguments": {"a": 1}}, status="pending")
+    tell("request", id="r1", status="completed", result={"content": [{"type": "text", "text": "one"}]})
+    export_session(tell.records, tmp_path / "session.jsonl")
+    return tmp_path / "session.jsonl"
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_it_is_a_target_like_any_other(session: Path, era: str) -> None:
+    target = f"{sys.executable} -m tidings mock {session}"
+    assert tidings("list", target, "tools", "--era", era).out == "add\n"
+    assert tidings("read", target, "weather://oslo", "--era", era).out == "cold"
+    assert tidings("call", target, "add", "--args", '{"a": 1}', "--era", era).out == "one\n"
+
+
+def test_it_is_served_over_http(session: Path) -> None:
+    with started("mock", str(session), "--http", "127.0.0.1:0") as serving:
+        found = re.search(r"at (http://\S+)", line_of(serving, "stderr"))
+        assert found
+        assert tidings("read", found[1], "weather://oslo").out == "cold"
+        serving.send_signal(signal.SIGINT)
+        serving.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "cannot be read"), ("hello", "no exported session"), ("", "no exported session")],
+)
+def test_what_is_no_session_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    if text is not None:
+        file.write_text(text)
+    done = tidings("mock", str(file))
+    assert (done.code, words in done.err) == (2, True)
+
+
+def test_options_that_do_not_fit_are_refused(session: Path) -> None:
+    assert "no server" in tidings("mock", str(session), "--server", "vault").err.lower()
+    assert tidings("mock", str(session), "--http", "no such place").code == 2
+    assert tidings("mock", str(session), "--http", "0.0.0.0:0").code == 2
