@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from benchmarks.installing import NotInstalled, from_pypi
 from benchmarks.parts.web_truth import Known, Scores, mean_scores, pages
@@ -29,6 +30,10 @@ PEERS = {
     "mcp-server-fetch": "2026.10.24",
 }
 """By their names at PyPI, with the versions that are measured."""
+REFERENCE = {"trafilatura": 30.0, "resiliparse": 510.0, "readability-lxml": 35.0}
+"""Pages a CPU second that these made, on pages of the same kinds, on the machine that the target was set on. What they
+make here says what a CPU second is worth here.
+"""
 EVERY = {"mcp-server-fetch": 8}
 """It starts node for each page, which takes seconds: it is given one page of so many."""
 _PATIENCE = 120.0
@@ -113,15 +118,26 @@ def rows(found: dict[str, dict[str, float]]) -> list[Row]:
         "speed": "pages a CPU second",
         "memory": "MB at most",
     }
+    pace = _pace(found)
     made: list[Row] = []
     for key, what in said.items():
         others: dict[str, Cell] = {name: of.get(key) for name, of in found.items() if name != "tidings"}
         value = found["tidings"][key]
-        target = SPEED if key == "speed" else None
+        target = SPEED if key == "speed" and pace is None else None
         note = "" if key in {"speed", "memory"} else "fitted on these pages: not judged"
         judged = value if target else None
         made.append(Row("quality", what, tidings=value, value=judged, target=target, note=note, others=others))
+    if pace is not None:
+        speed, what = found["tidings"]["speed"], "pages a CPU second, on the machine the target is of"
+        note = f"a CPU second here is worth {pace:.2f} of one there, by {', '.join(REFERENCE)}"
+        made.append(Row("quality", what, value=speed / pace, target=SPEED, note=note))
     if "trafilatura" in found and found["trafilatura"]["speed"]:
         ratio = found["tidings"]["speed"] / found["trafilatura"]["speed"]
         made.append(Row("quality", "pages a CPU second, against trafilatura's", value=ratio, target=RATIO))
     return made
+
+
+def _pace(found: dict[str, dict[str, float]]) -> float | None:
+    """How much a CPU second does here of what it did where the target was set; None unless all are there to say."""
+    shares = [found[name]["speed"] / there for name, there in REFERENCE.items() if found.get(name, {}).get("speed")]
+    return median(shares) if len(shares) == len(REFERENCE) else None

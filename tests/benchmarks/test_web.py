@@ -118,3 +118,21 @@ def test_how_much_quicker_it_is_than_the_best_library_is_judged() -> None:
     of = {"flat": 1.0, "mixed": 1.0, "article": 1.0, "speed": 90.0, "memory": 1.0}
     rows = web_quality.rows({"tidings": of, "trafilatura": {**of, "speed": 30.0}})
     assert (rows[-1].value, rows[-1].met) == (3.0, True)
+
+
+def test_a_cpu_second_is_worth_what_the_peers_make_of_it() -> None:
+    of = {"flat": 1.0, "mixed": 1.0, "article": 1.0, "speed": 40.0, "memory": 1.0}
+    peers = {name: {**of, "speed": there / 2} for name, there in web_quality.REFERENCE.items()}
+
+    [row] = [row for row in web_quality.rows({"tidings": of, **peers}) if "on the machine" in row.what]
+
+    assert row.value == 80.0
+    assert row.target == web_quality.SPEED
+
+
+def test_without_all_the_peers_the_plain_speed_is_judged() -> None:
+    of = {"flat": 1.0, "mixed": 1.0, "article": 1.0, "speed": 40.0, "memory": 1.0}
+
+    [row] = [row for row in web_quality.rows({"tidings": of}) if row.target == web_quality.SPEED]
+
+    assert row.value == 40.0
