@@ -1,18 +1,12 @@
 """A server in this process with a little of everything: tools that are slow, fail and ask; resources; a prompt."""
 
 import asyncio
-from enum import Enum
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel, Field
 
 from tidings import LiveServer
-
-
-class Unit(str, Enum):
-    CELSIUS = "c"
-    KELVIN = "k"
 
 
 class Calendar(BaseModel):

@@ -74,11 +74,9 @@ async def test_a_tool_that_fails_says_so_and_both_calls_stay() -> None:
         for count in (1, 2):
             await pilot.press("ctrl+r")
             calls: Any = app.panes["tools"].caller.calls  # type: ignore[attr-defined]
-            await until(
-                pilot, lambda calls=calls, count=count: len(calls) == count and all(each.over for each in calls)
-            )
+            await until(pilot, lambda c=calls, n=count: len(c) == n and all(each.over for each in c))
         await shows(pilot, "The tool says that it failed")
-        await shows(pilot, "no luck today")
+        await shows(pilot, "Error executing tool fail")
 
 
 async def test_a_subscription_shows_what_changed() -> None:
@@ -118,7 +116,7 @@ async def test_a_prompt_is_got_with_its_arguments() -> None:
 
 
 async def test_a_question_waits_in_its_panel_and_blocks_nothing() -> None:
-    async with on_server(city()) as pilot:
+    async with on_server(city(), era="legacy") as pilot:
         app = await open_tool(pilot, "ask")
         await pilot.press("ctrl+r")
         await shows(pilot, "1 question waits")
@@ -132,7 +130,7 @@ async def test_a_question_waits_in_its_panel_and_blocks_nothing() -> None:
 
 
 async def test_a_question_is_refused() -> None:
-    async with on_server(city()) as pilot:
+    async with on_server(city(), era="legacy") as pilot:
         await open_tool(pilot, "ask")
         await pilot.press("ctrl+r")
         await shows(pilot, "1 question waits")

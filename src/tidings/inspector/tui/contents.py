@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.style import Style
 
-from tidings.inspector.tui.drawing import Line
+from tidings.inspector.tui.drawing import Line, wrap
 from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.reader import Page
 from tidings.inspector.tui.words import lines_of, one_line, size
@@ -90,6 +90,26 @@ def _plain(style: Style, inks: Inks) -> Style:
     return Style(
         color=inks.accent if accented else inks.ink, bold=style.bold, italic=style.italic, underline=style.underline
     )
+
+
+class Prose(Page):
+    """Sentences, broken where the screen ends."""
+
+    def __init__(self, text: str, ink: str = "ink") -> None:
+        self._text, self._ink = text, ink
+        self._lines = lines_of(text[:20_000])
+
+    def fit(self, width: int) -> None:
+        self._lines = wrap("\n".join(lines_of(self._text[:20_000])), max(20, width - 1))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
+        return [(self._lines[index], inks[self._ink])], None
+
+    def plain(self) -> str:
+        return self._text
 
 
 class Joined(Page):

@@ -82,7 +82,10 @@ class ToolsPane(CallerPane):
         def checked(result: Any) -> list[str] | None:
             if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
                 return None
-            return [problem.message for problem in check_output(cast("Any", promised), as_dict(result))]
+            return [
+                problem.message
+                for problem in check_output(cast("Any", promised), as_dict(result).get("structuredContent"))
+            ]
 
         return Callee(
             key=f"{self.view.name}/tools/{name}",

@@ -8,6 +8,7 @@ from typing import Any, cast
 from tidings.inspector.reading import as_dict
 from tidings.inspector.tui.contents import (
     Joined,
+    Prose,
     Words,
     block_page,
     contents_page,
@@ -16,7 +17,6 @@ from tidings.inspector.tui.contents import (
     json_page,
     text_of,
 )
-from tidings.inspector.tui.drawing import wrap
 from tidings.inspector.tui.reader import Page
 from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view_items import ErrorView, RequestView
@@ -68,20 +68,14 @@ def error_page(error: ErrorView) -> Page:
     whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
     fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
     lines: list[Parts] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
-    lines += [[(line, "ink")] for line in one_paragraph(error.message)]
+    pages: list[Page] = [Words(*lines), Prose(error.message)]
     if error.cure:
-        lines += [[], [("What to do: ", "b-ink"), (one_line(error.cure, 1000), "ink")]]
+        pages += [Words([], [("What to do", "b-ink")]), Prose(error.cure)]
     if error.help:
-        lines += [[(one_line(error.help), "faint")]]
-    pages: list[Page] = [Words(*lines)]
+        pages.append(Words([], [(one_line(error.help), "faint")]))
     if error.payload is not None:
         pages += [Words([], [("What was sent", "b-ink")]), json_page(error.payload)]
     return Joined(pages)
-
-
-def one_paragraph(text: str) -> list[str]:
-    """A message as lines that a screen can hold."""
-    return [line for part in text.splitlines()[:200] for line in wrap(one_line(part, 4000), 76)] or [""]
 
 
 def result_page(result: Any, problems: list[str] | None = None) -> Page:
