@@ -1,5 +1,6 @@
 """`tidings inspect`: the inspector in the browser."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def command(
     there to connect to.
     """
     log_to_stderr()
+    # When it ends, what servers leave is killed; asyncio then wonders who was quicker to see them go.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     path = _catalog_path(catalog)
     given = _resolved(targets, path, read_only=read_only)
     listening, address = _listen(host, port)

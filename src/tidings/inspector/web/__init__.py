@@ -6,7 +6,7 @@
 | `app` | the routes |
 | `gate` | who may come in: every request goes through it |
 | `assets` | the built page |
-| `feed`, `rows`, `facts` | what happened, and what is known, as the page keeps it |
+| `feed`, `notes`, `rows`, `facts` | what happened, and what is known, as the page keeps it |
 | `stream` | the same as it happens |
 | `answers` | bodies in, JSON and errors out |
 | `api_*` | the endpoints, by noun |

@@ -13,6 +13,7 @@ from tidings.inspector.web import (
     api_contents,
     api_forms,
     api_help,
+    api_questions,
     api_saved,
     api_servers,
     api_session,
@@ -26,6 +27,7 @@ from tidings.inspector.web.inspector import Inspector
 API: Final[tuple[Route, ...]] = (
     *api_session.ROUTES,
     *api_servers.ROUTES,
+    *api_questions.ROUTES,
     *api_contents.ROUTES,
     *api_forms.ROUTES,
     *api_catalog.ROUTES,

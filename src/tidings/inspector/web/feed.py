@@ -10,27 +10,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Protocol
 
 from tidings.inspector.records import Record
 from tidings.inspector.views import ServerView, SessionView
 from tidings.inspector.web.facts import MAKERS, PARTS, Facts, level_of, subscription_of
+from tidings.inspector.web.notes import PACE_SECONDS, Notes
 from tidings.inspector.web.rows import Row, row_of
 
 MOST_KEPT: Final = 20_000
 """Rows for readers who are behind. The rings of the session have more."""
 MOST_IN_BATCH: Final = 5_000
-PACE_SECONDS: Final = 300
-_PACES: Final = {
-    "resource-updated": 1,
-    "resources-list-changed": 2,
-    "tools-list-changed": 3,
-    "prompts-list-changed": 4,
-}
-_STATES_KEPT: Final = 2_000
-_CONTENTS_KEPT: Final = 5_000
 
 
 class Observed(Protocol):
@@ -39,26 +30,6 @@ class Observed(Protocol):
     @property
     def view(self) -> SessionView: ...
     def listen(self, callback: Callable[[Record], None], /) -> Callable[[], None]: ...
-
-
-@dataclass(slots=True)
-class _Server:
-    """What the feed knows of one server."""
-
-    born: int
-    touched: dict[str, int] = field(default_factory=dict[str, int])
-    """Each part, and the last record that touched it."""
-    pace: deque[list[int]] = field(default_factory=lambda: deque[list[int]](maxlen=PACE_SECONDS))
-    open: dict[str, str] = field(default_factory=dict[str, str])
-    """The requests that have not ended, with their status."""
-    uris: dict[str, int] = field(default_factory=dict[str, int])
-    """Each subscription, and the last record that touched it; the newest last."""
-    replaced: int = 0
-    """The last record that changed which subscriptions there are."""
-    states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_STATES_KEPT))
-    level: str | None = None
-    """The log level that was asked for last."""
-    contents: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_CONTENTS_KEPT))
 
 
 class Feed:
@@ -71,7 +42,7 @@ class Feed:
         self._total = 0
         self._lost = session.view.seq
         """The newest record whose row is no longer kept: before it the past is gone."""
-        self._servers: dict[str, _Server] = {}
+        self._servers: dict[str, Notes] = {}
         self._removed: dict[str, int] = {}
         self._stale: dict[str, int] = {}
         self._readers: set[asyncio.Event] = set()
@@ -144,11 +115,11 @@ class Feed:
         batch = {"to": self.seq, "now": self._clock(), "rows": rows, "facts": facts, "held": waiting - kept}
         return {**batch, "stale": stale} if stale else batch
 
-    def _meet(self, view: ServerView) -> _Server:
-        met = _Server(self.seq)
+    def _meet(self, view: ServerView) -> Notes:
+        met = Notes(self.seq)
         met.uris = dict.fromkeys(view.subscriptions, self.seq)
         for change in view.changes:
-            self._count(met, change.change, change.at)
+            met.count(change.change, change.at)
         met.open = {known: each.status for known, each in view.requests.items() if not each.over and not each.aside}
         return met
 
@@ -165,7 +136,7 @@ class Feed:
             self._removed.pop(record.server, None)
         for part in PARTS.get(record.kind, ()):
             server.touched[part] = record.seq
-        self._note(server, view, record)
+        server.note(view, record)
         row = row_of(record, view)
         if row is not None:
             if len(self._rows) == MOST_KEPT:
@@ -178,49 +149,6 @@ class Feed:
                 server.contents.append(row)
         self._wake()
 
-    def _note(self, server: _Server, view: ServerView, record: Record) -> None:
-        """What a part needs that the view does not say."""
-        data = record.data
-        match record.kind:
-            case "change":
-                self._count(server, data.get("change"), record.at)
-                self._touch(server, view, data.get("uri"), record.seq)
-            case "content" | "content-failed" | "subscription-failed":
-                self._touch(server, view, data.get("uri"), record.seq)
-            case "subscriptions":
-                server.replaced = record.seq
-                server.uris = {uri: server.uris.get(uri, record.seq) for uri in view.subscriptions}
-            case "request":
-                self._follow(server, view, data.get("id"))
-            case _:
-                pass
-
-    def _touch(self, server: _Server, view: ServerView, uri: Any, seq: int) -> None:
-        """A subscription to this, or to what it is a part of, has something new."""
-        if not isinstance(uri, str):
-            return
-        for each in (*_wholes(uri), *(each for each in view.prefixes if uri.startswith(each[:-1]))):
-            if each in server.uris:
-                server.uris.pop(each)
-                server.uris[each] = seq
-
-    @staticmethod
-    def _follow(server: _Server, view: ServerView, known: Any) -> None:
-        request = view.requests.get(known) if isinstance(known, str) else None
-        if request is None or request.over or request.aside:
-            server.open.pop(known, None)
-        else:
-            server.open[known] = request.status
-
-    @staticmethod
-    def _count(server: _Server, change: Any, at: float) -> None:
-        second = int(at)
-        if not server.pace or server.pace[-1][0] != second:
-            server.pace.append([second, 0, 0, 0, 0])
-        place = _PACES.get(change) if isinstance(change, str) else None
-        if place is not None:
-            server.pace[-1][place] += 1
-
     def _wake(self) -> None:
         for event in self._readers:
             event.set()
@@ -229,7 +157,7 @@ class Feed:
         """All of a server's facts."""
         return self._delta(view, self._servers.get(view.name) or self._meet(view), -1)
 
-    def _delta(self, view: ServerView, server: _Server, after: int) -> Facts:
+    def _delta(self, view: ServerView, server: Notes, after: int) -> Facts:
         """The parts of a server's facts that were touched after a record; all of them after -1."""
         facts: Facts = {}
         for part, make in MAKERS.items():
@@ -251,7 +179,7 @@ class Feed:
         elif server.touched.get("subscriptions", 0) > after:
             facts["subscriptions"] = {
                 uri: subscription_of(view.subscriptions[uri])
-                for uri in _newest(server.uris, after)
+                for uri in server.newest(after)
                 if uri in view.subscriptions
             }
         return facts
@@ -268,23 +196,6 @@ class Feed:
             elif any(seq > after for seq in server.touched.values()):
                 found[name] = self._delta(view, server, after)
         return found
-
-
-def _wholes(uri: str) -> list[str]:
-    """The URI, and those of what it may be a part of: a page of a document, a section of a note."""
-    found = [uri]
-    while (at := max(found[-1].rfind(sign) for sign in "/?#")) > 0 and len(found) < 32:
-        found.append(found[-1][:at])
-    return found
-
-
-def _newest(uris: dict[str, int], after: int) -> list[str]:
-    found: list[str] = []
-    for uri, seq in reversed(uris.items()):
-        if seq <= after:
-            break
-        found.append(uri)
-    return found
 
 
 class Reader:
