@@ -47,7 +47,7 @@ _HASHED_BYTES: Final = 20_000_000
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """What such a process reads at once."""
-_BATCH_FILES: Final = 2000
+_BATCH_FILES: Final = 1000
 _BATCH_CHARACTERS: Final = 8_000_000
 """What is stored at once."""
 _FIRST_BATCH: Final = 125

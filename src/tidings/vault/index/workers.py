@@ -28,7 +28,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "tidings.vault.index.worker")
 """What is started. `-P`: nothing is imported from the current folder, which may be the vault."""
 
 _MOST: Final = 4
-_AHEAD: Final = 20
+_AHEAD: Final = 10
 """How many answers of each process may wait to be taken: so many that they read on while a batch is stored."""
 _STOP_SECONDS: Final = 0.1
 """How often it is asked whether to stop, while a process works."""
