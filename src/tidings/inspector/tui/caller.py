@@ -3,7 +3,6 @@
 The last results stay, newest first; each can be looked at again, repeated, and cancelled while it runs.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -24,7 +23,7 @@ from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import outcome_page, progress_words, request_state
 from tidings.inspector.tui.rows import RowList
-from tidings.inspector.tui.words import clock, one_line
+from tidings.inspector.tui.words import clock, compact, one_line
 from tidings.inspector.view_items import RequestView
 
 HISTORY = 5
@@ -175,7 +174,7 @@ class Caller(Container):
 
     def _draw(self, request: RequestView, inks: Inks) -> list[tuple[Line, Line]]:
         words, ink = request_state(request, self._pane.desk.now())
-        arguments = json.dumps(request.params.get("arguments") or request.params.get("uri") or {}, ensure_ascii=False)
+        arguments = compact(request.params.get("arguments") or request.params.get("uri") or {})
         left: Line = [(clock(request.created_at), inks["faint"]), ("  " + one_line(arguments), inks["ink"])]
         return [(left, [(words, inks[ink])])]
 

@@ -167,7 +167,10 @@ def json_line(line: str, inks: Inks) -> Line:
 
 def json_page(value: Any) -> JsonPage:
     """A JSON value, indented."""
-    return JsonPage(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    try:
+        return JsonPage(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    except (ValueError, RecursionError):
+        return JsonPage("nested too deeply to be shown")
 
 
 def is_cut(value: Any) -> bool:

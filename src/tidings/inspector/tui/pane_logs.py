@@ -1,6 +1,5 @@
 """Logs: the server's log messages by level, its error output, and its other notifications."""
 
-import json
 from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -16,7 +15,7 @@ from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.reader import Page, Reader
 from tidings.inspector.tui.rows import RowList
-from tidings.inspector.tui.words import clock, one_line
+from tidings.inspector.tui.words import clock, compact, one_line
 from tidings.inspector.view_items import LineView, LogView, NotificationView
 
 SOURCES: Final = ("logs", "stderr", "notifications")
@@ -143,7 +142,7 @@ def level_of(log: LogView) -> int:
 
 def as_words(value: Any, limit: int = 300) -> str:
     """What a log message says, in one line."""
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit)
+    return one_line(value if isinstance(value, str) else compact(value), limit)
 
 
 def log_text(log: LogView) -> str:

@@ -1,6 +1,5 @@
 """Messages: every JSON-RPC message as it went over the wire, and every HTTP exchange; secrets masked."""
 
-import json
 from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -16,7 +15,7 @@ from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.reader import Page, Reader
 from tidings.inspector.tui.rows import RowList
-from tidings.inspector.tui.words import clock, one_line, size, took
+from tidings.inspector.tui.words import clock, compact, one_line, size, took
 from tidings.inspector.view_items import ExchangeView, MessageView
 
 EMPTY: Final = {
@@ -109,9 +108,7 @@ def summary(body: dict[str, Any], limit: int = 160) -> str:
     for part in ("params", "result", "error", "head"):
         if part in body:
             value = body[part]
-            return one_line(
-                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), limit
-            )
+            return one_line(value if isinstance(value, str) else compact(value), limit)
     return ""
 
 

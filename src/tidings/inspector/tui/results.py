@@ -1,6 +1,5 @@
 """Requests and what came of them, as words and pages: how far they are, the result, the error and who is at fault."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,7 +17,7 @@ from tidings.inspector.tui.contents import (
     text_of,
 )
 from tidings.inspector.tui.reader import Page
-from tidings.inspector.tui.words import clock, one_line, size, took
+from tidings.inspector.tui.words import clock, compact, one_line, size, took
 from tidings.inspector.view_items import ErrorView, RequestView
 from tidings.inspector.views import ServerView
 
@@ -30,7 +29,7 @@ def subject_of(request: RequestView) -> str:
     params = request.params
     subject = params.get("name") or params.get("uri") or ""
     arguments = params.get("arguments")
-    return f"{subject} {json.dumps(arguments, ensure_ascii=False, default=str)}" if arguments else str(subject)
+    return f"{subject} {compact(arguments)}" if arguments else str(subject)
 
 
 def request_state(request: RequestView, now: float) -> tuple[str, str]:

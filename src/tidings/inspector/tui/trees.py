@@ -37,8 +37,7 @@ def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: 
         *folders, name = parts_of(uri)
         for folder in folders:
             node = cast("dict[str, Any]", node.setdefault(folder, {}))
-        # A resource and a folder may have the same name: the folder's ends in a slash.
-        node[name] = uri
+        node["\0" + name] = uri  # A resource and a folder may have the same name.
     return rows + _grow(root, "", 0, resources, closed)
 
 
@@ -57,7 +56,7 @@ def _grow(
     rows: list[ResourceRow] = []
     for name, below in node.items():
         if isinstance(below, str):
-            rows.append(ResourceRow("resource", below, name, depth, resources[below]))
+            rows.append(ResourceRow("resource", below, name[1:], depth, resources[below]))
             continue
         path = prefix + name
         is_folded = path in closed

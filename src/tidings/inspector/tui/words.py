@@ -1,5 +1,6 @@
 """Times, sizes and counts in words; texts from servers made harmless."""
 
+import json
 import re
 from datetime import datetime
 from typing import Final
@@ -23,12 +24,22 @@ def lines_of(text: str) -> list[str]:
     return [_UNSAFE.sub(MARK, line.expandtabs(4)) for line in text.replace("\r\n", "\n").split("\n")]
 
 
+def compact(value: object) -> str:
+    """A value from outside as JSON in one line, however strange it is."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "nested too deeply to be shown"
+
+
 def clock(at: float | None, *, millis: bool = False) -> str:
     """The time of day."""
     if at is None:
         return ""
-    # DTZ006: people read their own clock.
-    moment = datetime.fromtimestamp(at)  # noqa: DTZ006
+    try:
+        moment = datetime.fromtimestamp(at)  # noqa: DTZ006 - people read their own clock
+    except (OSError, OverflowError, ValueError):  # A time that no clock shows: it came from outside.
+        return "--:--:--"
     return moment.strftime("%H:%M:%S") + (f".{moment.microsecond // 1000:03d}" if millis else "")
 
 
