@@ -4,20 +4,17 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidings.cli.serving import HttpAddress, Refusal, listen, log_to_stderr
+from tidings.cli.page_door import FIRST_PORT, listen_for_page, opened
+from tidings.cli.serving import HttpAddress, Refusal, log_to_stderr
 
 if TYPE_CHECKING:
     import socket
 
     from tidings.inspector.catalog import ServerEntry
-
-FIRST_PORT: Final = 6280
-_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 20)
-_DOOR_SECONDS: Final = 60.0
 
 
 @click.command("inspect")
@@ -57,7 +54,7 @@ def command(
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     path = _catalog_path(catalog)
     given = _resolved(targets, path, read_only=read_only)
-    listening, address = _listen(host, port)
+    listening, address = listen_for_page(host, port)
 
     from tidings.inspector.web.gate import Key
 
@@ -66,14 +63,8 @@ def command(
     click.echo(url)
     if address.beyond:
         click.echo("Other machines can reach this address; what goes there is not encrypted.", err=True)
-    door = _open(url, asked=not no_browser)
-    try:
+    with opened(url, asked=not no_browser):
         _serve(listening, key, address, _plan(given, path, read_only=read_only, keep=not no_journal))
-    finally:
-        if door is not None:
-            from tidings.inspector.web.opening_page import close_door
-
-            close_door(door)
     # Everything is closed and written. Taking the SDK's thousands of classes apart would take longer than all of that.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -101,42 +92,6 @@ def _resolved(targets: tuple[str, ...], path: Path, *, read_only: bool) -> "tupl
         return tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
     except BadTarget as error:
         raise Refusal(error.message) from None
-
-
-def _listen(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
-    if port is not None:
-        try:
-            return listen(HttpAddress(host, port))
-        except Refusal as refusal:
-            if "is in use" in refusal.message:
-                message = f"Port {port} of {host} is in use. Choose another with --port, or leave --port out."
-                raise Refusal(message) from None
-            raise
-    for each in _PORTS:
-        try:
-            return listen(HttpAddress(host, each))
-        except Refusal as refusal:
-            if "is in use" not in refusal.message:
-                raise
-    return listen(HttpAddress(host, 0))
-
-
-def _open(url: str, *, asked: bool) -> Path | None:
-    """Open the page while the rest is imported. What leads the browser there is deleted after a while."""
-    if not asked:
-        return None
-    from threading import Thread, Timer
-
-    from tidings.inspector.web.opening_page import can_open, close_door, doorway, open_page
-
-    if not can_open(os.environ):
-        return None
-    door = doorway(url)
-    Thread(target=open_page, args=(door,), daemon=True).start()
-    closing = Timer(_DOOR_SECONDS, close_door, (door,))
-    closing.daemon = True
-    closing.start()
-    return door
 
 
 def _plan(given: "tuple[ServerEntry, ...]", path: Path, *, read_only: bool, keep: bool) -> Any:

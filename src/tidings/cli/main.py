@@ -16,6 +16,7 @@ COMMANDS = {
     "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",
     "call": "Call a tool, and print what it returns.",
     "completion": "Complete commands, servers, tools and resources in your shell.",
+    "demo": "See it work: a sample vault, a small site, the inspector on both, and a tour.",
     "info": "Say who a server is, and what it can do.",
     "inspect": "Inspect servers in the browser: what they have, what they say, what changes.",
     "list": "List what a server has: tools, resources, templates and prompts.",

@@ -43,6 +43,7 @@ async def hello(request: Request) -> dict[str, Any]:
         "ready": inspector.ready,
         "now": time.time(),
         "catalog": {"path": None, "read_only": True} if servers is None else servers.where,
+        "tour": inspector.guide is not None,
         "error": inspector.failure,
     }
 

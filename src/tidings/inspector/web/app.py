@@ -18,6 +18,7 @@ from tidings.inspector.web import (
     api_servers,
     api_session,
     api_sessions,
+    api_tour,
 )
 from tidings.inspector.web.answers import Problem, answered
 from tidings.inspector.web.assets import Assets
@@ -34,6 +35,7 @@ API: Final[tuple[Route, ...]] = (
     *api_sessions.ROUTES,
     *api_saved.ROUTES,
     *api_help.ROUTES,
+    *api_tour.ROUTES,
 )
 """Every endpoint. All of them are behind the cookie, save `/api/enter`."""
 

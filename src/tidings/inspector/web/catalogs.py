@@ -44,7 +44,7 @@ class Servers:
             return {"path": None, "read_only": True}
         return {"path": str(self._catalog.path), "read_only": self._catalog.read_only}
 
-    async def begin(self, given: Sequence[ServerEntry]) -> None:
+    async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
         """Add the servers of the command line, and those of the catalog: they are connected to if they say so."""
         known: tuple[ServerEntry, ...] = ()
         if self._catalog is not None:
@@ -55,7 +55,7 @@ class Servers:
         for entry in given:
             same = next((each for each in known if each.name == entry.name and each == entry), None)
             named = entry if same else replace(entry, name=free_name(entry.name, {each.name for each in known}))
-            await self._open(named, connect=True, given=same is None)
+            await self._open(named, connect=connect, given=same is None)
         for entry in known:
             if entry.name not in self._session.servers:
                 await self._open(entry, connect=entry.auto_connect)

@@ -1,8 +1,9 @@
 """What the endpoints share: the session once it is there, its feed, the catalog, and the word that it is to end."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.requests import Request
 
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
     from tidings.inspector.web.saved import SavedCalls
 
 
+class Guide(Protocol):
+    """Somebody who shows people round, as the demo does. The page shows its steps beside everything else."""
+
+    def begin(self, session: "Session", changed: Callable[[], object]) -> None:
+        """There is a session. `changed` is to be called when `facts` are different."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """The steps, as the page shows them."""
+        ...
+
+    def do(self, step: str) -> bool:
+        """Do a step for the user. False if it is too early.
+
+        Raises:
+            KeyError: There is no such step.
+        """
+        ...
+
+
 @dataclass
 class Inspector:
     """The state of a running inspector. `session` and what goes with it come a moment after the page."""
@@ -28,6 +49,7 @@ class Inspector:
     saved: "SavedCalls | None" = None
     failure: dict[str, Any] | None = None
     """Why there is no session, and there will be none."""
+    guide: Guide | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -14,6 +14,7 @@ import signal
 import socket
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,7 +45,7 @@ class Plan:
     """What to inspect, and what to keep of it."""
 
     given: "tuple[ServerEntry, ...]" = ()
-    """The servers of the command line: they are connected to."""
+    """The servers of the command line."""
     catalog: Path | None = None
     read_only: bool = False
     journal: Path | None = None
@@ -53,6 +54,8 @@ class Plan:
     """Where saved calls are kept. None: nowhere."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What `${NAME}` in an entry stands for."""
+    connect: bool = True
+    """Whether the servers of the command line are connected to at once."""
 
 
 class _Server(uvicorn.Server):
@@ -128,8 +131,10 @@ class Serving:
             inspector.saved = made.saved(self._plan.saved)
             servers = inspector.servers = made.servers(session, self._plan)
             inspector.feed = made.feed(session)
-            await servers.begin(self._plan.given)
+            await servers.begin(self._plan.given, connect=self._plan.connect)
             inspector.session = session
+            if inspector.guide is not None:
+                inspector.guide.begin(session, partial(inspector.feed.mark_stale, "tour"))
         except Exception as error:
             logger.exception("The inspector's session could not be started")
             inspector.failure = error_facts(error)

@@ -1,0 +1,117 @@
+"""The sample vault: a dozen notes of a small bakery, written into a folder, and what happens to them.
+
+The notes are in `vault/`. `{today}` and the like in their names and texts become dates, so that daily notes are of this
+week, whenever the demo runs.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from itertools import count, cycle
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+NOTES: Final = Path(__file__).parent / "vault"
+PLAN: Final = "Projects/Launch plan.md"
+ORDERS: Final = "Shop/Orders.md"
+OPEN_TASKS: Final = "task-todo:order"
+"""A search: what is still to be ordered."""
+
+_HEADING: Final = "## Before we open\n"
+_TASKS: Final = (
+    "Borrow a ladder for the sign",
+    "Print the opening hours",
+    "Test the new till",
+    "Write to the neighbours",
+    "Count the baskets",
+)
+_WISHES: Final = (
+    "two rye loaves for Noor's aunt",
+    "a dozen cardamom buns for the ferry",
+    "one small rye, sliced",
+    "forty buns for the school, on Friday",
+    "a rye for the net maker, well done",
+    "three loaves, to be picked up at noon",
+)
+
+
+def note_uri(path: str) -> str:
+    """The resource that a note is."""
+    return f"vault://note/{quote(path)}"
+
+
+def search_uri(query: str) -> str:
+    """The resource that a search is."""
+    return f"vault://search/{quote(query, safe='')}"
+
+
+class Sample:
+    """The notes in a folder of their own."""
+
+    def __init__(self, folder: Path, today: date) -> None:
+        self.folder = folder
+        self._dates = {
+            "{today}": today.isoformat(),
+            "{yesterday}": (today - timedelta(days=1)).isoformat(),
+            "{next_week}": (today + timedelta(days=7)).isoformat(),
+        }
+        self._tasks = cycle(_TASKS)
+        self._wishes = cycle(_WISHES)
+        self._away = count(1)
+
+    @property
+    def plan(self) -> Path:
+        """The note that the tour edits."""
+        return self.folder / PLAN
+
+    def write(self) -> None:
+        """Write all notes."""
+        for source in sorted(NOTES.rglob("*.md")):
+            place = self.folder / self._dated(str(source.relative_to(NOTES)))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(self._dated(source.read_text("utf-8")), "utf-8")
+        settings = self.folder / ".obsidian"
+        settings.mkdir(exist_ok=True)
+        (settings / "daily-notes.json").write_text('{"folder": "Daily"}\n', "utf-8")
+
+    def _dated(self, text: str) -> str:
+        for name, day in self._dates.items():
+            text = text.replace(name, day)
+        return text
+
+    def edit_plan(self) -> None:
+        """Edit the plan as a person might: tick off the first task, and add another."""
+        text = self._plan_text().replace("- [ ] ", "- [x] ", 1)
+        self._add_task(text, next(self._tasks))
+
+    def edit_while_away(self) -> str:
+        """Edit the plan while nobody serves it. What was written, by which it can be recognised."""
+        words = f"Written while the server was away ({next(self._away)})"
+        self._add_task(self._plan_text(), words)
+        return words
+
+    def _add_task(self, text: str, words: str) -> None:
+        before, heading, after = text.partition(_HEADING)
+        # A plan that somebody wrote anew has no such heading: the task goes to its end then.
+        task = f"- [ ] {words}\n"
+        made = f"{before}{heading}{task}{after}" if heading else f"{before.rstrip()}\n{task}"
+        self.plan.parent.mkdir(parents=True, exist_ok=True)
+        self.plan.write_text(made, "utf-8")
+
+    def _plan_text(self) -> str:
+        try:
+            return self.plan.read_text("utf-8")
+        except (OSError, ValueError):  # Somebody tried what happens without it.
+            return f"# Launch plan\n\n{_HEADING}"
+
+    def orders(self) -> Iterator[str]:
+        """Orders as they come in, one line each, forever."""
+        for wish in self._wishes:
+            yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - as the clock on the wall says
+
+    def take_order(self, line: str) -> None:
+        """Write an order down."""
+        place = self.folder / ORDERS
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("a", encoding="utf-8") as file:
+            file.write(line)

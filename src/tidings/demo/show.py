@@ -1,0 +1,220 @@
+"""The whole demo: what is started, in which order, and how it ends.
+
+The page is served first. The servers start as processes of their own meanwhile; once they listen, the inspector
+connects to them and subscribes to a few resources, and the steps of the tour can be done. At the end, however it comes,
+processes are ended and the folder is removed. Only `kill -9` of this process itself leaves the folder: nobody is there
+to remove it then. Its servers end all the same (see `tether`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidings.demo.kept import NeverServed
+from tidings.demo.stage import PLAN_URI, Failed, Stage
+from tidings.demo.steps import snippets, steps
+from tidings.demo.talk import HELP, Talk, read_lines
+from tidings.demo.tour import NotReady, Tour
+from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.web.gate import Key
+from tidings.inspector.web.serving import Plan, Serving
+
+if TYPE_CHECKING:
+    from tidings.inspector.records import Record
+    from tidings.inspector.session import Session
+
+__all__ = ["Failed", "Options", "show"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to show it."""
+
+    listening: socket.socket
+    """Where the page is served."""
+    key: Key
+    say: Callable[[str], object]
+    automatic: bool = False
+    """Whether the steps are done one after the other, and that is the end."""
+    typed: bool = False
+    """Whether somebody may type."""
+    seconds: float | None = None
+    """When to end, whatever happens."""
+
+
+async def show(options: Options) -> int:
+    """Show it until it is over, and clean up. The exit code.
+
+    Raises:
+        Failed: It cannot be shown.
+    """
+    with _ending(asyncio.Event()) as asked:
+        folder = _make_folder()
+        try:
+            return await Demo(folder, options, asked).run()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                options.say(f"Not all of {folder} could be removed.")
+
+
+@contextlib.contextmanager
+def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
+    """Ctrl-C, SIGTERM and the end of the terminal ask for the end, which then comes in order."""
+    loop = asyncio.get_running_loop()
+    numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+    with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt cancels this.
+        for number in numbers:
+            loop.add_signal_handler(number, asked.set)
+    yield asked
+    with contextlib.suppress(NotImplementedError):
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+def _make_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="tidings-demo-")).resolve()
+    except OSError as error:
+        raise Failed(
+            f"The demo needs a temporary folder, and cannot make one: {error.strerror or error}. "
+            "Set TMPDIR to a folder that you may write to."
+        ) from None
+
+
+class Demo:
+    """One run. It is the guide of its inspector: see `tidings.inspector.web.inspector.Guide`."""
+
+    def __init__(self, folder: Path, options: Options, asked: asyncio.Event) -> None:
+        self._options = options
+        self._asked = asked
+        """Set when it is to end."""
+        self._talk = Talk(self._say)
+        self._stage = Stage(folder, away=lambda *what: self.tour.be_away(*what), served=lambda at: self.tour.be_served(at))
+        self.tour = Tour((), (), plan_uri=PLAN_URI, told=self._talk.seen)
+        self._failure: BaseException | None = None
+        self._work: set[asyncio.Task[None]] = set()
+        entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
+        # They start while the page is served: connecting to them at once would be in vain.
+        self._serving = Serving(options.listening, options.key, Plan(entries, connect=False, environ=os.environ))
+        self._serving.inspector.guide = self
+
+    # From beginning to end.
+
+    async def run(self) -> int:
+        """Show it. The exit code.
+
+        Raises:
+            Failed: A server could not be started, or not be used.
+        """
+        stage = self._stage
+        await asyncio.to_thread(stage.sample.write)
+        async with stage.site.served():
+            path = steps(stage.sample.plan, stage.site.page)
+            self.tour.plan(path, snippets(stage.urls["vault"], PLAN_URI))
+            await self._run()
+        if self._failure is not None:
+            raise Failed(str(self._failure)) from self._failure
+        return 0 if self.tour.complete or not self._options.automatic else 1
+
+    async def _run(self) -> None:
+        self._start(self._stage.vault.run())
+        self._start(self._stage.web.run())
+        serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
+        asked = asyncio.create_task(self._asked.wait())
+        self._greet()
+        try:
+            await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:  # All at the same time: nobody waits longer than for the slowest.
+            self._serving.stop()
+            for task in (asked, *self._work):
+                task.cancel()
+            await asyncio.gather(serving, asked, *self._work, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Nothing can be shown without it: a failure of one is the end of all."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if not isinstance(error, NeverServed | Failed):
+                logger.error("The demo failed", exc_info=error)
+            self._failure = self._failure or error
+            self._asked.set()
+
+    # The guide of the inspector.
+
+    def begin(self, session: "Session", changed: Callable[[], object]) -> None:
+        """There is a session: connect to the servers, and open the tour."""
+        self.tour.changed = changed
+        self._start(self._open(session))
+
+    def facts(self) -> dict[str, Any]:
+        """The tour as the page shows it."""
+        return self.tour.facts()
+
+    def do(self, step: str) -> bool:
+        """Do a step. False if it is too early.
+
+        Raises:
+            KeyError: There is no such step.
+        """
+        try:
+            self.tour.do(step)
+        except NotReady:
+            return False
+        return True
+
+    async def _open(self, session: "Session") -> None:
+        page_uri = await self._stage.connect(session)
+        session.listen(lambda record: self._hear(record, session))
+        self.tour.open(self._stage.actions(session), page_uri)
+        self._start(self._stage.live())
+        if self._options.automatic:
+            await self._do_all()
+
+    def _hear(self, record: "Record", session: "Session") -> None:
+        self._talk.hear(record, session.view)
+        self.tour.hear(record, session.view)
+
+    # The terminal.
+
+    def _greet(self) -> None:
+        self._talk.steps(self.tour)
+        if self._options.typed:
+            self._say(f"\n{HELP}")
+            read_lines(self._typed)
+        self._say("")
+
+    async def _do_all(self) -> None:
+        """The tour by itself."""
+        for progress in self.tour.progress.values():
+            self._talk.announce(progress)
+            self.tour.do(progress.step.name)
+            if await self.tour.wait(progress.step.name) is None:
+                self._say(f"✗ {progress.step.title}: its effect was not seen.")
+        self._talk.last(self.tour)
+        self._asked.set()
+
+    def _typed(self, line: str | None) -> None:
+        if line is None or not self._talk.typed(line, self.tour):
+            self._asked.set()
+
+    def _say(self, text: str) -> None:
+        try:
+            self._options.say(text)
+        except OSError:  # Nobody reads it any more.
+            self._asked.set()

@@ -1,0 +1,202 @@
+"""The tour: steps that are done for whoever asks, and ticked off when their effect was seen in the session's records.
+
+A step that was done by hand is ticked off as well; one whose button was pressed is not, until something came of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from tidings.demo.seeing import Outage, Seen, seen_answer, seen_change
+from tidings.demo.steps import LAST_TITLE, LAST_WORDS, Snippet, Step
+from tidings.inspector.records import Record
+from tidings.inspector.views import SessionView
+
+LATE_SECONDS: Final = 20.0
+"""After which a step that was begun and not seen is said to be late."""
+
+Status = Literal["ready", "doing", "seen", "late"]
+
+
+class NotReady(Exception):
+    """The servers are not connected yet."""
+
+
+@dataclass
+class Progress:
+    """How far a step is."""
+
+    number: int
+    step: Step
+    status: Status = "ready"
+    seen: Seen | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    late: asyncio.TimerHandle | None = None
+
+
+class Tour:
+    """All steps. Belongs to the event loop on which the session runs.
+
+    Args:
+        steps: The steps; none yet is fine, see `plan`.
+        snippets: What the last step shows.
+        plan_uri: The note that is edited.
+        told: Called when a step was seen.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        snippets: Sequence[Snippet],
+        *,
+        plan_uri: str,
+        told: Callable[[Progress], object] = lambda _: None,
+    ) -> None:
+        self.changed: Callable[[], object] = lambda: None
+        """Called when there is something new to show."""
+        self._actions: Mapping[str, Callable[[], object]] = {}
+        self._plan_uri = plan_uri
+        self._page_uri = ""
+        self._told = told
+        self._ready = asyncio.Event()
+        self._outage: Outage | None = None
+        self.plan(steps, snippets)
+
+    def plan(self, steps: Sequence[Step], snippets: Sequence[Snippet]) -> None:
+        """These are the steps, by the names that `open` is given actions for."""
+        self.progress = {step.name: Progress(number, step) for number, step in enumerate(steps, 1)}
+        self.snippets = tuple(snippets)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the steps can be done: everything is connected and subscribed to."""
+        return self._ready.is_set()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the effect of every step was seen."""
+        return all(each.seen is not None for each in self.progress.values())
+
+    def open(self, actions: Mapping[str, Callable[[], object]], page_uri: str) -> None:
+        """From now on the steps can be done.
+
+        Args:
+            actions: What does each of them.
+            page_uri: The page that is watched.
+        """
+        self._actions, self._page_uri = actions, page_uri
+        self._ready.set()
+        self.changed()
+
+    def do(self, name: str) -> None:
+        """Do a step for somebody. What comes of it is seen later.
+
+        Raises:
+            KeyError: There is no such step.
+            NotReady: It is too early.
+        """
+        progress = self.progress[name]
+        if not self.ready:
+            raise NotReady
+        if progress.status == "doing":
+            return
+        progress.status = "doing"
+        progress.settled.clear()
+        progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._be_late, progress)
+        self.changed()
+        self._actions[name]()
+
+    def _be_late(self, progress: Progress) -> None:
+        if progress.status == "doing":
+            progress.status = "late"
+            progress.settled.set()
+            self.changed()
+
+    async def wait(self, name: str) -> Seen | None:
+        """Wait until a step that is being done was seen; None if that takes too long."""
+        progress = self.progress[name]
+        await progress.settled.wait()
+        return progress.seen if progress.status == "seen" else None
+
+    # What is seen.
+
+    def be_away(self, since: float, written: str) -> None:
+        """The vault's server has ended, and this was written since."""
+        self._outage = Outage(since, written, self._plan_uri)
+        if not self.ready:
+            self._outage = None  # It was not even there: nothing can be seen of it.
+        elif self.progress["kill"].status != "doing":  # Somebody killed it by hand.
+            self.progress["kill"].status = "doing"
+            self.changed()
+
+    def be_served(self, at: float) -> None:
+        """It listens again."""
+        if self._outage is not None:
+            self._outage.served = at
+
+    def hear(self, record: Record, views: SessionView) -> None:
+        """Something happened: it may be what a step is about."""
+        view = views.servers.get(record.server)
+        if view is None or not self.ready:
+            return
+        if record.server == "web":
+            if record.kind == "content":
+                self._tick("page", seen_change(record, view, self._page_uri, "page changed"))
+        elif self._outage is not None:
+            seen = self._outage.hear(record, view)
+            if seen is not None:
+                self._outage = None
+                self._tick("kill", seen)
+        elif record.kind == "content":
+            self._tick("edit", seen_change(record, view, self._plan_uri, "file saved"))
+        elif record.kind == "request":
+            self._tick("ask", seen_answer(record, view))
+
+    def _tick(self, name: str, seen: Seen | None) -> None:
+        if seen is None:
+            return
+        progress = self.progress[name]
+        progress.status, progress.seen = "seen", seen
+        if progress.late is not None:
+            progress.late.cancel()
+        progress.settled.set()
+        self._told(progress)
+        self.changed()
+
+    # What is shown.
+
+    def facts(self) -> dict[str, Any]:
+        """The tour as the page shows it."""
+        return {
+            "ready": self.ready,
+            "steps": [_facts(each) for each in self.progress.values()],
+            "last": {
+                "title": LAST_TITLE,
+                "words": LAST_WORDS,
+                "snippets": [{"title": each.title, "text": each.text} for each in self.snippets],
+            },
+        }
+
+
+def _facts(progress: Progress) -> dict[str, Any]:
+    step, seen = progress.step, progress.seen
+    return {
+        "name": step.name,
+        "title": step.title,
+        "words": step.words,
+        "action": step.action,
+        "place": step.place,
+        "server": step.server,
+        "screen": step.screen,
+        "status": progress.status,
+        "seen": seen
+        and {
+            "at": seen.at,
+            "words": seen.words,
+            "hops": [{"words": hop.words, "ms": hop.ms} for hop in seen.hops],
+            "server": seen.server,
+            "screen": seen.screen,
+            "item": seen.item,
+        },
+    }
