@@ -50,7 +50,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     with opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
-    # Everything has ended and is removed. Taking the SDK's thousands of classes apart would take longer than all of that.
+    # Everything has ended. Taking the SDK's thousands of classes apart would take longer than all of that.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

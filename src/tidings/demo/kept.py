@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 AWAY_SECONDS: Final = 2.0
 """From the end of a server to its next start: long enough to be seen."""
@@ -102,8 +102,7 @@ class Kept:
             listening.cancel()
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
-        async for line in process.stderr:
+        async for line in cast("asyncio.StreamReader", process.stderr):
             text = line.decode(errors="replace").rstrip()
             self._said.append(text)
             if text.startswith("Serving "):

@@ -64,6 +64,13 @@ class Sample:
         """The note that the tour edits."""
         return self.folder / PLAN
 
+    def plan_saved_at(self) -> float | None:
+        """When it was saved last."""
+        try:
+            return self.plan.stat().st_mtime
+        except OSError:
+            return None
+
     def write(self) -> None:
         """Write all notes."""
         for source in sorted(NOTES.rglob("*.md")):

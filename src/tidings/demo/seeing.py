@@ -3,9 +3,11 @@
 Nothing here knows who did it: a note that was edited in an editor counts as much as one that a button edited.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
 
 from tidings.inspector.diffs import diff_versions
 from tidings.inspector.reading import as_dict, as_list, as_text
@@ -13,7 +15,9 @@ from tidings.inspector.records import Record
 from tidings.inspector.view_items import ChangeView, ContentVersion, RequestView
 from tidings.inspector.views import ServerView
 
-_HOPS = {"published": "notified", "received": "received", "read": "fresh copy"}
+_HOPS: Final = {"published": "notified", "received": "received", "read": "fresh copy"}
+_LONGEST: Final = 60.0
+"""Seconds between a change and its notification, beyond which the one is not the reason of the other."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +56,44 @@ def change_of(record: Record, view: ServerView) -> ChangeView | None:
     return change if change is not None and change.content is not None else None
 
 
-def seen_change(record: Record, view: ServerView, uri: str, source: str) -> Seen | None:
-    """That a resource changed, was told of, and read again; `source` is what its beginning is called."""
-    if record.data.get("uri") != uri:
-        return None
+def seen_change(record: Record, view: ServerView, source: "Source") -> Seen | None:
+    """That a resource changed, was told of, and read again."""
     change = change_of(record, view)
-    versions = view.contents.get(uri)
-    if change is None or versions is None or len(versions) < 2 or versions[-1].hash == versions[-2].hash:
+    versions = view.contents.get(source.uri)
+    if change is None or record.data.get("uri") != source.uri or versions is None or len(versions) < 2:
         return None
     if versions[-1].seq != change.content:
-        return None
-    hops = tuple(Hop(_HOPS.get(hop.name, source), _ms(hop.took)) for hop in change.hops)
-    fresh = "" if change.fresh_in is None else f"fresh in {duration(change.fresh_in)}; "
-    difference, lines = _difference(versions)
-    return Seen(record.at, f"{fresh}{difference}", hops, lines, view.name, "live", str(change.seq))
-
-
-def _difference(versions: Sequence[ContentVersion] | Any) -> tuple[str, tuple[str, ...]]:
+        return None  # It was read again, and was the same.
+    hops, fresh = _way(change, source)
+    if source.is_diff:
+        lines = tuple(line for line in versions[-1].text.splitlines() if re.match(r"[-+](?!--|\+\+)", line))
+        return Seen(record.at, f"{fresh}{len(lines)} lines differ", hops, lines, view.name, "resources", source.uri)
     diff = diff_versions(versions[-2], versions[-1], context=0)
-    return diff.words, tuple(line.sign + " " + line.text for hunk in diff.hunks for line in hunk.lines)
+    lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines)
+    return Seen(record.at, f"{fresh}{diff.words}", hops, lines, view.name, "live", str(change.seq))
+
+
+def _way(change: ChangeView, source: "Source") -> tuple[tuple[Hop, ...], str]:
+    """The hops of a change, with its source's if that is known, and how long they took together, in words."""
+    told = [(hop.name, hop.at) for hop in change.hops]
+    began = source.changed_at()
+    if told and told[0][0] != "source" and began is not None and 0 <= told[0][1] - began < _LONGEST:
+        told.insert(0, ("source", began))
+    hops = [Hop(source.words if name == "source" else _HOPS[name]) for name, _ in told[:1]]
+    hops += [Hop(_HOPS[name], _ms(at - before)) for (_, before), (name, at) in pairwise(told)]
+    return tuple(hops), f"fresh in {duration(told[-1][1] - told[0][1])}; " if len(told) > 1 else ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a resource is made of, and what its change is called."""
+
+    uri: str
+    words: str
+    changed_at: Callable[[], float | None] = lambda: None
+    """When it changed last. Servers may tell; where they do not, this machine knows."""
+    is_diff: bool = False
+    """Whether the resource itself is a difference."""
 
 
 def _ms(seconds: float | None) -> float | None:
@@ -111,10 +134,10 @@ class Outage:
     """What the note has to contain to be fresh."""
     uri: str
     lost: float | None = None
-    back: float | None = None
+    """When that was noticed."""
     served: float | None = None
     """When it listened again."""
-    _hops: list[Hop] = field(default_factory=list[Hop])
+    back: float | None = None
 
     def hear(self, record: Record, view: ServerView) -> Seen | None:
         """Take note of a record; the whole, once it is over."""
@@ -126,19 +149,15 @@ class Outage:
                 self.back = record.at
         versions = view.contents.get(self.uri)
         newest = None if versions is None else versions.last
-        if record.kind != "content" or self.back is None or newest is None or self.written not in newest.text:
+        if record.kind != "content" or newest is None or self.written not in newest.text:
             return None
-        return self._over(record, view, newest)
-
-    def _over(self, record: Record, view: ServerView, newest: ContentVersion) -> Seen:
-        assert self.lost is not None
-        assert self.back is not None
-        hops = [Hop("killed"), Hop("noticed", _ms(self.lost - self.since))]
-        last = self.lost
-        if self.served is not None and last < self.served < self.back:
-            hops.append(Hop("started again", _ms(self.served - last)))
-            last = self.served
-        hops += [Hop("connected", _ms(self.back - last)), Hop("fresh copy", _ms(record.at - self.back))]
+        if self.lost is None or self.back is None:
+            return None
+        told = [("killed", self.since), ("noticed", self.lost)]
+        if self.served is not None and self.lost < self.served < self.back:
+            told.append(("started again", self.served))
+        told += [("connected", self.back), ("fresh copy", record.at)]
+        hops = [Hop("killed")] + [Hop(words, _ms(at - before)) for (_, before), (words, at) in pairwise(told)]
         words = f"noticed after {duration(self.lost - self.since)}; all is back, and what was written meanwhile is here"
         item = None if newest.change is None else str(newest.change)
         screen = "resources" if item is None else "live"

@@ -101,8 +101,9 @@ class Demo:
         self._asked = asked
         """Set when it is to end."""
         self._talk = Talk(self._say)
-        self._stage = Stage(folder, away=lambda *what: self.tour.be_away(*what), served=lambda at: self.tour.be_served(at))
-        self.tour = Tour((), (), plan_uri=PLAN_URI, told=self._talk.seen)
+        self._stage = Stage(folder)
+        self.tour = Tour(self._stage.plan, told=self._talk.seen)
+        self._stage.away, self._stage.served = self.tour.be_away, self.tour.be_served
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
         entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
@@ -122,7 +123,7 @@ class Demo:
         await asyncio.to_thread(stage.sample.write)
         async with stage.site.served():
             path = steps(stage.sample.plan, stage.site.page)
-            self.tour.plan(path, snippets(stage.urls["vault"], PLAN_URI))
+            self.tour.set(path, snippets(stage.urls["vault"], PLAN_URI))
             await self._run()
         if self._failure is not None:
             raise Failed(str(self._failure)) from self._failure
@@ -179,9 +180,9 @@ class Demo:
         return True
 
     async def _open(self, session: "Session") -> None:
-        page_uri = await self._stage.connect(session)
+        page = await self._stage.connect(session)
         session.listen(lambda record: self._hear(record, session))
-        self.tour.open(self._stage.actions(session), page_uri)
+        self.tour.open(self._stage.actions(session), page)
         self._start(self._stage.live())
         if self._options.automatic:
             await self._do_all()

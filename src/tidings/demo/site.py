@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import socket
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from itertools import cycle
@@ -33,6 +34,7 @@ class Site:
         self._board = next(self._boards)
         self.url = ""
         """Where it is, once it is served."""
+        self.changed_at: float | None = None
 
     @property
     def page(self) -> str:
@@ -42,14 +44,24 @@ class Site:
     def change(self) -> None:
         """Write something else on the board."""
         self._board = next(self._boards)
+        self.changed_at = time.time()
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator["Site"]:
         """Serve it on loopback."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server = _Server(uvicorn.Config(self._app(), lifespan="off", ws="none", log_config=None, log_level="error",
-                                        access_log=False, timeout_graceful_shutdown=1))
+        server = _Server(
+            uvicorn.Config(
+                self._app(),
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="the site of the demo")
         try:
             yield self

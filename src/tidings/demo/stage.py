@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings.demo.kept import Kept
 from tidings.demo.sample import OPEN_TASKS, ORDERS, PLAN, Sample, note_uri, search_uri
+from tidings.demo.seeing import Source
 from tidings.demo.site import Site
 from tidings.demo.steps import QUESTION
 from tidings.inspector.reading import as_dict, as_list
@@ -40,41 +41,40 @@ class Stage:
 
     Args:
         folder: Where everything is written.
-        away: Called when the vault's server has ended: since when, and what was written into the plan after that.
-        served: Called when it listens.
     """
 
-    def __init__(
-        self, folder: Path, *, away: Callable[[float, str], object], served: Callable[[float], object]
-    ) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.away: Callable[[float, str], object] = lambda _since, _written: None
+        """Called when the vault's server has ended: since when, and what was written into the plan after that."""
+        self.served: Callable[[float], object] = lambda _at: None
+        """Called when it listens."""
         self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the day that the user's clock has
         self.site = Site()
         ports = _free_ports(2)
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
-        self._away = away
         self._killed_at: float | None = None
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
-        self.vault = Kept("vault", vault, ended=self._ended, serves=lambda: served(time.time()))
+        self.vault = Kept("vault", vault, ended=self._ended, serves=lambda: self.served(time.time()))
         self.web = Kept("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
-    async def connect(self, session: "Session") -> str:
-        """Connect to both servers once they listen, and subscribe to a few resources. The URI of the watched page.
+    async def connect(self, session: "Session") -> Source:
+        """Connect to both servers once they listen, and subscribe to a few resources. What is watched of the site.
 
         Raises:
             Failed: They are not there in time, or cannot be used.
         """
         try:
             async with asyncio.timeout(_START_SECONDS):
-                _, page_uri = await asyncio.gather(self._connect_vault(session), self._connect_web(session))
+                _, page = await asyncio.gather(self._connect_vault(session), self._connect_web(session))
         except TimeoutError:
             raise Failed(f"The servers were not there within {_START_SECONDS:.0f} s.") from None
-        return page_uri
+        return page
 
     async def _connect_vault(self, session: "Session") -> None:
         server = await _connected(session, self.vault)
-        await _subscribe(server, PLAN_URI, note_uri(ORDERS), search_uri(OPEN_TASKS), "vault://daily/today")
+        await _subscribe(session, server, PLAN_URI, note_uri(ORDERS), search_uri(OPEN_TASKS), "vault://daily/today")
 
-    async def _connect_web(self, session: "Session") -> str:
+    async def _connect_web(self, session: "Session") -> Source:
         server = await _connected(session, self.web)
         fetched = await server.wait(server.call("fetch", {"urls": [self.site.page]}))
         result: Any = fetched.result
@@ -83,9 +83,14 @@ class Stage:
             reason = result if fetched.error is None else fetched.error.message
             raise Failed(f"The web server could not fetch {self.site.page}: {reason}")
         page = as_dict(pages[0])
-        page_uri = str(page.get("page_uri"))
-        await _subscribe(server, page_uri, str(page.get("diff_uri")))
-        return page_uri
+        diff_uri = str(page.get("diff_uri"))
+        await _subscribe(session, server, str(page.get("page_uri")), diff_uri)
+        return Source(diff_uri, "page changed", lambda: self.site.changed_at, is_diff=True)
+
+    @property
+    def plan(self) -> Source:
+        """The note that is edited."""
+        return Source(PLAN_URI, "file saved", self.sample.plan_saved_at)
 
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
         """What does each step of the tour."""
@@ -102,7 +107,7 @@ class Stage:
 
     def _ended(self) -> None:
         since, self._killed_at = self._killed_at or time.time(), None
-        self._away(since, self.sample.edit_while_away())
+        self.away(since, self.sample.edit_while_away())
 
     async def live(self) -> None:
         """Something happens in the vault, even if nobody does anything."""
@@ -118,12 +123,16 @@ async def _connected(session: "Session", kept: Kept) -> "InspectedServer":
     return server
 
 
-async def _subscribe(server: "InspectedServer", *uris: str) -> None:
+async def _subscribe(session: "Session", server: "InspectedServer", *uris: str) -> None:
     """Subscribe to these, and wait until each was read once: what comes then is a change."""
-    for uri in uris:
-        await server.subscribe(uri)
-    while not all(len(server.view.contents.get(uri, ())) for uri in uris):
-        await asyncio.sleep(0.01)
+    read = asyncio.Event()
+    unlisten = session.listen(lambda _: all(uri in server.view.contents for uri in uris) and read.set())
+    try:
+        for uri in uris:
+            await server.subscribe(uri)
+        await read.wait()
+    finally:
+        unlisten()
 
 
 def _free_ports(count: int) -> list[int]:

@@ -18,8 +18,10 @@ class Step:
     """What to do, and what it shows."""
     action: str
     """What the button says that does it."""
-    place: str = ""
-    """The file or the address that it is about."""
+    place: str
+    """The file or the address that it is about, or what happens."""
+    is_path: bool = False
+    """Whether that is to be copied."""
     server: str = "vault"
     """Where it can be seen: a server and a screen of the inspector."""
     screen: str = "live"
@@ -31,10 +33,11 @@ def steps(plan: Path, page: str) -> tuple[Step, ...]:
         Step(
             "edit",
             "Edit a note",
-            "Open this file in any editor, change a line and save it. The server sees the file, tells whoever watches it, "
-            "and the inspector reads it again: Live shows what changed, and how long each hop took.",
+            "Open this file in any editor, change a line and save it. The server sees the file, tells whoever watches "
+            "it, and the inspector reads it again: Live shows what changed, and how long each hop took.",
             "Edit it for me",
             str(plan),
+            is_path=True,
         ),
         Step(
             "ask",
@@ -42,6 +45,7 @@ def steps(plan: Path, page: str) -> tuple[Step, ...]:
             f"Agents find things with tools. Search the vault for “{QUESTION}”: it answers from an index that is never "
             "behind the files.",
             "Search for me",
+            f"search {QUESTION}",
             screen="requests",
         ),
         Step(
@@ -51,14 +55,16 @@ def steps(plan: Path, page: str) -> tuple[Step, ...]:
             "readers are told, and read the difference.",
             "Change it for me",
             page,
+            is_path=True,
             server="web",
         ),
         Step(
             "kill",
             "Kill the server",
-            "kill -9, and while it is gone the note is edited again. After two seconds it is started anew. Do nothing: the "
-            "inspector notices, comes back by itself, and has what it missed.",
+            "kill -9, and while it is gone the note is edited again. After two seconds it is started anew. Do nothing: "
+            "the inspector notices, comes back by itself, and has what it missed.",
             "Kill it for me",
+            "kill -9 of the vault server",
         ),
     )
 

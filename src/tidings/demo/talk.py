@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import textwrap
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -14,7 +15,8 @@ from tidings.demo.tour import NotReady, Progress, Tour
 from tidings.inspector.records import Record
 from tidings.inspector.views import SessionView
 
-_MOST_LINES: Final = 6
+_MOST_LINES: Final = 8
+_WIDTH: Final = 100
 HELP: Final = "Type a number and Enter to have a step done for you, Enter alone for the next one, q to end."
 
 
@@ -30,7 +32,7 @@ class Talk:
         for progress in tour.progress.values():
             step = progress.step
             mark = "✓" if progress.seen is not None else " "
-            self.say(f"  {mark} {progress.number}  {step.title:<18} {step.place or _first(step.words)}")
+            self.say(f"  {mark} {progress.number}  {step.title:<18} {step.place}")
         self.say(f"    {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
 
     def last(self, tour: Tour) -> None:
@@ -44,9 +46,9 @@ class Talk:
 
     def announce(self, progress: Progress) -> None:
         """A step is about to be done."""
-        self.say(f"\n{progress.number}  {progress.step.title}. {progress.step.words}")
-        if progress.step.place:
-            self.say(f"   {progress.step.place}")
+        step = progress.step
+        self.say(f"\n{progress.number}  {step.title}: {step.place}")
+        self.say(textwrap.fill(step.words, _WIDTH, initial_indent="   ", subsequent_indent="   "))
 
     def seen(self, progress: Progress) -> None:
         """A step had its effect."""
@@ -106,10 +108,6 @@ class Talk:
             self.say(HELP)
             self.steps(tour)
         return True
-
-
-def _first(words: str) -> str:
-    return words.partition(". ")[0].rstrip(".")
 
 
 def _clock(at: float) -> str:

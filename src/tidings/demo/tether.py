@@ -1,4 +1,4 @@
-"""Runs a module as long as whoever started it lives: `python -m tidings.demo.tether MODULE ARGUMENT...`
+"""Runs a module as long as whoever started it lives: `python -m tidings.demo.tether MODULE ARGUMENT…`.
 
 Standard input is the tether. Its other end is held by the process that started this one, and is let go when that
 process ends, even by `kill -9`: so nothing of a demo outlives it.

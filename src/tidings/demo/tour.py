@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tidings.demo.seeing import Outage, Seen, seen_answer, seen_change
+from tidings.demo.seeing import Outage, Seen, Source, seen_answer, seen_change
 from tidings.demo.steps import LAST_TITLE, LAST_WORDS, Snippet, Step
 from tidings.inspector.records import Record
 from tidings.inspector.views import SessionView
@@ -39,31 +39,24 @@ class Tour:
     """All steps. Belongs to the event loop on which the session runs.
 
     Args:
-        steps: The steps; none yet is fine, see `plan`.
-        snippets: What the last step shows.
-        plan_uri: The note that is edited.
+        plan: The note that is edited.
         told: Called when a step was seen.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        snippets: Sequence[Snippet],
-        *,
-        plan_uri: str,
-        told: Callable[[Progress], object] = lambda _: None,
-    ) -> None:
+    def __init__(self, plan: Source, *, told: Callable[[Progress], object] = lambda _: None) -> None:
+        self.progress: dict[str, Progress] = {}
+        self.snippets: tuple[Snippet, ...] = ()
         self.changed: Callable[[], object] = lambda: None
         """Called when there is something new to show."""
         self._actions: Mapping[str, Callable[[], object]] = {}
-        self._plan_uri = plan_uri
-        self._page_uri = ""
+        self._plan = plan
+        self._page: Source | None = None
+        self._lost_at = 0.0
         self._told = told
         self._ready = asyncio.Event()
         self._outage: Outage | None = None
-        self.plan(steps, snippets)
 
-    def plan(self, steps: Sequence[Step], snippets: Sequence[Snippet]) -> None:
+    def set(self, steps: Sequence[Step], snippets: Sequence[Snippet]) -> None:
         """These are the steps, by the names that `open` is given actions for."""
         self.progress = {step.name: Progress(number, step) for number, step in enumerate(steps, 1)}
         self.snippets = tuple(snippets)
@@ -78,14 +71,14 @@ class Tour:
         """Whether the effect of every step was seen."""
         return all(each.seen is not None for each in self.progress.values())
 
-    def open(self, actions: Mapping[str, Callable[[], object]], page_uri: str) -> None:
+    def open(self, actions: Mapping[str, Callable[[], object]], page: Source) -> None:
         """From now on the steps can be done.
 
         Args:
             actions: What does each of them.
-            page_uri: The page that is watched.
+            page: The page that is watched.
         """
-        self._actions, self._page_uri = actions, page_uri
+        self._actions, self._page = actions, page
         self._ready.set()
         self.changed()
 
@@ -123,10 +116,12 @@ class Tour:
 
     def be_away(self, since: float, written: str) -> None:
         """The vault's server has ended, and this was written since."""
-        self._outage = Outage(since, written, self._plan_uri)
         if not self.ready:
-            self._outage = None  # It was not even there: nothing can be seen of it.
-        elif self.progress["kill"].status != "doing":  # Somebody killed it by hand.
+            return  # It was not even there.
+        self._outage = Outage(since, written, self._plan.uri)
+        if self._lost_at >= since - 1:  # The inspector was quicker.
+            self._outage.lost, self._outage.since = self._lost_at, min(since, self._lost_at)
+        if self.progress["kill"].status != "doing":  # Somebody killed it by hand.
             self.progress["kill"].status = "doing"
             self.changed()
 
@@ -141,15 +136,18 @@ class Tour:
         if view is None or not self.ready:
             return
         if record.server == "web":
-            if record.kind == "content":
-                self._tick("page", seen_change(record, view, self._page_uri, "page changed"))
-        elif self._outage is not None:
+            if record.kind == "content" and self._page is not None:
+                self._tick("page", seen_change(record, view, self._page))
+            return
+        if record.kind == "state" and record.data.get("old") == "connected":
+            self._lost_at = record.at
+        if self._outage is not None:
             seen = self._outage.hear(record, view)
             if seen is not None:
                 self._outage = None
                 self._tick("kill", seen)
         elif record.kind == "content":
-            self._tick("edit", seen_change(record, view, self._plan_uri, "file saved"))
+            self._tick("edit", seen_change(record, view, self._plan))
         elif record.kind == "request":
             self._tick("ask", seen_answer(record, view))
 
@@ -187,6 +185,7 @@ def _facts(progress: Progress) -> dict[str, Any]:
         "words": step.words,
         "action": step.action,
         "place": step.place,
+        "is_path": step.is_path,
         "server": step.server,
         "screen": step.screen,
         "status": progress.status,
