@@ -39,6 +39,8 @@ let forget: ReturnType<typeof setTimeout> | undefined
 
 export function onkeydown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.altKey) return
+  // A dialog has the keys to itself, Escape above all.
+  if (event.target instanceof Element && event.target.closest('dialog')) return
   const mod = event.metaKey || event.ctrlKey
   const name = mod ? `mod+${event.key.toLowerCase()}` : event.key
   if (!mod && typing(event.target) && name !== 'Escape') return

@@ -28,7 +28,8 @@ export function size(bytes: number): string {
 export function connection(facts: ServerFacts, now: number): string {
   if (facts.next_retry !== null && facts.state !== 'connected') {
     const left = Math.max(0, Math.ceil(facts.next_retry - now))
-    return left ? `lost; trying again in ${left} s` : 'lost; trying again'
+    const what = facts.was_connected ? 'lost' : 'not reached'
+    return left ? `${what}; trying again in ${left} s` : `${what}; trying again`
   }
   if (facts.state === 'connected' && facts.last_answer_ms !== null) {
     const silent = facts.last_answer_at === null ? 0 : now - facts.last_answer_at
