@@ -77,7 +77,7 @@ async def test_every_row_of_every_tab_can_be_looked_at(tab: str) -> None:
         assert "\u202e" not in screen(pilot)
 
 
-async def test_a_question_of_no_known_kind_can_be_refused() -> None:
+async def test_refusing_a_question_without_a_connection_breaks_nothing() -> None:
     async with opened(await liar()) as pilot:
         await pilot.press("a", "ctrl+x")
         assert "riddle" in screen(pilot)
