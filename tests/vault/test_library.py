@@ -38,6 +38,7 @@ class World:
         self.vault = Vault([root])
         self.interest = Interest(outlived=False)
         self.told: list[str] = []
+        self.changed_at: float | None = None
         self._happenings: asyncio.Queue[Happening | Exception] = asyncio.Queue()
         self.index: Index
         self._cache = cache
@@ -54,8 +55,9 @@ class World:
         self.index = Index(self.vault, self._cache, memory=self._cache is None)
         return self.index
 
-    async def _publish(self, uris: Sequence[str], _: bool) -> None:
+    async def _publish(self, uris: Sequence[str], _: bool, *, changed_at: float | None = None) -> None:
         self.told += uris
+        self.changed_at = changed_at
 
     async def _watch(self, _: Vault) -> AsyncGenerator[Happening]:
         yield LookAround("events")
@@ -408,3 +410,13 @@ def test_it_runs_in_one_event_loop_after_another(root: Path) -> None:
     (root / "A.md").write_text("two\n")
     world._happenings = asyncio.Queue()
     asyncio.run(read("two\n"))
+
+
+async def test_a_change_is_told_with_when_its_file_was_changed(root: Path) -> None:
+    async with running(World(root)) as world:
+        world.interest.begin("vault://note/A")
+        (root / "A.md").write_text("two\n")
+        world.happens(Changed(frozenset([root / "A.md"])))
+        await world.until(lambda: "vault://note/A" in world.told)
+
+        assert world.changed_at == (root / "A.md").stat().st_mtime_ns / 1e9

@@ -6,6 +6,7 @@ never keeps a single note waiting for more than a batch.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -34,11 +35,17 @@ _RETRY_SECONDS = 1.0
 _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
+_RECENT_SECONDS = 60.0
 _WORTH_A_WORD = 500
 """From so many files on, reading them is said."""
 
-Publish = Callable[[Sequence[str], bool], Awaitable[None]]
-"""Told of the URIs of resources that are different now, and whether files came or went."""
+
+class Publish(Protocol):
+    """Told of the URIs of resources that are different now, and whether files came or went; and when the newest of the
+    files was changed, if that is known, in seconds since the epoch.
+    """
+
+    def __call__(self, uris: Sequence[str], listed: bool, *, changed_at: float | None = None) -> Awaitable[None]: ...
 
 
 class Listener(Protocol):
@@ -264,7 +271,7 @@ class Keeper:
         self._stored.set()
         self._listener.index_changed()
         if uris or listed:
-            await self._publish(uris, listed)
+            await self._publish(uris, listed, changed_at=_changed_at(entries))
 
     def _compare_and_store(
         self, entries: Sequence[Entry], gone: Sequence[str], same: Sequence[Same], subscriptions: Sequence[str]
@@ -307,6 +314,12 @@ class Keeper:
                     pass
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("The index is not tidied up at present: %s", error)
+
+
+def _changed_at(entries: Sequence[Entry]) -> float | None:
+    """When the newest of these was changed. None if that is long ago: a file that was moved here keeps its time."""
+    newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
+    return newest if abs(time.time() - newest) < _RECENT_SECONDS else None
 
 
 def _next(batches: Generator[Batch]) -> Batch | None:

@@ -129,11 +129,11 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         async with self._running.use():
             yield
 
-    async def _publish(self, uris: Sequence[str], listed: bool) -> None:
+    async def _publish(self, uris: Sequence[str], listed: bool, *, changed_at: float | None = None) -> None:
         changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
         try:
             for change in [*changes, ResourcesListChanged()] if listed else changes:
-                await self.notify.publish(change)
+                await self.notify.publish(change, changed_at=changed_at)
         except TidingsError as error:
             # The bus says itself what it did with it, and tells everyone to read again if that was nothing.
             logger.warning("A change could not be published: %s", error)
