@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidings.inspector.diffs import diff_versions
 from tidings.inspector.reading import as_dict, as_list, as_text
 from tidings.inspector.records import Record
-from tidings.inspector.view_items import ChangeView, ContentVersion, RequestView
+from tidings.inspector.view_items import ChangeView, RequestView
 from tidings.inspector.views import ServerView
 
 _HOPS: Final = {"published": "notified", "received": "received", "read": "fresh copy"}
@@ -75,9 +75,9 @@ def seen_change(record: Record, view: ServerView, source: "Source") -> Seen | No
 
 def _way(change: ChangeView, source: "Source") -> tuple[tuple[Hop, ...], str]:
     """The hops of a change, with its source's if that is known, and how long they took together, in words."""
-    told = [(hop.name, hop.at) for hop in change.hops]
-    began = source.changed_at()
-    if told and told[0][0] != "source" and began is not None and 0 <= told[0][1] - began < _LONGEST:
+    told = [(hop.name, hop.at) for hop in change.hops if hop.name != "source"]
+    began = change.source or source.changed_at()
+    if told and began is not None and 0 <= told[0][1] - began < _LONGEST:
         told.insert(0, ("source", began))
     hops = [Hop(source.words if name == "source" else _HOPS[name]) for name, _ in told[:1]]
     hops += [Hop(_HOPS[name], _ms(at - before)) for (_, before), (name, at) in pairwise(told)]

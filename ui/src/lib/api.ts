@@ -155,6 +155,10 @@ export const renameSession = (id: string, name: string) => post<void>(`/api/sess
 export const compareSessions = (a: string, b: string) => post<T.Comparison & T.JsonObject>('/api/sessions/compare', { a, b })
 export const removeSession = (id: string) => json<void>('DELETE', `/api/sessions/${part(id)}`)
 
+/** The tour of `tidings demo`; a step is seen when its effect was, which the tour tells then. */
+export const tour = () => get<T.TourFacts>('/api/tour')
+export const doStep = (name: string) => post<void>(`/api/tour/${part(name)}`)
+
 export const saved = () => get<{ saved: T.SavedCall[] }>('/api/saved')
 export const saveCall = (call: Omit<T.SavedCall, 'id'>) => post<T.SavedCall>('/api/saved', call)
 export const removeSaved = (id: string) => json<void>('DELETE', `/api/saved/${part(id)}`)

@@ -58,8 +58,10 @@ class Store {
   held = $state(0)
   /** the clock, once a second, for words such as "3 s ago"; as the inspector's clock has it */
   now = $state(Date.now() / 1000)
-  /** rises when the catalog or the kept sessions changed */
-  stale = $state({ catalog: 0, sessions: 0 })
+  /** rises when the catalog, the kept sessions or the tour changed */
+  stale = $state({ catalog: 0, sessions: 0, tour: 0 })
+  /** is there a tour? */
+  tour = $state(false)
   #close: (() => void) | undefined
   #skew = 0
 
@@ -89,6 +91,7 @@ class Store {
     this.version = hello.version
     this.catalog = hello.catalog
     this.failure = hello.error
+    this.tour = hello.tour
     const snapshot = await api.snapshot()
     this.#skew = snapshot.now - Date.now() / 1000
     this.now = snapshot.now

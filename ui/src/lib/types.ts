@@ -94,6 +94,8 @@ export interface Hello {
   ready: boolean
   now: number
   catalog: { path: string | null; read_only: boolean }
+  /** is there a tour (`tidings demo`)? */
+  tour: boolean
   /** why the inspector itself could not start, if so */
   error: ErrorFacts | null
 }
@@ -125,7 +127,7 @@ export interface Batch {
   /** rows left out because the page was slow; they are kept and can be fetched with `rows` */
   held: number
   /** something about saved calls, catalog or sessions changed: fetch it again if it is shown */
-  stale?: ('saved' | 'catalog' | 'sessions')[]
+  stale?: ('saved' | 'catalog' | 'sessions' | 'tour')[]
 }
 
 /** A record as the session keeps it; `data` by kind. */
@@ -220,6 +222,25 @@ export interface FoundClient { client: string; path: string; project: string | n
 export interface SessionFacts { id: string; name: string | null; began: number; last: number; ended: number | null; running: boolean; records: number; bytes: number; servers: string[]; current: boolean }
 export interface SavedCall { id: string; name: string; server: string; kind: 'call' | 'read' | 'prompt' | 'request'; data: JsonObject }
 export type SnippetAs = 'curl' | 'python' | 'json'
+
+/** A tour: steps that the inspector does for one, each seen when its effect was. */
+export interface TourFacts {
+  ready: boolean
+  steps: TourStep[]
+  last: { title: string; words: string; snippets: { title: string; text: string }[] }
+}
+export interface TourStep {
+  name: string
+  title: string
+  words: string
+  action: string
+  place: string
+  is_path: boolean
+  server: string
+  screen: 'live' | 'requests'
+  status: 'ready' | 'doing' | 'seen' | 'late'
+  seen: { at: number; words: string; hops: { words: string; ms: number | null }[]; server: string; screen: 'live' | 'requests' | 'resources'; item: string | null } | null
+}
 
 /** Two sessions side by side: pairs are [old, new]. */
 export interface Comparison { servers: ServerComparison[]; only_old: string[]; only_new: string[] }
