@@ -61,6 +61,7 @@ class Connection:
         attach: Callable[[Link, Feed], Awaitable[None]],
         detach: Callable[[], Awaitable[None]],
         gave_up: Callable[[TidingsError], None],
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self._open_link = open_link
@@ -69,6 +70,7 @@ class Connection:
         self._attach = attach
         self._detach = detach
         self._gave_up = gave_up
+        self._is_busy = is_busy
         self._pulse = Pulse()
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
@@ -120,13 +122,16 @@ class Connection:
             f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
         )
 
-    async def answers(self, link: Link) -> bool:
-        """Whether the server still answers on this link. If not, the link is lost."""
+    async def answers(self, link: Link, *, is_busy: Callable[[], bool] = lambda: False) -> bool:
+        """Whether the server still answers on this link. If not, the link is lost.
+
+        One that says something else meanwhile is there, and so is one that `is_busy` explains the silence of.
+        """
         if link.over or self._feed is None or self.link is not link:
             return False
         if link.web.somebody_signs_in:
             return True
-        ping = QueueEntry("ping", "ping", {}, aside=True)
+        ping, heard = QueueEntry("ping", "ping", {}, aside=True), link.heard
         token = current_call.set(ping)
         try:
             async with asyncio.timeout(self._config.timeouts.ping):
@@ -141,6 +146,8 @@ class Connection:
         except TimeoutError:
             if ping.held_back:
                 return True  # It was never sent, so that there is no answer says nothing.
+            if link.heard != heard or is_busy():
+                return True
             seconds = self._config.timeouts.ping
             link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, there was no answer
@@ -266,7 +273,8 @@ class Connection:
                 async with asyncio.timeout(self._config.timeouts.ping_interval):
                     await link.until_over()
             except TimeoutError:
-                await self.answers(link)
+                # Many servers do one thing at a time: what they are asked runs into its own time limit, if it must.
+                await self.answers(link, is_busy=self._is_busy)
         await link.close(seconds=0)
         if self.link is link:  # Otherwise whoever disconnects sees to the rest.
             await self._lost(link, asyncio.get_running_loop().time() - began)

@@ -70,6 +70,8 @@ class Link:
         self._too_large: MessageTooLarge | None = None
         self._speaks: list[Any] = []
         self.error: TidingsError | None = None
+        self.heard = 0
+        """How many notifications came: a server that sends some is there."""
         self.ended = asyncio.Event()
         """Set when nothing of the connection is left."""
         self.web = WebSide(self, has_stream=not isinstance(setup.target, HttpTarget))
@@ -285,6 +287,7 @@ class Link:
 
         async def watched(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
             def hear(method: str, params: Mapping[str, Any] | None) -> bool:
+                self.heard += 1
                 return self._hear(method, params) or (intercept is not None and intercept(method, params))
 
             try:

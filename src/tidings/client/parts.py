@@ -109,6 +109,7 @@ class Parts:
             attach=self._attach,
             detach=self._detach,
             gave_up=self._gave_up,
+            is_busy=lambda: any(self.queue.running()),
         )
         self._requests = Requests(self._connection, self.queue, config.timeouts, self._events)
         self._lists = Lists(
