@@ -14,13 +14,13 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tidings.inspector.bounds import dumps
-from tidings.inspector.journal_file import Newer, Unusable, beside, open_for_writing, set_aside
+from tidings.inspector.journal_file import Newer, NotNow, Unusable, beside, open_for_writing, set_aside
 from tidings.inspector.journal_sessions import prune, thin
 from tidings.inspector.records import Record
 from tidings.inspector.views import Clock
@@ -33,6 +33,8 @@ _RETRY: Final = 0.5
 _MOST_WAITING: Final = 200_000
 _MOST_WAITING_BYTES: Final = 256 * 2**20
 _BATCH: Final = 5_000
+_UNWRITABLE: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, OverflowError, ValueError)
+"""What a record that no database takes is answered with. The file is none the worse for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Journal:
         """The number of this session in the file. None if nothing is kept."""
         self.notice: str | None = None
         """What a user should know: that a file was set aside, or that nothing is kept, and why."""
+        self.written = 0
+        """How many records are in the file by now."""
         self.limits = limits or JournalLimits()
         self._title = title
         self._clock = clock
@@ -118,6 +122,22 @@ class Journal:
         self._wake.set()
         self._thread.join(seconds)
 
+    def keep(self, records: Sequence[Record], seconds: float = 30.0) -> int:
+        """Write a whole session and end it, instead of `open`, `put` and `close`: in the caller's thread, however many
+        records there are. How many are kept.
+        """
+        self._begin()
+        until = time.monotonic() + seconds
+        for start in range(0, len(records), _BATCH):
+            self._waiting.extend(records[start : start + _BATCH])
+            while not self._write_all() and self._connection is not None and time.monotonic() < until:
+                time.sleep(_RETRY)
+            if self._waiting or self._connection is None:
+                break
+        self._waiting.clear()
+        self._end()
+        return self.written
+
     # In the thread.
 
     def _run(self) -> None:
@@ -150,7 +170,7 @@ class Journal:
             self.notice = f"The journal {old} is left alone: {reason}. Sessions are kept in {self.path} instead."
             self._connection = self._open_again()
         except Unusable as reason:
-            if not self.path.is_file():
+            if isinstance(reason, NotNow) or not self.path.is_file():
                 self.notice = f"This session is not kept: {self.path} cannot be written ({reason})."
                 return
             self._connection = self._anew(str(reason))
@@ -161,7 +181,10 @@ class Journal:
         try:
             return open_for_writing(self.path)
         except Unusable as reason:
-            return self._anew(str(reason)) if self.path.is_file() else None
+            if not isinstance(reason, NotNow) and self.path.is_file():
+                return self._anew(str(reason))
+            self.notice = f"This session is not kept: {self.path} cannot be written ({reason})."
+            return None
 
     def _anew(self, reason: str) -> sqlite3.Connection | None:
         """Set a broken file aside, and begin a new one."""
@@ -192,14 +215,22 @@ class Journal:
         self._connection, self.session = connection, row.lastrowid
 
     def _write_all(self) -> bool:
+        most = _BATCH
         while self._waiting and self._connection is not None:
-            batch = [self._waiting[at] for at in range(min(len(self._waiting), _BATCH))]
+            batch = [self._waiting[at] for at in range(min(len(self._waiting), most))]
             try:
                 self._write(self._connection, batch)
             except sqlite3.OperationalError as error:  # The disk is full, or another process is busy: it may pass.
                 logger.warning("the journal %s: %s", self.path, error)
                 self._connection.rollback()
                 return False
+            except _UNWRITABLE as error:
+                most = 1  # One after the other, until it is found.
+                if len(batch) == 1:
+                    logger.warning("the journal %s cannot keep record %d: %s", self.path, batch[0].seq, error)
+                    self._waiting.popleft()
+                    self._missed += 1
+                continue
             except sqlite3.DatabaseError as error:
                 self._connection.close()
                 self._connection = self._anew(str(error))
@@ -211,6 +242,8 @@ class Journal:
                 continue
             for _ in batch:
                 self._waiting.popleft()
+            self.written += len(batch)
+            most = min(2 * most, _BATCH)
             if not self._waiting:
                 self._waiting_bytes = 0
         return True

@@ -35,8 +35,27 @@ CREATE TABLE IF NOT EXISTS records (
 """
 
 
+_PASSING: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+"""What says nothing about the file itself."""
+
+
 class Unusable(Exception):
     """This file cannot be used as a journal, and why."""
+
+
+class NotNow(Unusable):
+    """It may well be a journal, but cannot be written: the disk is full, or somebody else is busy with it."""
 
 
 class Newer(Unusable):
@@ -59,7 +78,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     Raises:
         Newer: It was written by a later version.
-        Unusable: It is no journal, is damaged, or cannot be written.
+        NotNow: It cannot be written.
+        Unusable: It is no journal, or is damaged.
     """
     try:
         if not path.parent.is_dir():
@@ -67,7 +87,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         # Made here, so that it is never readable to others, not even for a moment. SQLite's files beside it follow it.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise Unusable(f"{error.strerror or error}") from None
+        raise NotNow(f"{error.strerror or error}") from None
     connection = _connect(path)
     try:
         _check(connection)  # First: a file of somebody else's is left as it is.
@@ -80,7 +100,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection.commit()
     except sqlite3.Error as error:
         connection.close()
-        raise Unusable(str(error)) from None
+        raise _reason(error) from None
     except BaseException:
         connection.close()
         raise
@@ -113,7 +133,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         return sqlite3.connect(path, timeout=10, check_same_thread=False)
     except sqlite3.Error as error:
-        raise Unusable(str(error)) from None
+        raise _reason(error) from None
+
+
+def _reason(error: sqlite3.Error) -> Unusable:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return NotNow(str(error)) if code in _PASSING else Unusable(str(error))
 
 
 def _check(connection: sqlite3.Connection) -> None:

@@ -138,7 +138,8 @@ def prune(connection: sqlite3.Connection, *, now: float, days: float, most: int,
     number = size = 0
     for known, last, ended, pid, weight in rows:
         number, size = number + 1, size + weight
-        too_much = number >= most or size > most_bytes or last < now - days * 86400
+        # One that was imported is as old as its import, not as what happened in it.
+        too_much = number >= most or size > most_bytes or max(last, ended or 0.0) < now - days * 86400
         if too_much and not (ended is None and _is_alive(pid)):
             gone.append(known)
     if gone:

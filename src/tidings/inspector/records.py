@@ -38,7 +38,7 @@ May import: nothing of Tidings, nor the SDK: one-shot commands and the page's st
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from tidings.inspector.bounds import dumps, head_of
 
@@ -65,6 +65,10 @@ Kind = Literal[
     "answer-time",
     "missed",
 ]
+
+
+_BEYOND: Final = 2**53
+"""Numbers from here on are not exact everywhere, and no time or number of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +104,14 @@ class Record:
         found = cast("dict[str, Any]", value)
         seq, at, server, kind = (found.get(key) for key in ("seq", "at", "server", "kind"))
         data: object = found.get("data")
-        if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
+        if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq < _BEYOND:
             raise ValueError(f"`seq` is a number of 0 or more, not {_shown(seq)}")
-        if isinstance(at, bool) or not isinstance(at, int | float):
-            raise ValueError(f"`at` is a time in seconds, not {_shown(at)}")  # noqa: TRY004 - see above
+        if isinstance(at, bool) or not isinstance(at, int | float) or not abs(at) < _BEYOND:
+            raise ValueError(f"`at` is a time in seconds, not {_shown(at)}")
         if not isinstance(server, str) or not isinstance(kind, str):
             raise ValueError("`server` and `kind` are texts")  # noqa: TRY004 - see above
+        if not _is_whole(server) or not _is_whole(kind):
+            raise ValueError("`server` and `kind` are texts without half characters")
         if not isinstance(data, dict):
             raise ValueError(f"`data` is a JSON object, not {_kind_of(data)}")  # noqa: TRY004 - see above
         return cls(seq, float(at), server, kind, cast("dict[str, Any]", data))
@@ -123,6 +129,15 @@ class Record:
             raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def _is_whole(text: str) -> bool:
+    """Whether nothing in it is half of a character: such a text can neither be stored nor sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kind_of(value: object) -> str:

@@ -38,13 +38,11 @@ def imported(path: Path, text: str, title: str | None) -> dict[str, Any]:
     """
     found = import_lines(text.splitlines())
     journal = Journal(path, title=title or "imported")
-    journal.open()
-    missed = sum(journal.put(record) for record in found.records)
-    journal.close(30.0)
+    kept = journal.keep(found.records)
     return {
         "id": None if journal.session is None else str(journal.session),
-        "records": len(found.records) - missed,
-        "passed_over": found.passed_over,
+        "records": kept,
+        "passed_over": found.passed_over + len(found.records) - kept,
         "problems": found.problems,
         "notice": journal.notice,
     }
