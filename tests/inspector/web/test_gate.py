@@ -1,6 +1,7 @@
 """Who may come in: every path of the API, and every way to try."""
 
 import logging
+import socket
 from collections.abc import AsyncGenerator
 
 import httpx2
@@ -8,7 +9,7 @@ import pytest
 
 from tests.inspector.web.page import OURS, Page, opened
 from tidings.inspector.web.app import API
-from tidings.inspector.web.gate import ENTER, Key
+from tidings.inspector.web.gate import ENTER, Gate, Key, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -179,3 +180,49 @@ async def test_a_file_is_never_named_by_a_request(page: Page) -> None:
         assert (await page.http.get(path)).status_code == 404
     assert (await page.http.request("TRACE", "/")).status_code == 405
     assert (await page.http.post("/", json={})).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['theme={"dark": true}', "a b=c", "x=é", "a[b]=1", "=x", 'n="unclosed', "sp=a b", "tidings-PORT=junk", "alone"],
+)
+async def test_cookies_of_other_programs_of_this_machine_lock_nobody_out(
+    stranger: httpx2.AsyncClient, page: Page, other: str
+) -> None:
+    own, other = page.key.cookie.partition(";")[0], other.replace("PORT", str(page.key.port))
+    for cookies in (f"{other}; {own}", f"{own}; {other}", f"{other};{own};{other}"):
+        headers = [(b"Cookie", cookies.encode("latin-1")), (b"X-Tidings", page.key.word.encode())]
+        assert (await stranger.get("/api/hello", headers=headers)).status_code == 200
+    headers = [(b"Cookie", other.encode("latin-1")), (b"X-Tidings", page.key.word.encode())]
+    assert (await stranger.get("/api/hello", headers=headers)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("listens", "host", "passes"),
+    [
+        ("127.0.0.1", socket.gethostname(), False),
+        ("127.0.0.1", "192.168.0.7", False),
+        ("0.0.0.0", socket.gethostname(), True),
+        ("0.0.0.0", "192.168.0.7", True),
+        ("0.0.0.0", "evil.example", False),
+        ("Some.Host", "some.host", True),
+    ],
+)
+async def test_who_listens_beyond_this_machine_is_called_by_its_name_or_its_address(
+    listens: str, host: str, passes: bool
+) -> None:
+    passed: list[str] = []
+
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        passed.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200})
+
+    async def send(_: object) -> None: ...
+
+    async def receive() -> dict[str, object]:
+        return {}
+
+    headers = [(b"host", f"{host}:6280".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "query_string": b""}
+    await Gate(app, Key(6280), host=listens)(scope, receive, send)
+    assert bool(passed) is passes

@@ -18,7 +18,6 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -73,12 +72,10 @@ class Key:
         return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def admits(self, cookies: str) -> bool:
-        """Whether the cookie is among these."""
-        try:
-            found = SimpleCookie(cookies).get(self.cookie_name)
-        except CookieError:
-            return False
-        return found is not None and hmac.compare_digest(found.value.encode(), self._pass.encode())
+        """Whether the cookie is among these, whatever the others are: any program of this machine may set some."""
+        pairs = (each.partition("=") for each in cookies.split(";"))
+        said = [value.strip() for name, _, value in pairs if name.strip() == self.cookie_name]
+        return any(hmac.compare_digest(each.encode(), self._pass.encode()) for each in said)
 
     def is_said(self, word: str) -> bool:
         """Whether this is what a page has to say."""
@@ -91,8 +88,10 @@ class Gate:
     def __init__(self, app: App, key: Key, *, host: str = "127.0.0.1") -> None:
         self._app = app
         self._key = key
-        self._names = frozenset({*_LOOPBACK, host, socket.gethostname().lower()})
         self._beyond = host not in _LOOPBACK
+        # Who serves this machine alone is never called by its name, which a network may lead elsewhere.
+        beyond = {host.lower(), socket.gethostname().lower()} if self._beyond else set[str]()
+        self._names = _LOOPBACK | beyond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
