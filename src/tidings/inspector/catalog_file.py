@@ -102,11 +102,14 @@ def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:
 
 def _replace(path: Path, content: Content) -> bool:
     """Whether the file was replaced; not if somebody else changed it since it was read."""
-    data = (json.dumps(content.document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+    try:
+        data = json.dumps(content.document, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # Half a character, which UTF-8 cannot say, but JSON can.
+        data = json.dumps(content.document, indent=2).encode()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
     try:
         with os.fdopen(handle, "wb") as opened:
-            opened.write(data)
+            opened.write(data + b"\n")
             opened.flush()
             os.fsync(opened.fileno())
         if _current(path) != content.stamp:

@@ -7,6 +7,7 @@ import difflib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, Final, NoReturn, cast
 
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +23,11 @@ MOST_BYTES: Final = 32 * 2**20
 """Of a request's body. A file for a tool goes through here, as text."""
 MOST_IMPORTED: Final = 256 * 2**20
 """Of a session that is imported."""
+_MOST_NAMES: Final = 2_000
+_LONGEST_NAME: Final = 200
+
+SLASH: Final = "\udcff"
+"""Stands for a slash within a part of a path, until the part is known. No text that was decoded has it."""
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 _STATUS: Final = {
@@ -56,6 +62,10 @@ def endpoint(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     """An endpoint that returns a value, or raises, as one that answers. None is answered with 204."""
 
     async def answer(request: Request) -> Response:
+        parts: dict[str, Any] = request.scope.get("path_params", {})
+        for name, part in parts.items():
+            if isinstance(part, str):
+                parts[name] = part.replace(SLASH, "/")
         try:
             value = await run(request)
         except Problem as problem:
@@ -65,7 +75,7 @@ def endpoint(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         except ClientDisconnect:
             return Response(status_code=400)
         except Exception:
-            logger.exception("The inspector could not answer %s %s", request.method, request.scope["path"])
+            logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
             facts = Problem(
                 500, "unforeseen", "The inspector could not do this.", "Its terminal says why.", who="this program"
             )
@@ -236,7 +246,9 @@ def text_of(request: Request, name: str) -> str:
 def unknown(what: str, name: str, there: Iterable[str]) -> Problem:
     """There is no such thing; these are close."""
     names = list(there)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    # Beyond this, looking for what is close takes longer than anybody waits for it.
+    some = [each for each in islice(names, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
+    close = difflib.get_close_matches(name[:_LONGEST_NAME], some, n=3, cutoff=0.5)
     cure = f"Did you mean {' or '.join(close)}?" if close else f"There is no {what} yet." if not names else ""
     return Problem(
         404, f"no-such-{what.replace(' ', '-')}", f"There is no {what} {name!r}.", cure, payload={"close": close}

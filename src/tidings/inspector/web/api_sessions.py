@@ -71,7 +71,7 @@ async def _doing(run: Callable[[], T]) -> T:
         return await asyncio.to_thread(run)
     except Unusable as error:
         raise Problem(500, "journal", str(error), "Move the file away; it is made anew.", who="this program") from None
-    except (LookupError, ValueError) as error:
+    except (LookupError, ValueError, OverflowError) as error:
         raise Problem(404, "no-such-session", str(error), "It may have been deleted.") from None
 
 
@@ -83,10 +83,15 @@ async def save(request: Request) -> dict[str, Any]:
     journal = session_of(request).journal
     known = None if journal is None else journal.session
     await _flush(request)
-    await _doing(lambda: rename_session(path, int(known or 0), name[:200]))
+    await _doing(lambda: rename_session(path, int(known or 0), _title(name)))
     feed_of(request).mark_stale("sessions")
     found = await _doing(lambda: list_sessions(path))
     return next(_facts(request, each) for each in found if each.id == known)
+
+
+def _title(name: str) -> str:
+    """As a database can keep it: no half characters, and not without end."""
+    return name[:200].encode(errors="replace").decode()
 
 
 async def rename(request: Request) -> None:
@@ -94,7 +99,7 @@ async def rename(request: Request) -> None:
     from tidings.inspector.journal_sessions import rename_session  # noqa: PLC0415 - likewise
 
     path, name = _needed(request), (await body(request)).text("name")
-    await _doing(lambda: rename_session(path, request.path_params["id"], name[:200]))
+    await _doing(lambda: rename_session(path, request.path_params["id"], _title(name)))
     feed_of(request).mark_stale("sessions")
 
 
@@ -128,7 +133,7 @@ async def take(request: Request) -> dict[str, Any]:
     path, given = _needed(request), await body(request, MOST_IMPORTED)
     text, name = given.text("text"), given.text("name", "", empty=True)
     try:
-        taken = await asyncio.to_thread(imported, path, text, name or None)
+        taken = await asyncio.to_thread(imported, path, text, _title(name) or None)
     except NotASession as error:
         message = f"The text {error}."
         raise Problem(400, "not-a-session", message, "Choose a file that was exported here.") from None

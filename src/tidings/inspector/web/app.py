@@ -1,6 +1,7 @@
 """The app: routes, behind the gate. It answers before there is a session; `inspector` says when there is one."""
 
 from typing import Any, Final
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,9 +21,9 @@ from tidings.inspector.web import (
     api_sessions,
     api_tour,
 )
-from tidings.inspector.web.answers import Problem, answered
+from tidings.inspector.web.answers import SLASH, Problem, answered
 from tidings.inspector.web.assets import Assets
-from tidings.inspector.web.gate import App, Gate
+from tidings.inspector.web.gate import App, Gate, Receive, Scope, Send
 from tidings.inspector.web.inspector import Inspector
 
 API: Final[tuple[Route, ...]] = (
@@ -50,7 +51,20 @@ def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | 
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.state.inspector = inspector
-    return Gate(app, inspector.key, host=host)
+    return Gate(_by_segments(app), inspector.key, host=host)
+
+
+def _by_segments(app: App) -> App:
+    """The app, for paths in which a name may have a slash: one that was quoted does not part it in two."""
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        raw: bytes | None = scope.get("raw_path")
+        if raw is not None and b"%2f" in raw.lower():
+            parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
+            scope = {**scope, "path": "/".join(parts)}
+        await app(scope, receive, send)
+
+    return routed
 
 
 async def _refused(_: Request, error: Exception) -> Response:

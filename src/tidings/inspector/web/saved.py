@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tidings.inspector.bounds import dumps, weigh
+from tidings.inspector.reading import as_dict
 from tidings.inspector.web.answers import Problem
 
 KINDS: Final = ("call", "read", "prompt", "request")
@@ -20,8 +21,15 @@ class SavedCalls:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._calls: dict[str, dict[str, Any]] = {}
-        if path is not None:
-            self._calls = {each["id"]: each for each in _read(path)}
+        self._unwritten = False
+        """Whether some of them are here alone, because they could not be written."""
+        self._look()
+
+    def _look(self) -> None:
+        """Another inspector may have saved some, or deleted some."""
+        if self._path is not None:
+            found = {each["id"]: each for each in _read(self._path)}
+            self._calls = {**found, **self._calls} if self._unwritten else found
 
     def all(self) -> list[dict[str, Any]]:
         """All of them, in the order in which they were saved."""
@@ -33,6 +41,7 @@ class SavedCalls:
         Raises:
             Problem: It is too large, or there are too many.
         """
+        self._look()
         if len(self._calls) >= _MOST:
             raise Problem(409, "too-many-saved", f"There are {_MOST} saved calls already.", "Delete some.")
         if weigh(data, _MOST_BYTES) > _MOST_BYTES:
@@ -50,6 +59,7 @@ class SavedCalls:
 
     def remove(self, known: str) -> bool:
         """Delete one; returns whether it was there."""
+        self._look()
         found = self._calls.pop(known, None) is not None
         if found:
             self._write()
@@ -65,7 +75,9 @@ class SavedCalls:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(dumps({"saved": self.all()}))
             beside.replace(self._path)
+            self._unwritten = False
         except OSError as error:
+            self._unwritten = True
             message = f"It is saved until the inspector ends: {self._path} cannot be written ({error.strerror})."
             raise Problem(500, "not-saved", message, "Look at its permissions.", who="this program") from None
 
@@ -80,5 +92,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_call(value: Any) -> bool:
-    texts = all(isinstance(value.get(key), str) for key in ("id", "name", "server", "kind"))
-    return texts and value["kind"] in KINDS and isinstance(value.get("data"), dict)
+    call = as_dict(value)
+    texts = all(isinstance(call.get(key), str) for key in ("id", "name", "server", "kind"))
+    return texts and call["kind"] in KINDS and isinstance(call.get("data"), dict)

@@ -1,0 +1,177 @@
+"""What others wrote, in files and names: it is taken as it is, or refused, and never at the cost of anything else."""
+
+import difflib
+import json
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.inspector.web.page import opened, plan_in
+from tidings.inspector.journal import Journal
+from tidings.inspector.journal_sessions import list_sessions, load_session
+from tidings.inspector.records import Record
+from tidings.inspector.web.answers import unknown
+from tidings.inspector.web.kept import imported
+from tidings.inspector.web.saved import SavedCalls
+
+pytestmark = pytest.mark.anyio
+
+HEADER = '{"tidings":"session","version":1}'
+GOOD: dict[str, Any] = {"seq": 7, "at": 1.0, "server": "a", "kind": "server", "data": {}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({**GOOD, "at": float("nan")}),
+        json.dumps({**GOOD, "at": float("inf")}),
+        json.dumps({**GOOD, "at": 10**400}),
+        json.dumps({**GOOD, "seq": 2**70}),
+        json.dumps({**GOOD, "server": "\ud800"}),
+        json.dumps({**GOOD, "kind": "x\udfff"}),
+        '{"seq": 1, "at": 1, "server": "a", "kind": "x", "data": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}",
+        '{"seq": 1, "at": 1, "server": "a", "kind": "x", "data": {"a": ' + "9" * 5_000 + "}}",
+    ],
+    ids=["nan", "inf", "late", "high", "half-name", "half-kind", "deep", "long-number"],
+)
+def test_a_line_that_no_journal_can_keep_is_passed_over_and_the_journal_stays(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "sessions.db"
+    assert Journal(path, title="mine").keep([Record(1, time.time(), "a", "server", {})]) == 1
+    taken = imported(path, "\n".join((HEADER, line, json.dumps({**GOOD, "seq": 8}))), None)
+    assert (taken["records"], taken["passed_over"], taken["notice"]) == (1, 1, None)
+    assert taken["problems"][0].startswith("line 2: ")
+    assert {each.title: (each.records, each.running) for each in list_sessions(path)} == {
+        "mine": (1, False),
+        "imported": (1, False),
+    }
+    assert not list(tmp_path.glob("*.broken*"))
+
+
+def test_an_imported_session_is_kept_whole_however_long_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    # More than may wait to be written, and each says that it is huge.
+    lines = (json.dumps({**GOOD, "seq": number, "data": {"size": 2**40}}) for number in range(1, 210_001))
+    taken = imported(path, "\n".join((HEADER, *lines)), "long")
+    assert (taken["records"], taken["passed_over"]) == (210_000, 0)
+    (session,) = list_sessions(path)
+    assert (session.title, session.records, session.running) == ("long", 210_000, False)
+
+
+def test_an_imported_session_is_as_old_as_its_import(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    imported(path, f"{HEADER}\n{json.dumps(GOOD)}", "of 1970")
+    Journal(path, title="later").keep([])
+    assert {each.title for each in list_sessions(path)} == {"of 1970", "later"}
+    assert len(load_session(path, 1)) == 1
+
+
+def test_a_journal_that_somebody_is_busy_with_is_left_where_it_is(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "sessions.db"
+    Journal(path, title="mine").keep([Record(1, time.time(), "a", "server", {})])
+    monkeypatch.setattr(sqlite3, "connect", _impatient(sqlite3.connect))
+    busy = sqlite3.connect(path, isolation_level=None)
+    busy.execute("BEGIN EXCLUSIVE")
+    journal = Journal(path)
+    journal.open()
+    assert journal.session is None
+    assert "cannot be written (database is locked)" in (journal.notice or "")
+    journal.close()
+    busy.execute("ROLLBACK")
+    busy.close()
+    assert [each.title for each in list_sessions(path)] == ["mine"]
+    assert not list(tmp_path.glob("*.broken*"))
+
+
+def _impatient(connect: Any) -> Any:
+    return lambda path, timeout=0.0, **others: connect(path, timeout=min(timeout, 0.05), **others)
+
+
+def test_a_record_that_cannot_be_written_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    records = [Record(number, float(number), "a", "log", {}) for number in range(1, 20)]
+    records[4] = Record(5, float("nan"), "a", "log", {})
+    records[9] = Record(10, 10.0, "\ud800", "log", {})
+    records[14] = Record(2**70, 15.0, "a", "log", {})
+    journal = Journal(path)
+    journal.open()
+    for record in records:
+        journal.put(record)
+    journal.close()
+    assert journal.notice is None
+    kept = [record.seq for record in load_session(path, 1)]
+    assert kept == [each for each in range(1, 20) if each not in (5, 10, 15)]
+
+
+@pytest.mark.parametrize("content", ['{"saved": ["x", 1, null, {}]}', '{"saved": 7}', "[]", "{", "\ufeff{}"])
+def test_saved_calls_that_are_none_are_passed_over(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "saved.json"
+    path.write_text(content, encoding="utf-8")
+    saved = SavedCalls(path)
+    assert saved.all() == []
+    saved.add("n", "s", "read", {})
+    assert [each["name"] for each in SavedCalls(path).all()] == ["n"]
+
+
+def test_two_inspectors_save_calls_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    one, two = SavedCalls(path), SavedCalls(path)
+    first = one.add("of one", "s", "read", {})
+    two.add("of two", "s", "read", {})
+    assert [each["name"] for each in SavedCalls(path).all()] == ["of one", "of two"]
+    assert two.remove(first["id"])
+    one.add("again", "s", "read", {})
+    assert [each["name"] for each in SavedCalls(path).all()] == ["of two", "again"]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["@scope/server", "a/b/c", "a%2Fb", "%41", "?x#y", "a\\b", '"><script>', "__proto__", "constructor", "~"]
+)
+async def test_a_server_of_any_name_is_connected_to_changed_and_removed(tmp_path: Path, name: str) -> None:
+    async with opened(plan_in(tmp_path)) as page:
+        await page.post("/api/catalog", {"name": name, "command": "false"})
+        here, entry = f"/api/servers/{quote(name, safe='')}", f"/api/catalog/{quote(name, safe='')}"
+        assert (await page.get(f"{here}/list/tools"))["items"] == []
+        await page.post(f"{here}/disconnect")
+        changed = await page.send("PUT", entry, {"name": name, "command": "true"})
+        assert (changed["name"], changed["command"]) == (name, "true")
+        await page.send("DELETE", entry)
+        assert name not in page.session.servers
+
+
+async def test_half_a_character_in_an_entry_does_not_spoil_the_catalog(tmp_path: Path) -> None:
+    async with opened(plan_in(tmp_path)) as page:
+        text = '{"mcpServers": {"half": {"command": "false", "args": ["\\ud800"]}}}'
+        assert (await page.post("/api/catalog/import", {"text": text}))["added"] == ["half"]
+        await page.post("/api/catalog", {"name": "whole", "command": "false", "args": ["ü"]})
+        listing = await page.get("/api/catalog")
+        assert listing["problems"] == []
+        assert {each["name"]: each["args"] for each in listing["entries"]} == {"half": ["\ud800"], "whole": ["ü"]}
+
+
+async def test_a_session_is_named_with_half_a_character(tmp_path: Path) -> None:
+    async with opened(plan_in(tmp_path)) as page:
+        content, kind = b'{"name": "a\\ud800"}', {"Content-Type": "application/json"}
+        response = await page.http.post("/api/sessions/save", content=content, headers=kind)
+        assert response.json()["name"] == "a?"
+        await page.post(f"/api/sessions/{2**80}/rename", {"name": "x"}, 404)
+
+
+def test_names_that_are_close_are_looked_for_only_among_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    real = difflib.get_close_matches
+
+    def look(word: str, names: list[str], **options: Any) -> list[str]:
+        seen.extend((word, *names))
+        return real(word, names, **options)
+
+    monkeypatch.setattr(difflib, "get_close_matches", look)
+    names = ["ab" * 50_000, *(f"tool_{number}" for number in range(100_000))]
+    assert unknown("tool", "tool_1x", names).facts["payload"]["close"]
+    assert unknown("tool", "tool_1x" + "y" * 100_000, names).status == 404
+    assert len(seen) < 5_000
+    assert max(map(len, seen)) <= 200
