@@ -28,7 +28,7 @@ class Kept:
         name: What it is called.
         arguments: Those of `tidings` that start it. It has to say `Serving …` on its error output once it listens.
         ended: Called each time it has ended and will be started again.
-        serves: Called each time it listens.
+        serves: Called each time it listens, with its process.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Kept:
         arguments: list[str],
         *,
         ended: Callable[[], object] = lambda: None,
-        serves: Callable[[], object] = lambda: None,
+        serves: Callable[[int], object] = lambda _: None,
     ) -> None:
         self.name = name
         self._arguments = arguments
@@ -107,7 +107,7 @@ class Kept:
             self._said.append(text)
             if text.startswith("Serving "):
                 self._serving.set()
-                self._serves()
+                self._serves(process.pid)
 
     async def _stop(self) -> None:
         process = self._process

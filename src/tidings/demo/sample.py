@@ -42,7 +42,7 @@ def note_uri(path: str) -> str:
 
 def search_uri(query: str) -> str:
     """The resource that a search is."""
-    return f"vault://search/{quote(query, safe='')}"
+    return f"vault://search/{quote(query, safe=':')}"
 
 
 class Sample:

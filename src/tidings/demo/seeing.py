@@ -3,13 +3,12 @@
 Nothing here knows who did it: a note that was edited in an editor counts as much as one that a button edited.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from tidings.inspector.diffs import diff_versions
+from tidings.inspector.patches import change_shown
 from tidings.inspector.reading import as_dict, as_list, as_text
 from tidings.inspector.records import Record
 from tidings.inspector.view_items import ChangeView, RequestView
@@ -65,11 +64,8 @@ def seen_change(record: Record, view: ServerView, source: "Source") -> Seen | No
     if versions[-1].seq != change.content:
         return None  # It was read again, and was the same.
     hops, fresh = _way(change, source)
-    if source.is_diff:
-        lines = tuple(line for line in versions[-1].text.splitlines() if re.match(r"[-+](?!--|\+\+)", line))
-        return Seen(record.at, f"{fresh}{len(lines)} lines differ", hops, lines, view.name, "resources", source.uri)
-    diff = diff_versions(versions[-2], versions[-1], context=0)
-    lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines)
+    diff = change_shown(versions[-2], versions[-1], context=0)
+    lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines if line.sign != " ")
     return Seen(record.at, f"{fresh}{diff.words}", hops, lines, view.name, "live", str(change.seq))
 
 
@@ -92,8 +88,6 @@ class Source:
     words: str
     changed_at: Callable[[], float | None] = lambda: None
     """When it changed last. Servers may tell; where they do not, this machine knows."""
-    is_diff: bool = False
-    """Whether the resource itself is a difference."""
 
 
 def _ms(seconds: float | None) -> float | None:
@@ -158,7 +152,7 @@ class Outage:
             told.append(("started again", self.served))
         told += [("connected", self.back), ("fresh copy", record.at)]
         hops = [Hop("killed")] + [Hop(words, _ms(at - before)) for (_, before), (words, at) in pairwise(told)]
-        words = f"noticed after {duration(self.lost - self.since)}; all is back, and what was written meanwhile is here"
+        words = f"all is back after {duration(record.at - self.since)}, with what was written meanwhile"
         item = None if newest.change is None else str(newest.change)
         screen = "resources" if item is None else "live"
         return Seen(record.at, words, tuple(hops), (f"+ - [ ] {self.written}",), view.name, screen, item or self.uri)

@@ -46,15 +46,15 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.away: Callable[[float, str], object] = lambda _since, _written: None
         """Called when the vault's server has ended: since when, and what was written into the plan after that."""
-        self.served: Callable[[float], object] = lambda _at: None
-        """Called when it listens."""
+        self.served: Callable[[float, int], object] = lambda _at, _pid: None
+        """Called when it listens: since when, and as which process."""
         self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the day that the user's clock has
         self.site = Site()
         ports = _free_ports(2)
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
         self._killed_at: float | None = None
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
-        self.vault = Kept("vault", vault, ended=self._ended, serves=lambda: self.served(time.time()))
+        self.vault = Kept("vault", vault, ended=self._ended, serves=lambda pid: self.served(time.time(), pid))
         self.web = Kept("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
     async def connect(self, session: "Session") -> Source:
@@ -85,7 +85,7 @@ class Stage:
         page = as_dict(pages[0])
         diff_uri = str(page.get("diff_uri"))
         await _subscribe(session, server, str(page.get("page_uri")), diff_uri)
-        return Source(diff_uri, "page changed", lambda: self.site.changed_at, is_diff=True)
+        return Source(diff_uri, "page changed", lambda: self.site.changed_at)
 
     @property
     def plan(self) -> Source:

@@ -61,8 +61,8 @@ def steps(plan: Path, page: str) -> tuple[Step, ...]:
         Step(
             "kill",
             "Kill the server",
-            "kill -9, and while it is gone the note is edited again. After two seconds it is started anew. Do nothing: "
-            "the inspector notices, comes back by itself, and has what it missed.",
+            "The server of the vault is killed, and while it is gone the note is edited again. After two seconds it is "
+            "started anew. Do nothing: the inspector notices, comes back by itself, and has what it missed.",
             "Kill it for me",
             "kill -9 of the vault server",
         ),
@@ -87,7 +87,7 @@ def snippets(vault_url: str, plan_uri: str) -> tuple[Snippet, ...]:
         Snippet("Your notes, in Claude and others", "tidings vault ~/Notes --config claude-desktop"),
         Snippet(
             "Your server, made live",
-            'live = tidings.attach(server)  # of the SDK, or of FastMCP\nawait live.notify.resource_updated("note://today")',
+            'live = tidings.attach(server)  # SDK or FastMCP\nawait live.notify.resource_updated("note://1")',
         ),
         Snippet(
             "Your agent, never stale",

@@ -5,7 +5,7 @@ A step that was done by hand is ticked off as well; one whose button was pressed
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tidings.demo.seeing import Outage, Seen, Source, seen_answer, seen_change
@@ -125,8 +125,11 @@ class Tour:
             self.progress["kill"].status = "doing"
             self.changed()
 
-    def be_served(self, at: float) -> None:
-        """It listens again."""
+    def be_served(self, at: float, pid: int) -> None:
+        """It listens, or listens again, as this process."""
+        kill = self.progress["kill"]
+        kill.step = replace(kill.step, place=f"kill -9 {pid}", is_path=True)
+        self.changed()
         if self._outage is not None:
             self._outage.served = at
 

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from tidings.inspector.diffs import Diff, diff_versions
+from tidings.inspector.diffs import Diff
+from tidings.inspector.patches import change_shown
 from tidings.inspector.view_items import ContentVersion
 
 
 def difference(old: ContentVersion, new: ContentVersion) -> dict[str, Any]:
     """What changed from one version to another."""
-    return shown_diff(diff_versions(old, new))
+    return shown_diff(change_shown(old, new))
 
 
 def shown_diff(diff: Diff) -> dict[str, Any]:
