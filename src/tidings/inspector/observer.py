@@ -34,7 +34,7 @@ from tidings.client.live import LiveClient
 from tidings.client.mirrors import Malformed
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
-from tidings.errors import AnswerTimedOut, TidingsError
+from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
 from tidings.inspector.bounds import cut, plain, weigh
 from tidings.inspector.errors_seen import seen
 from tidings.inspector.limits import SessionLimits
@@ -202,6 +202,10 @@ class Observer:
     def _result(self, entry: QueueEntry, known: str, data: dict[str, Any]) -> None:
         if entry.error is not None:
             data["error"] = self.error(entry.error, entry.method)
+            if isinstance(entry.error, MalformedMessage) and entry.method == "tools/call":
+                # Whoever looks at a server wants to see what it really said.
+                answer = self.wire.answer_to(entry.params)
+                data["result"], data["result_size"] = self._within(answer, self._limits.content_bytes)
         elif known not in self._asides:
             data["result"], data["result_size"] = self._within(_dumped(entry.result), self._limits.content_bytes)
 

@@ -6,6 +6,7 @@ Liveness checks are not told as messages as long as they go well: at one a secon
 Each is an `answer-time` instead. The HTTP exchange of one that fails is told.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from tidings.inspector.records import Record
 
 _MOST: Final = 10_000
 """How much is remembered of what is under way."""
+_ANSWERS: Final = 8
+"""How many answers to calls are remembered: a client says that one is malformed right after it came."""
 _CHECKS: Final = ("ping", "server/discover")
 _CURSOR: Final = "dev.tidings/cursor"
 _TIMES: Final = "dev.tidings/times"
@@ -42,6 +45,8 @@ class WireObserver:
         self._shown_checks = 0
         self._checks: dict[str | int, float] = {}
         self._methods: dict[str | int, str] = {}
+        self._calls: dict[str | int, dict[str, Any]] = {}
+        self._answers: deque[tuple[dict[str, Any], Any]] = deque(maxlen=_ANSWERS)
         self._begun: dict[int, Exchange] = {}
         self._quiet: set[int] = set()
         self._base = 0
@@ -56,6 +61,8 @@ class WireObserver:
         self.connected = False
         self._checks.clear()
         self._methods.clear()
+        self._calls.clear()
+        self._answers.clear()
         self._begun.clear()
         self._quiet.clear()
 
@@ -71,9 +78,29 @@ class WireObserver:
         if not told:
             return
         self._tell_message(message)
+        self._remember_call(message)
         method: Any = body.get("method")
         if message.incoming and isinstance(method, str) and "id" not in body:
             self._notified(method, as_dict_or_none(body.get("params")), message.size)
+
+    def answer_to(self, call: Mapping[str, Any]) -> Any:
+        """What was answered to a call of a tool, as it came: for one that the client does not take. None: not known."""
+        wanted = _called(call)
+        return next((result for params, result in reversed(self._answers) if _called(params) == wanted), None)
+
+    def _remember_call(self, message: Message) -> None:
+        body = message.body
+        known: Any = body.get("id")
+        if not isinstance(known, str | int):
+            return
+        if not message.incoming and body.get("method") == "tools/call":
+            self._calls[known] = as_dict(body.get("params"))
+            if len(self._calls) > _MOST:
+                del self._calls[next(iter(self._calls))]
+        elif message.incoming and "method" not in body:
+            call, is_whole = self._calls.pop(known, None), not message.cut and message.size <= self._limits.record_bytes
+            if call is not None and is_whole and "result" in body:
+                self._answers.append((call, body["result"]))
 
     def _sent(self, body: dict[str, Any], exchange: int | None) -> bool:
         """A message goes out; whether it is to be told."""
@@ -189,3 +216,7 @@ class WireObserver:
 def _bounded(headers: Mapping[str, str]) -> dict[str, Any]:
     kept: dict[str, Any] = dict(headers)
     return kept if (size := weigh(kept, 65_536)) <= 65_536 else cut(kept, size)
+
+
+def _called(params: Mapping[str, Any]) -> tuple[Any, Any]:
+    return params.get("name"), params.get("arguments") or {}

@@ -71,5 +71,12 @@ export function typed(text: string): Value {
   return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : text
 }
 
+/** Where something is wrong, and what: the message has the place in it, which is shown beside it. */
+export const placeOf = (problem: Problem) => problem.place || problem.path.join('.')
+export const reasonOf = (problem: Problem) => {
+  const place = placeOf(problem)
+  return place && problem.message.startsWith(`${place}: `) ? problem.message.slice(place.length + 2) : problem.message
+}
+
 export const problemsAt = (problems: readonly Problem[], path: readonly (string | number)[]) =>
   problems.filter((problem) => problem.path.length === path.length && problem.path.every((step, index) => String(step) === String(path[index])))

@@ -6,12 +6,25 @@ export type Leaf = { kind: 'item'; key: string; words: string; depth: number } |
 interface Node { folders: Map<string, Node>; items: { uri: string; words: string }[]; count: number }
 const empty = (): Node => ({ folders: new Map(), items: [], count: 0 })
 
-/** `open` has the keys of the folders that are open; with `all`, each is. A folder that holds one thing alone is not shown. */
+/** The first level is open from the beginning; what is written down is that it was closed. */
+export const markOf = (leaf: { key: string; depth: number }) => (leaf.depth ? leaf.key : `!${leaf.key}`)
+export const isOpen = (leaf: { key: string; depth: number }, open: ReadonlySet<string>) => (leaf.depth ? open.has(leaf.key) : !open.has(`!${leaf.key}`))
+
+const stepsOf = (uri: string) => {
+  const match = /^([a-z][a-z0-9+.-]*:\/{0,3})(.*)$/i.exec(readable(uri))
+  return [match?.[1] ?? '', ...(match?.[2] ?? uri).split('/')]
+}
+/** The keys of the folders that a resource is in. */
+export const foldersOf = (uri: string) => {
+  let path = ''
+  return stepsOf(uri).slice(0, -1).map((step) => (path += `${step}/`))
+}
+
+/** `open` has the marks of the folders that are not as at the beginning; with `all`, each is open. A folder that holds one thing alone is not shown. */
 export function tree(items: { uri: string; words: string }[], open: ReadonlySet<string>, all: boolean): Leaf[] {
   const root = empty()
   for (const item of items) {
-    const match = /^([a-z][a-z0-9+.-]*:\/{0,3})(.*)$/i.exec(readable(item.uri))
-    const steps = [match?.[1] ?? '', ...(match?.[2] ?? item.uri).split('/')]
+    const steps = stepsOf(item.uri)
     let node = root
     node.count++
     for (const step of steps.slice(0, -1)) {
@@ -37,8 +50,7 @@ export function tree(items: { uri: string; words: string }[], open: ReadonlySet<
         continue
       }
       rows.push({ kind: 'folder', key, words, depth, count: below.count })
-      // The first level is open from the beginning, and then closed by a click.
-      if (all || (depth === 0) !== open.has(key)) walk(below, key, depth + 1)
+      if (all || isOpen({ key, depth }, open)) walk(below, key, depth + 1)
     }
     for (const { uri, words } of node.items) rows.push({ kind: 'item', key: uri, words, depth })
   }

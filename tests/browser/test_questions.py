@@ -1,0 +1,79 @@
+"""What a server asks waits in a tray, and the page goes on behind it; in both eras."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+ERAS = ["modern", "legacy"]
+
+
+@pytest.fixture(scope="module")
+async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+    servers = {"modern": program("sample"), "legacy": program("sample", era="legacy")}
+    async with inspecting(tmp_path_factory.mktemp("questions"), servers) as one:
+        yield one
+
+
+@pytest.fixture
+async def look(browser: Browser, inspector: Inspector) -> AsyncGenerator[Look]:
+    async with looking(browser, inspector) as one:
+        yield one
+
+
+async def _asked(look: Look, era: str, tool: str) -> None:
+    await look.connected(era)
+    await look.screen(era, "tools", tool)
+    await look("call").click()
+    await expect(look("questions")).to_contain_text("1 question")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_form_waits_and_is_answered_while_the_page_goes_on(look: Look, era: str) -> None:
+    await _asked(look, era, "greet")
+    await look.screen(era, "tools", "add")
+    await look("field-a").get_by_role("textbox").fill("1")
+    await look("call").click()
+    await expect(look("result")).to_contain_text('"total": 3')
+    await look("questions").click()
+    question = look("question")
+    await expect(question).to_contain_text("Who are you?")
+    await question.get_by_test_id("field-name").get_by_role("textbox").fill("A")
+    await look("answer").click()
+    await expect(question.get_by_test_id("field-name").get_by_role("alert")).to_be_visible()
+    await question.get_by_test_id("field-name").get_by_role("textbox").fill("Ada")
+    await look("answer").click()
+    await expect(look("question")).to_have_count(0)
+    await look.screen(era, "tools", "greet")
+    await expect(look("result")).to_contain_text("Hello Ada, 30")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_question_can_be_declined(look: Look, era: str) -> None:
+    await _asked(look, era, "greet")
+    await look("questions").click()
+    await look("refuse").click()
+    await expect(look("questions")).to_have_count(0)
+    await expect(look("result")).to_contain_text("decline!")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_can_be_the_model(look: Look, era: str) -> None:
+    await _asked(look, era, "capital")
+    await look("questions").click()
+    await expect(look("question")).to_contain_text("The capital of France?")
+    await look("sampling-text").fill("Paris")
+    await look("answer").click()
+    await expect(look("result")).to_contain_text("a person says Paris")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_folders_are_given_line_by_line(look: Look, era: str) -> None:
+    await _asked(look, era, "where")
+    await look("questions").click()
+    await look("question").get_by_role("textbox").fill("/srv/a folder\nfile:///tmp")
+    await look("answer").click()
+    await expect(look("result")).to_contain_text("file:///srv/a%20folder file:///tmp")

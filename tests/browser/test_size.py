@@ -1,0 +1,19 @@
+"""The built page: small, and with nothing from elsewhere."""
+
+import re
+from pathlib import Path
+
+MOST_BYTES = 100_000
+
+
+def test_all_of_its_scripts_are_less_than_100_kb_compressed(built: Path) -> None:
+    scripts = list((built / "assets").glob("*.js.gz"))
+    assert len(scripts) == len(list((built / "assets").glob("*.js")))
+    assert sum(each.stat().st_size for each in scripts) <= MOST_BYTES
+
+
+def test_it_names_no_address_outside(built: Path) -> None:
+    names = {"http://www.w3.org", "https://svelte.dev", "https://host"}  # of XML, of error messages, of an example
+    for path in [built / "index.html", *(built / "assets").glob("*.js"), *(built / "assets").glob("*.css")]:
+        found = set(re.findall(r"https?://[a-z0-9.-]+[a-z0-9]", path.read_text()))
+        assert found <= names, path.name

@@ -1,0 +1,181 @@
+"""Messages, requests, logs and sessions: what went over the wire, again and otherwise, and what is kept of it."""
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+ERAS = ["modern", "legacy"]
+
+
+@pytest.fixture(scope="module")
+async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+    servers = {"modern": program("sample"), "legacy": program("sample", era="legacy")}
+    async with inspecting(tmp_path_factory.mktemp("wire"), servers) as one:
+        yield one
+
+
+@pytest.fixture
+async def look(browser: Browser, inspector: Inspector) -> AsyncGenerator[Look]:
+    async with looking(browser, inspector, permissions=["clipboard-read", "clipboard-write"]) as one:
+        yield one
+
+
+async def _call(look: Look, era: str, tool: str, **texts: str) -> None:
+    await look.connected(era)
+    await look.screen(era, "tools", tool)
+    for name, text in texts.items():
+        await look(f"field-{name}").get_by_role("textbox").fill(text)
+    await look("call").click()
+    await expect(look("request-status")).to_contain_text("done")
+
+
+async def _clipboard(look: Look) -> str:
+    return await look.page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_message_is_sent_again_as_it_was_and_otherwise(look: Look, era: str) -> None:
+    await _call(look, era, "add", a="1")
+    await look.screen(era, "messages")
+    await look.rows("messages").filter(has_text="→").filter(has_text="tools/call").first.click()
+    await expect(look("json")).to_contain_text('"name": "add"')
+    await look("pin").click()
+    await look("replay").click()
+    await expect(look("result")).to_contain_text('"total": 3')
+    await look.screen(era, "messages")
+    await look.rows("messages").filter(has_text="→").filter(has_text="tools/call").first.click()
+    await look("edit").click()
+    await look("edit-params").fill("{")
+    await look("send-edited").click()
+    await expect(look.page.get_by_text("This is not JSON")).to_be_visible()
+    await look("edit-params").fill('{"name": "add", "arguments": {"a": 20, "b": 22}}')
+    await look("send-edited").click()
+    await expect(look("screen-requests")).to_be_visible()
+    await expect(look("result")).to_contain_text('"total": 42')
+
+
+async def test_a_pinned_message_is_found_again(look: Look) -> None:
+    await _call(look, "modern", "add", a="1")
+    await look.screen("modern", "messages")
+    await look.rows("messages").first.click()
+    await look("pin").click()
+    await look.page.get_by_role("button", name="Pinned 1").click()
+    await expect(look.rows("messages")).to_have_count(1)
+    await look("pin").click()
+    await expect(look("screen-messages")).to_contain_text("Nothing is pinned")
+
+
+async def test_a_call_is_copied_as_json_curl_and_python(look: Look) -> None:
+    await _call(look, "modern", "add", a="1")
+    await look("screen-tools").get_by_test_id("copy-python").first.click()
+    await expect(look("screen-tools").get_by_test_id("copy-python").first).to_have_text("Copied")
+    assert 'call_tool("add"' in await _clipboard(look)
+    await look.screen("modern", "messages")
+    await look.rows("messages").filter(has_text="→").filter(has_text="tools/call").first.click()
+    await look("copy-json").click()
+    await expect(look("copy-json")).to_have_text("Copied")
+    assert json.loads(await _clipboard(look))["method"] == "tools/call"
+
+
+async def test_messages_are_filtered(look: Look) -> None:
+    await _call(look, "legacy", "add", a="1")
+    await look.screen("legacy", "messages")
+    await expect(look.rows("messages").filter(has_text="ping")).to_have_count(0)
+    await look.page.get_by_label("without pings").uncheck()
+    await expect(look.rows("messages").filter(has_text="ping").first).to_be_visible()
+    await look("filter").fill("tools/call")
+    await expect(look.rows("messages").filter(has_text="ping")).to_have_count(0)
+    await expect(look.rows("messages").first).to_contain_text("tools/call")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_logs_have_levels_search_and_standard_error(look: Look, era: str) -> None:
+    await _call(look, era, "speak", text="a quiet word", level="info")
+    await _call(look, era, "speak", text="a loud word", level="error")
+    await look.screen(era, "logs")
+    await expect(look.row("logs", "a loud word")).to_contain_text("error")
+    await look("level").select_option("warning")
+    await expect(look.row("logs", "a quiet word")).to_have_count(0)
+    await look("level").select_option("debug")
+    await look("filter").fill("quiet")
+    await expect(look.rows("logs")).to_have_count(1)
+    await look.rows("logs").first.click()
+    await expect(look("text")).to_contain_text("a quiet word")
+    await look("logs-stderr").click()
+    await expect(look.row("logs", "stderr: a quiet word")).to_be_visible()
+
+
+async def test_the_server_is_told_which_level_to_send(look: Look) -> None:
+    await look.connected("legacy")
+    await look.screen("legacy", "logs")
+    await look("server-level").select_option("error")
+    await _call(look, "legacy", "speak", text="not to be sent", level="info")
+    await _call(look, "legacy", "speak", text="but this one", level="error")
+    await look.screen("legacy", "logs")
+    await expect(look.row("logs", "but this one")).to_be_visible()
+    await expect(look.row("logs", "not to be sent")).to_have_count(0)
+    await look("server-level").select_option("info")
+
+
+async def test_a_paused_list_counts_what_it_holds_back(look: Look) -> None:
+    await _call(look, "modern", "speak", text="the first")
+    await look.screen("modern", "logs")
+    await look("logs-log").click()
+    await look("logs-pause").click()
+    await expect(look("logs-hold")).to_contain_text("Paused, nothing new")
+    for n in range(2):
+        await look.page.evaluate(
+            """async (n) => {
+                const key = localStorage.getItem('tidings.key')
+                await fetch('/api/servers/modern/call', { method: 'POST', body: JSON.stringify({ tool: 'speak', arguments: { text: `later ${n}` } }),
+                    headers: { 'X-Tidings': key, 'Content-Type': 'application/json' } })
+            }""",
+            n,
+        )
+    await expect(look("logs-hold")).to_contain_text("2 new rows held back")
+    await expect(look.row("logs", "later")).to_have_count(0)
+    await look("logs-follow").click()
+    await expect(look.rows("logs").filter(has_text="later")).to_have_count(2)
+
+
+async def test_logs_are_exported_line_by_line(look: Look) -> None:
+    await _call(look, "modern", "speak", text="to be kept")
+    await look.screen("modern", "logs")
+    await look("logs-log").click()
+    await look("filter").fill("to be kept")
+    await expect(look.rows("logs").first).to_be_visible()
+    async with look.page.expect_download() as saving:
+        await look("export").click()
+    lines = (await (await saving.value).path()).read_text().splitlines()
+    assert "to be kept" in json.loads(lines[0])["text"]
+
+
+async def test_a_session_is_named_exported_imported_and_compared(look: Look, tmp_path: Path) -> None:
+    await _call(look, "modern", "add", a="1")
+    await look.general("sessions")
+    await look("session-name").fill("before the change")
+    await look("session-save").click()
+    current = look("session").filter(has_text="this one")
+    await expect(look("session").filter(has_text="before the change").first).to_be_visible()
+    file = tmp_path / "kept.jsonl"
+    async with look.page.expect_download() as saving:
+        await current.get_by_test_id("session-export").click()
+    await (await saving.value).save_as(file)
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert any(record.get("kind") == "request" for record in records)
+    await look("session-import").set_input_files(file)
+    imported = look("session").filter(has_text="kept")
+    await expect(imported).to_be_visible()
+    await imported.get_by_role("checkbox").check()
+    await current.get_by_role("checkbox").check()
+    await look("session-compare").click()
+    await expect(look("compared").filter(has_text="modern")).to_be_visible()
+    await imported.get_by_role("button", name="Delete").click()
+    await imported.get_by_role("button", name="Delete it").click()
+    await expect(imported).to_have_count(0)
