@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidings.cli.inspecting import catalog_path, journal_path, keeping_options, meant
 from tidings.cli.page_door import FIRST_PORT, listen_for_page, opened
-from tidings.cli.serving import HttpAddress, Refusal, log_to_stderr
+from tidings.cli.serving import HttpAddress, log_to_stderr
 
 if TYPE_CHECKING:
     import socket
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
     "--host", default="127.0.0.1", show_default=True, help="Whom to serve: this machine alone, unless told otherwise."
 )
 @click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case.")
-@click.option(
-    "--catalog",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file of servers to use, instead of your own; an mcpServers file of another program will do.",
-)
-@click.option("--read-only", is_flag=True, help="Never change the catalog.")
-@click.option("--no-journal", is_flag=True, help="Keep nothing of this session when it ends.")
+@keeping_options
 def command(
     targets: tuple[str, ...],
     port: int | None,
@@ -52,8 +47,8 @@ def command(
     log_to_stderr()
     # When it ends, what servers leave is killed; asyncio then wonders who was quicker to see them go.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    path = _catalog_path(catalog)
-    given = _resolved(targets, path, read_only=read_only)
+    path = catalog_path(catalog)
+    given = meant(targets, path, read_only=read_only)
     listening, address = listen_for_page(host, port)
 
     from tidings.inspector.web.gate import Key
@@ -71,38 +66,12 @@ def command(
     os._exit(0)
 
 
-def _catalog_path(stated: Path | None) -> Path:
-    if stated is not None:
-        if not stated.exists() and not stated.parent.is_dir():
-            raise Refusal(f"There is no folder {stated.parent}. Check --catalog.")
-        return stated
-    from tidings.inspector.catalog import user_catalog
-
-    return user_catalog(os.environ, sys.platform, Path.home())
-
-
-def _resolved(targets: tuple[str, ...], path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
-    if not targets:
-        return ()
-    from tidings.errors import BadTarget
-    from tidings.inspector.catalog import Catalog
-    from tidings.inspector.catalog_targets import resolve
-
-    try:
-        return tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
-    except BadTarget as error:
-        raise Refusal(error.message) from None
-
-
 def _plan(given: "tuple[ServerEntry, ...]", path: Path, *, read_only: bool, keep: bool) -> Any:
     from tidings.inspector.web.serving import Plan
 
-    if not keep:
-        return Plan(given, path, read_only, environ=os.environ)
-    from tidings.inspector.journal_file import default_path
-
-    journal = default_path()
-    return Plan(given, path, read_only, journal, journal.with_name("saved-calls.json"), os.environ)
+    journal = journal_path(keep=keep)
+    saved = None if journal is None else journal.with_name("saved-calls.json")
+    return Plan(given, path, read_only, journal, saved, os.environ)
 
 
 def _serve(listening: "socket.socket", key: Any, address: HttpAddress, plan: Any) -> None:

@@ -1,7 +1,8 @@
 """How it stands, in words: short, plain, and true at the moment they are read."""
 
 import math
-from typing import Protocol
+import shlex
+from typing import Any, Protocol, cast
 
 from tidings.inspector.view_items import Count, ErrorView
 
@@ -62,3 +63,12 @@ def question_words(number: int) -> str:
 def kept_words(what: str, count: Count) -> str:
     """How much there is: "12,480 messages kept, 0 dropped"."""
     return f"{count.kept:,} {what} kept, {count.dropped:,} dropped"
+
+
+def target_of(entry: dict[str, Any]) -> str:
+    """What a server is reached by, in one line: its address or its command. Secrets are masked in it already."""
+    words: list[Any] = []
+    for key in ("target", "url", "command", "args"):
+        found = entry.get(key)
+        words += cast("list[Any]", found) if isinstance(found, list) else [] if found is None else [found]
+    return shlex.join(str(each) for each in words)[:1_000] if len(words) > 1 else str(words[0] if words else "")

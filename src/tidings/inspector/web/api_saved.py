@@ -36,7 +36,7 @@ async def remove(request: Request) -> None:
 
 async def snippet(request: Request) -> dict[str, str]:
     """A request as a text to paste."""
-    from tidings.inspector.web import snippets  # noqa: PLC0415 - likewise
+    from tidings.inspector import snippets  # noqa: PLC0415 - likewise
     from tidings.inspector.web.saved import KINDS  # noqa: PLC0415 - likewise
 
     given = await body(request)
@@ -55,7 +55,7 @@ async def snippet(request: Request) -> dict[str, str]:
 
 
 def _asked(kind: str, given: Fields) -> tuple[str, dict[str, Any]]:
-    from tidings.inspector.web.snippets import METHODS  # noqa: PLC0415 - likewise
+    from tidings.inspector.snippets import METHODS  # noqa: PLC0415 - likewise
 
     match kind:
         case "call":

@@ -3,14 +3,14 @@
 Each part is a few fields of the page's `ServerFacts`. `PARTS` says which kinds of records touch which parts.
 """
 
-import shlex
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tidings.inspector.reading import as_dict, as_text
 from tidings.inspector.record_data import LIST_NAMES
 from tidings.inspector.view_items import ErrorView, QuestionView, SubscriptionView
+from tidings.inspector.view_words import target_of
 from tidings.inspector.views import ServerView
 from tidings.inspector.web.answers import shown_error
 
@@ -27,15 +27,6 @@ def error_of(view: ErrorView | None) -> Facts | None:
 
 def _entry(view: ServerView) -> Facts:
     return {"name": view.name, "target": target_of(view.entry or {}), "entry": view.entry}
-
-
-def target_of(entry: dict[str, Any]) -> str:
-    """What a server is reached by, in one line: its address or its command. Secrets are masked in it already."""
-    words: list[Any] = []
-    for key in ("target", "url", "command", "args"):
-        found = entry.get(key)
-        words += cast("list[Any]", found) if isinstance(found, list) else [] if found is None else [found]
-    return shlex.join(str(each) for each in words)[:1_000] if len(words) > 1 else str(words[0] if words else "")
 
 
 def level_of(view: ServerView) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings.client.masking import MASK
 from tidings.inspector.reading import as_dict, as_list, as_text
-from tidings.inspector.web.facts import target_of
+from tidings.inspector.view_words import target_of
 
 if TYPE_CHECKING:
     from tidings.inspector.views import ServerView

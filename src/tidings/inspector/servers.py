@@ -1,0 +1,216 @@
+"""The servers of a session, and the catalog that keeps them: added, changed, cloned, removed, taken over from others.
+
+The page and the terminal app both use this. What cannot be done is a `CatalogError` (of the kinds below where that
+makes a difference) or a `BadTarget`, in words for people. Files are read and written in a thread.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
+from tidings.inspector.catalog_clients import FoundClient, find_clients
+from tidings.inspector.catalog_masks import keep_secrets
+from tidings.inspector.catalog_store import Imported, free_name
+from tidings.inspector.catalog_targets import resolve
+from tidings.inspector.opening import Opening
+from tidings.inspector.session import Session
+
+
+class NameTaken(CatalogError):
+    """There is a server of this name already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is a server called {name!r} already. Choose another name.")
+
+
+class NoSuchServer(CatalogError):
+    """There is no server of this name."""
+
+    def __init__(self, name: str, names: Iterable[str]) -> None:
+        self.name, self.names = name, list(names)
+        close = get_close_matches(name, self.names, n=1)
+        super().__init__(f"There is no server {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A server, and whether it is kept in the catalog. The others are known until the inspector ends."""
+
+    entry: ServerEntry
+    in_catalog: bool
+
+
+class Servers:
+    """The servers that an inspector knows: those of the catalog, and those of the command line."""
+
+    def __init__(self, session: Session, catalog: Catalog | None, environ: Mapping[str, str]) -> None:
+        self.session = session
+        self.catalog = catalog
+        self._environ = environ
+        self._given: dict[str, ServerEntry] = {}
+        """Those that are in the session and not in the catalog."""
+
+    @property
+    def writable(self) -> Catalog | None:
+        """The catalog, if it may be changed."""
+        return None if self.catalog is None or self.catalog.read_only else self.catalog
+
+    async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
+        """Add the servers of the command line, and those of the catalog: they are connected to if they say so."""
+        known: tuple[ServerEntry, ...] = ()
+        if self.catalog is not None:
+            try:
+                known = (await asyncio.to_thread(self.catalog.listing)).entries
+            except CatalogError:
+                known = ()  # Whoever asks for the listing is told what is wrong with it.
+        for entry in given:
+            same = next((each for each in known if each.name == entry.name and each == entry), None)
+            named = entry if same else replace(entry, name=free_name(entry.name, {each.name for each in known}))
+            await self._open(named, connect=connect, given=same is None)
+        for entry in known:
+            if entry.name not in self.session.servers:
+                await self._open(entry, connect=entry.auto_connect)
+
+    async def _open(self, entry: ServerEntry, *, connect: bool, given: bool = False) -> ServerEntry:
+        if entry.name in self.session.servers:
+            entry = replace(entry, name=free_name(entry.name, self.session.servers))
+        if given:
+            self._given[entry.name] = entry
+        await self.session.add(entry, connect=connect)
+        return entry
+
+    async def listing(self) -> tuple[list[Known], list[str]]:
+        """All servers, those of the catalog first; and what is wrong with others."""
+        entries: list[ServerEntry] = []
+        problems: list[str] = []
+        if self.catalog is not None:
+            try:
+                listing = await asyncio.to_thread(self.catalog.listing)
+                entries, problems = list(listing.entries), list(listing.problems)
+            except CatalogError as error:
+                problems = [str(error)]
+        names = {each.name for each in entries}
+        known = [Known(each, in_catalog=True) for each in entries]
+        known += [Known(each, in_catalog=False) for each in self._given.values() if each.name not in names]
+        return known, problems
+
+    async def find(self, name: str) -> Known:
+        """The server of this name.
+
+        Raises:
+            NoSuchServer: There is none.
+        """
+        names = list(self._given)
+        if self.catalog is not None:
+            entries = await asyncio.to_thread(self.catalog.entries)
+            for entry in entries:
+                if entry.name == name:
+                    return Known(entry, in_catalog=True)
+            names += [each.name for each in entries]
+        if name in self._given:
+            return Known(self._given[name], in_catalog=False)
+        raise NoSuchServer(name, names)
+
+    def resolve(self, target: str, name: str | None = None) -> ServerEntry:
+        """The entry that is meant by what somebody typed. Reads files.
+
+        Raises:
+            BadTarget: It means none, and why.
+        """
+        entry = resolve(target, self.catalog)
+        return entry if name is None else replace(entry, name=name)
+
+    async def add(self, entry: ServerEntry, *, rename: bool = False) -> Known:
+        """Add a server, to the catalog too where that may be changed, and connect to it. With `rename` it is called
+        `name (2)` where its name is taken.
+
+        Raises:
+            CatalogError: Its name is taken, or the catalog cannot be written.
+        """
+        if entry.name in self.session.servers:
+            if not rename:
+                raise NameTaken(entry.name)
+            entry = replace(entry, name=free_name(entry.name, self.session.servers))
+        if (catalog := self.writable) is None:
+            return Known(await self._open(entry, connect=True, given=True), in_catalog=False)
+        added = await asyncio.to_thread(lambda: catalog.add(entry, rename=rename))
+        return Known(await self._open(added, connect=True), in_catalog=True)
+
+    async def change(self, name: str, edited: ServerEntry) -> Known:
+        """Put another entry in the place of one; the session goes over to it. `edited` was made of what is shown:
+        what is masked in it stays as it was.
+
+        Raises:
+            CatalogError: There is no such server, the name is taken, or the catalog cannot be written.
+        """
+        known = await self.find(name)
+        after = keep_secrets(edited, known.entry)
+        if known.in_catalog and self.catalog is not None:
+            catalog = self.catalog
+            after = await asyncio.to_thread(lambda: catalog.edit(known.entry, after))
+        else:
+            if after.name != name and after.name in self.session.servers:
+                raise NameTaken(after.name)
+            self._given.pop(name, None)
+            self._given[after.name] = after
+        server = self.session.servers.get(name)
+        if server is not None and after.name == name:
+            await server.change(Opening.of(after, self._environ))
+        else:
+            was = server is not None and server.view.state != "disconnected"
+            if server is not None:
+                await self.session.remove(name)
+            await self._open(after, connect=was)
+        return Known(after, known.in_catalog)
+
+    async def remove(self, name: str) -> None:
+        """Forget a server, here and in the catalog.
+
+        Raises:
+            CatalogError: There is no such server, or the catalog may not be changed.
+        """
+        known = await self.find(name)
+        if known.in_catalog and self.catalog is not None:
+            await asyncio.to_thread(self.catalog.remove, name)
+        self._given.pop(name, None)
+        if name in self.session.servers:
+            await self.session.remove(name)
+
+    async def clone(self, name: str, called: str = "") -> Known:
+        """Add the same server once more.
+
+        Raises:
+            CatalogError: There is no such server, or the catalog may not be changed.
+        """
+        known = await self.find(name)
+        if known.in_catalog and self.catalog is not None:
+            catalog, named = self.catalog, replace(known.entry, name=called)
+            copy = await asyncio.to_thread(lambda: catalog.add(named) if called else catalog.clone(name))
+            return Known(await self._open(copy, connect=False), in_catalog=True)
+        copy = replace(known.entry, name=called or f"{name} copy")
+        return Known(await self._open(copy, connect=False, given=True), in_catalog=False)
+
+    async def clients(self) -> list[FoundClient]:
+        """What other programs on this machine know."""
+        return await asyncio.to_thread(self.find_clients)
+
+    def find_clients(self) -> list[FoundClient]:
+        """Like `clients`, in the caller's thread."""
+        return find_clients(Path.home(), Path.cwd(), sys.platform, self._environ)
+
+    async def take(self, entries: Sequence[ServerEntry]) -> Imported:
+        """Take servers over from another program, into the catalog where that may be changed. They are not connected
+        to.
+
+        Raises:
+            CatalogError: The catalog cannot be written.
+        """
+        if (catalog := self.writable) is None:
+            return Imported(tuple([await self._open(each, connect=False, given=True) for each in entries]))
+        imported = await asyncio.to_thread(lambda: catalog.import_entries(entries))
+        added = [await self._open(each, connect=False) for each in imported.added]
+        return replace(imported, added=tuple(added))
