@@ -1,0 +1,167 @@
+"""`tidings demo` from beginning to end, with real processes; and that nothing is left of it."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from tests.demo.showing import COMMAND, are_gone, environment, shown, until
+from tidings.cli import demo as demo_command
+from tidings.cli.main import main
+from tidings.demo.show import Failed, Options, show
+from tidings.inspector.web.gate import Key
+
+
+def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_left(tmp_path: Path) -> None:
+    with shown(tmp_path) as demo:
+        demo.expect(r"^http://127\.0\.0\.1:\d+/#token=\S{40,}$")
+        demo.expect(r"Nobody can type here")
+        demo.expect(r"1 Edit a note: fresh in .* 2 lines added, 1 removed")
+        demo.expect(r"file saved → notified \(.*\) → received \(.*\) → fresh copy \(.*\)")
+        demo.expect(r"2 Ask a tool: search answered in .*: \d+ notes")
+        processes = demo.processes()
+        demo.expect(r"3 Change a web page: fresh in .* 4 lines added, 4 removed")
+        demo.expect(r"\+ The ferry was here")
+        demo.expect(r"vault +is lost; trying again")
+        demo.expect(r"vault +is back, by itself")
+        demo.expect(r"4 Kill the server: all is back after .* with what was written meanwhile")
+        demo.expect(r"tidings vault ~/Notes")
+        assert demo.process.wait(30) == 0
+        assert processes
+        assert are_gone(processes)
+        assert demo.left() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_of_it(tmp_path: Path, number: int) -> None:
+    with shown(tmp_path, "--for", "600") as demo:
+        demo.expect(r"vault +Shop/Orders\.md +fresh in")  # All is up.
+        processes = demo.processes()
+        assert len(processes) >= 2
+        demo.process.send_signal(number)
+        assert demo.process.wait(30) == 0
+        until(lambda: are_gone(processes))
+        assert demo.left() == []
+
+
+def test_a_signal_while_it_starts_ends_all_of_it(tmp_path: Path) -> None:
+    with shown(tmp_path, "--for", "600") as demo:
+        demo.expect(r"5  Use it")  # The servers were started, and do not listen yet.
+        processes = demo.processes()
+        demo.process.send_signal(signal.SIGTERM)
+        assert demo.process.wait(30) == 0
+        until(lambda: are_gone(processes))
+        assert demo.left() == []
+
+
+def test_its_servers_do_not_outlive_it_even_if_it_is_killed(tmp_path: Path) -> None:
+    with shown(tmp_path, "--for", "600") as demo:
+        demo.expect(r"vault +Shop/Orders\.md +fresh in")
+        processes = demo.processes()
+        demo.process.kill()
+        until(lambda: are_gone(processes))
+
+
+def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it_missed(tmp_path: Path) -> None:
+    with shown(tmp_path, "--for", "600") as demo:
+        demo.expect(r"vault +Shop/Orders\.md +fresh in")
+        demo.plan.write_text(demo.plan.read_text() + "Something else entirely.\n")
+        demo.expect(r"1 Edit a note: fresh in")
+        demo.expect(r"\+ Something else entirely\.")
+        before = demo.vault
+        before.kill()
+        demo.expect(r"4 Kill the server: all is back after")
+        demo.expect(r"\+ - \[ \] Written while the server was away \(1\)")
+        assert demo.vault.pid != before.pid
+        assert "Written while the server was away (1)" in demo.plan.read_text()
+
+
+def test_in_a_terminal_one_types_numbers(tmp_path: Path) -> None:
+    with shown(tmp_path, typed=True) as demo:
+        demo.expect(r"Open the address above in a browser: the tour is in the page, and here\.")
+        demo.expect(r"1  Edit a note +\S+Launch plan\.md")
+        demo.expect(r"vault +Shop/Orders\.md +fresh in")
+        demo.type("2\n")
+        demo.expect(r"✓ 2 Ask a tool")
+        demo.type("\n")  # The first that is left.
+        demo.expect(r"✓ 1 Edit a note: ")
+        demo.type("5\n")
+        demo.expect(r"tidings\.connect\(")
+        demo.type("what?\n")
+        demo.expect(r"✓ 2  Ask a tool")
+        demo.type("q\n")
+        assert demo.process.wait(30) == 0
+        assert demo.left() == []
+
+
+def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    with shown(tmp_path, "--for", "0.5") as demo:
+        assert demo.process.wait(30) == 0
+        assert demo.left() == []
+
+
+def test_a_reader_who_goes_away_ends_it(tmp_path: Path) -> None:
+    command = subprocess.list2cmdline([*COMMAND, "--for", "600"])
+    run = subprocess.run(
+        ["/bin/sh", "-c", f"{command} | head -n 1"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in run.stderr
+    until(lambda: not any(str(tmp_path) in " ".join(_words(each)) for each in psutil.process_iter()))
+    until(lambda: list((tmp_path / "tmp").iterdir()) == [])
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+# What it refuses.
+
+
+def test_a_port_that_is_in_use_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(main, ["demo", "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"Port {port} of 127.0.0.1 is in use. Choose another with --port" in result.output
+
+
+def test_missing_packages_are_told_with_the_command_that_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_command, "find_spec", lambda name: None if name in ("lxml", "watchfiles") else sys)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 2
+    assert 'The demo needs more packages (watchfiles, lxml): pip install "tidings[vault,web]"' in result.output
+
+
+def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        options = Options(listening, Key(1), lambda _: None)
+        with pytest.raises(Failed, match=r"cannot make one: Permission denied\. Set TMPDIR to a folder"):
+            asyncio.run(show(options))
+
+
+def test_a_page_that_was_not_built_is_told_and_the_terminal_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "make ui" in demo_command._welcome(built=False, automatic=False, on_screen=False)
+    assert "opens in your browser" in demo_command._welcome(built=True, automatic=False, on_screen=True)
+    monkeypatch.setattr("tidings.inspector.web.assets.STATIC", tmp_path)
+    assert not demo_command._is_built()

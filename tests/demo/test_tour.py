@@ -1,0 +1,149 @@
+"""The tour: what ticks a step off, and what does not."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidings.demo import tour as module
+from tidings.demo.kept import Kept, NeverServed
+from tidings.demo.seeing import Source, duration
+from tidings.demo.steps import snippets, steps
+from tidings.demo.tour import NotReady, Progress, Tour
+from tidings.inspector.limits import SessionLimits
+from tidings.inspector.records import Record
+from tidings.inspector.views import SessionView
+
+pytestmark = pytest.mark.anyio
+
+PLAN = "vault://note/Plan.md"
+
+
+class Trip:
+    """A tour over records that are made here."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.told: list[Progress] = []
+        self.now = 1_000.0
+        self.seq = 0
+        self.view = SessionView(SessionLimits(), lambda: self.now)
+        self.tour = Tour(Source(PLAN, "file saved", lambda: self.now - 0.01), told=self.told.append)
+        self.tour.set(steps(Path("Plan.md"), "http://page"), snippets("http://vault", PLAN))
+        for server in ("vault", "web"):
+            self.happens("server", server, what="added", entry={})
+
+    def open(self) -> None:
+        actions = {name: lambda name=name: self.done.append(name) for name in self.tour.progress}
+        self.tour.open(actions, Source("web://diff", "page changed"))
+
+    def happens(self, kind: str, server: str = "vault", **data: Any) -> int:
+        self.seq += 1
+        self.now += 0.001
+        record = Record(self.seq, self.now, server, kind, data)
+        self.view.apply(record)
+        self.tour.hear(record, self.view)
+        return self.seq
+
+    def reads(self, text: str, change: int | None = None, uri: str = PLAN, server: str = "vault") -> None:
+        contents = [{"uri": uri, "text": text}]
+        self.happens(
+            "content", server, uri=uri, contents=contents, hash=text, size=len(text), took=0.001, change=change
+        )
+
+    def changes(self, text: str, uri: str = PLAN, server: str = "vault") -> None:
+        change = self.happens("change", server, change="resource-updated", uri=uri, times={"published": self.now})
+        self.reads(text, change, uri, server)
+
+    def status(self, name: str) -> str:
+        return self.tour.progress[name].status
+
+
+@pytest.fixture
+def trip() -> Trip:
+    made = Trip()
+    made.happens("subscriptions", uris=[PLAN])
+    made.reads("one")
+    made.open()
+    return made
+
+
+async def test_before_all_is_connected_nothing_can_be_done_or_seen() -> None:
+    trip = Trip()
+    with pytest.raises(NotReady):
+        trip.tour.do("edit")
+    trip.tour.be_away(trip.now, "words")
+    trip.reads("one")
+    trip.changes("two")
+    assert trip.status("edit") == "ready"
+    assert not trip.tour.facts()["ready"]
+
+
+async def test_a_step_whose_button_was_pressed_is_seen_only_when_something_came_of_it(trip: Trip) -> None:
+    trip.tour.do("edit")
+    trip.tour.do("edit")  # Twice: it is under way.
+    assert trip.done == ["edit"]
+    assert trip.status("edit") == "doing"
+    trip.changes("one")  # Read again, and the same.
+    trip.changes("else", uri="vault://note/Other.md")
+    assert trip.status("edit") == "doing"
+    trip.changes("two")
+    assert trip.status("edit") == "seen"
+    assert [each.step.name for each in trip.told] == ["edit"]
+    seen = await trip.tour.wait("edit")
+    assert seen is not None
+    assert [hop.words for hop in seen.hops] == ["file saved", "notified", "fresh copy"]
+    assert seen.lines == ("- one", "+ two")
+    assert not trip.tour.complete
+
+
+async def test_a_tool_that_fails_or_that_the_client_called_does_not_count(trip: Trip) -> None:
+    asked: dict[str, Any] = {"method": "tools/call", "params": {"name": "search"}, "created_at": 1.0}
+    trip.happens("request", id="1", status="completed", result={"isError": True}, **asked)
+    trip.happens("request", id="2", status="error", **asked)
+    trip.happens("request", id="3", status="completed", aside=True, **asked)
+    trip.happens("request", "web", id="4", status="completed", result={}, **asked)
+    assert trip.status("ask") == "ready"
+    result = {"structuredContent": {"results": [{"path": "A.md"}]}}
+    trip.happens("request", id="5", status="completed", result=result, completed_at=1.004, **asked)
+    seen = trip.tour.progress["ask"].seen
+    assert seen is not None
+    assert (seen.words, seen.lines) == ("search answered in 4 ms: 1 note", ("A.md",))
+
+
+async def test_a_kill_is_seen_when_what_was_written_meanwhile_has_arrived(trip: Trip) -> None:
+    trip.happens("state", state="error", old="connected")  # The inspector was quicker than we.
+    trip.tour.be_away(trip.now, "Written")
+    assert trip.status("kill") == "doing"
+    trip.tour.be_served(trip.now + 0.0001, 77)
+    trip.happens("state", state="connected", old="connecting")
+    trip.reads("one")  # Stale: it does not count, and is no edit.
+    assert (trip.status("kill"), trip.status("edit")) == ("doing", "ready")
+    trip.reads("one Written")
+    seen = trip.tour.progress["kill"].seen
+    assert seen is not None
+    assert [hop.words for hop in seen.hops] == ["killed", "noticed", "started again", "connected", "fresh copy"]
+    assert trip.tour.facts()["steps"][3]["place"] == "kill -9 77"
+
+
+async def test_what_is_not_seen_in_time_is_said_to_be_late(trip: Trip, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LATE_SECONDS", 0.01)
+    trip.tour.do("page")
+    assert await trip.tour.wait("page") is None
+    assert trip.status("page") == "late"
+
+
+async def test_a_server_that_never_serves_is_given_up_with_what_it_said() -> None:
+    kept = Kept("sample", ["vault", "/nowhere/at/all", "--http", "127.0.0.1:0"])
+    with pytest.raises(NeverServed, match=r"could not be started. It said:\n.*no folder") as failure:
+        async with asyncio.timeout(60):
+            await kept.run()
+    assert "/nowhere/at/all" in str(failure.value)
+    assert kept.pid is None
+    assert not kept.kill()
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.0001, "<1 ms"), (0.0144, "14 ms"), (0.9999, "1.0 s"), (-1, "<1 ms")])
+async def test_times_are_written_for_people(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
