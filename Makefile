@@ -6,9 +6,9 @@ PAGE := src/tidings/inspector/static/built-from.txt
 
 .PHONY: run test check bench chaos ui docs requirements
 
-run: .venv/.ready-run ## the main job
-	-@$(BIN)/python hatch_build.py # for `tidings inspect`; the main job needs no page
-	@$(BIN)/python examples/surviving.py
+run: .venv/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
+	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
+	@$(BIN)/python -m tidings demo
 
 test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
