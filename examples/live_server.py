@@ -1,36 +1,29 @@
-"""A live server in 20 lines: a thermometer that is read only while somebody listens."""
+"""A live server in 20 lines: notice boards, and whoever reads one hears of each new notice.
 
-import asyncio
-import random
+python examples/live_server.py # serves until Ctrl-C; a port may follow tidings watch http://127.0.0.1:8000/mcp
+board://kitchen # in a second terminal: the notice, always tidings call http://127.0.0.1:8000/mcp post room=kitchen
+text=Cake! # in a third: look at the second
+"""
+
+import sys
 
 from tidings import LiveServer
 
-mcp = LiveServer("thermometer")
-readings: dict[str, float] = {}
-watchers: dict[str, asyncio.Task[None]] = {}
+mcp = LiveServer("boards")
+notices: dict[str, str] = {}
 
 
-@mcp.resource("temperature://{room}")
-def temperature(room: str) -> str:
-    return f"{readings.get(room, 20.0):.1f} °C"
+@mcp.resource("board://{room}")
+def board(room: str) -> str:
+    return notices.get(room, "Nothing yet.")
 
 
-@mcp.on_first_subscriber("temperature://{room}")
-def start(room: str) -> None:
-    watchers[room] = asyncio.create_task(measure(room))
-
-
-@mcp.on_last_subscriber("temperature://{room}")
-def stop(room: str) -> None:
-    watchers.pop(room).cancel()
-
-
-async def measure(room: str) -> None:
-    while True:
-        readings[room] = readings.get(room, 20.0) + random.uniform(-0.5, 0.5)
-        await mcp.notify.resource_updated(f"temperature://{room}")
-        await asyncio.sleep(1)
+@mcp.tool()
+async def post(room: str, text: str) -> str:
+    notices[room] = text
+    await mcp.notify.resource_updated(f"board://{room}")  # All that makes it live.
+    return "posted"
 
 
 if __name__ == "__main__":
-    mcp.run("streamable-http")
+    mcp.run("streamable-http", port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)

@@ -1,19 +1,13 @@
-"""The programs in `examples/` run, as people copy them."""
+"""The examples that go on until they are told to end."""
 
-import runpy
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-import anyio
 import psutil
 import pytest
-from mcp.client import Client
 
-from tidings import ResourceUpdated
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.examples.programs import EXAMPLES
 
 
 def test_both_eras_shows_each_change_heard_by_both_clients() -> None:
@@ -85,17 +79,3 @@ def test_both_eras_ends_quietly_on_ctrl_c_while_it_starts(seconds: float) -> Non
     run = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
     assert run.stderr == ""
     assert len(run.stdout.splitlines()) < 10  # It did not go on.
-
-
-@pytest.mark.anyio
-async def test_the_thermometer_measures_only_while_somebody_listens() -> None:
-    example = runpy.run_path(str(EXAMPLES / "live_server.py"))
-    async with Client(example["mcp"], mode="2026-07-28") as client:
-        assert example["watchers"] == {}
-        with anyio.fail_after(5):
-            async with client.listen(resource_subscriptions=["temperature://attic"]) as news:
-                async for change in news:
-                    assert change == ResourceUpdated("temperature://attic")
-                    assert list(example["watchers"]) == ["attic"]
-                    break
-    assert example["watchers"] == {}

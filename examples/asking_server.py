@@ -1,0 +1,51 @@
+"""A server that asks before it acts: what `in_ci.py` tries.
+
+tidings call 'python examples/asking_server.py' book seats=3 # in a terminal, it asks you
+"""
+
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel, Field
+
+from tidings import LiveServer
+
+mcp = LiveServer("theatre")
+booked: list[str] = []
+
+
+class Booking(BaseModel):
+    name: str = Field(description="For whom?")
+    aisle: bool = Field(default=False, description="At the aisle?")
+
+
+class Sure(BaseModel):
+    really: bool = Field(description="Really?")
+
+
+@mcp.resource("theatre://bookings")
+def bookings() -> str:
+    return "\n".join(booked) or "No bookings."
+
+
+@mcp.tool()
+async def book(seats: int, ctx: Context) -> str:
+    answer = await ctx.elicit(f"Book {seats} seats?", Booking)
+    if answer.action != "accept":
+        return "nothing booked"
+    where = " at the aisle" if answer.data.aisle else ""
+    booked.append(f"{answer.data.name}: {seats}{where}")
+    await mcp.notify.resource_updated("theatre://bookings")
+    return f"{seats} seats{where} for {answer.data.name}"
+
+
+@mcp.tool()
+async def cancel_all(ctx: Context) -> str:
+    answer = await ctx.elicit("Cancel all bookings?", Sure)
+    if answer.action != "accept" or not answer.data.really:
+        return "nothing cancelled"
+    booked.clear()
+    await mcp.notify.resource_updated("theatre://bookings")
+    return "all cancelled"
+
+
+if __name__ == "__main__":
+    mcp.run("stdio")

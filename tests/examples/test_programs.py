@@ -1,0 +1,82 @@
+"""The examples that are whole stories, told from beginning to end in processes of their own."""
+
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.examples.programs import EXAMPLES, run
+
+
+def test_an_agent_is_shown_what_is_so_and_reads_only_what_changed() -> None:
+    story = run("fresh_agent.py")
+    assert story.returncode == 0, story.stderr
+    assert story.stderr == ""
+    first, second, third = story.stdout.split("> ")[1:]
+    assert "(2 read for it)" in first
+    assert "kitchen says: Nothing yet." in second
+    assert "(0 read for it)" in second
+    assert "kitchen says: There is cake." in third
+    assert "(1 read for it)" in third
+
+
+def test_a_server_that_asks_is_tried_with_nobody_there() -> None:
+    tried = run("in_ci.py")
+    assert (tried.returncode, tried.stderr) == (0, "")
+    assert [line[:2] for line in tried.stdout.splitlines()] == ["ok"] * 7
+
+
+def test_a_server_that_does_not_do_as_it_should_fails_in_ci(tmp_path) -> None:
+    answers = tmp_path / "answers.json"
+    answers.write_text('[{"elicitation": "*", "decline": null}]')
+    tried = run("in_ci.py", f"{sys.executable} {EXAMPLES / 'asking_server.py'}", str(answers))
+    assert tried.returncode == 1
+    assert "FAILED whoever agrees has seats" in tried.stdout
+    assert "The server wrote:" in tried.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("python there_is_none.py",), "not tried: python there_is_none.py ended"),
+        ((f"{sys.executable} {EXAMPLES / 'asking_server.py'}", "none.json"), "The script none.json cannot be read"),
+    ],
+)
+def test_a_server_that_cannot_be_tried_is_another_matter_than_one_that_fails(args: tuple[str], words: str) -> None:
+    tried = run("in_ci.py", *args)
+    assert tried.returncode == 2
+    assert words in tried.stderr
+    assert "Traceback" not in tried.stderr
+
+
+def test_nothing_is_stale_when_a_replica_is_killed() -> None:
+    story = run("replicas.py", "4")
+    assert (story.returncode, story.stderr) == (0, "")
+    assert story.stdout.count("in hand after") == 4
+    assert "kill -9 of replica A" in story.stdout
+    assert "replica A is back" in story.stdout
+    assert "Changes: 4. Kills: 1. Stale: nothing." in story.stdout
+
+
+def test_replicas_take_all_their_processes_with_them_on_ctrl_c() -> None:
+    command = [sys.executable, EXAMPLES / "replicas.py", "1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as story:
+        try:
+            assert story.stdout is not None
+            assert any("in hand after" in line for line in story.stdout)
+            started = psutil.Process(story.pid).children()
+            assert len(started) == 3
+            story.send_signal(signal.SIGINT)
+            _, errors = story.communicate(timeout=30)
+        finally:
+            story.kill()
+    assert errors == ""
+    assert not any(process.is_running() for process in started)
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if f"]({path.name})" not in listed] == []
+    assert [path.name for path in EXAMPLES.glob("*.py") if not path.read_text().startswith('"""')] == []
