@@ -5,23 +5,20 @@ the view, so that the screen costs the same whether one notification arrives or 
 """
 
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from tidings.errors import TidingsError
-from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.records import Record
+from tidings.inspector.servers import Servers
 from tidings.inspector.session import Session
-from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.bars import Bar
+from tidings.inspector.tui.deeds import Deeds
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.inks import THEMES
@@ -37,7 +34,6 @@ from tidings.inspector.tui.pane_resources import ResourcesPane
 from tidings.inspector.tui.pane_tools import ToolsPane
 from tidings.inspector.tui.questions import Questions
 from tidings.inspector.tui.rows import RowList
-from tidings.inspector.tui.shelf import Shelf
 from tidings.inspector.tui.words import one_line
 
 EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports what other clients have."
@@ -55,12 +51,12 @@ PANES: Final[dict[str, type[Pane]]] = {
 }
 
 
-class InspectorApp(App[None]):
+class InspectorApp(Deeds):
     """The inspector of one session.
 
     Args:
         session: Open, with its servers added or about to be.
-        shelf: Where servers to add are found.
+        servers: The same servers and the catalog that keeps them; without one, nothing is kept.
         now: The clock, in seconds since the epoch.
         dark: The scheme to begin with.
     """
@@ -81,6 +77,9 @@ class InspectorApp(App[None]):
         Binding("a", "questions", "Questions"),
         Binding("n", "add", "Add a server"),
         Binding("i", "import_servers", "Import servers"),
+        Binding("E", "edit_server", "Edit the server"),
+        Binding("X", "remove_server", "Remove the server"),
+        Binding("S", "sessions", "Sessions"),
         Binding("C", "connect", "Connect"),
         Binding("D", "disconnect", "Disconnect"),
         Binding("R", "reconnect", "Reconnect"),
@@ -104,11 +103,16 @@ class InspectorApp(App[None]):
     """
 
     def __init__(
-        self, session: Session, *, shelf: Shelf | None = None, now: Callable[[], float] = time.time, dark: bool = True
+        self,
+        session: Session,
+        *,
+        servers: Servers | None = None,
+        now: Callable[[], float] = time.time,
+        dark: bool = True,
     ) -> None:
         super().__init__()
         self.session = session
-        self.shelf = shelf or Shelf()
+        self.servers = servers or Servers(session, None, {})
         self.now = now
         self.tab = "live"
         self.server: InspectedServer | None = None
@@ -147,6 +151,19 @@ class InspectorApp(App[None]):
         self.tick()
         self.pane.main_list().focus()
         self.set_interval(1 / RATE, self.tick)
+        self.attempt(self._say_problems())
+
+    async def _say_problems(self) -> None:
+        """What could not be read or cannot be kept: nobody should find out later."""
+        notice = self.session.journal.notice if self.session.journal is not None else None
+        _, problems = await self.servers.listing()
+        for words in [notice, *problems[:3]]:
+            if words:
+                self.notify(one_line(words), severity="warning", timeout=12, markup=False)
+
+    def on_resize(self) -> None:
+        self.touch()
+        self.call_after_refresh(self.tick)  # What stands on top depends on how wide it is.
 
     def on_unmount(self) -> None:
         if self._unlisten is not None:
@@ -182,8 +199,8 @@ class InspectorApp(App[None]):
         view = self.server.view if self.server is not None else None
         show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in self.session.servers.values())
-        show_tabs(self._tabs, self.tab, view, waiting)
-        show_numbers(self._numbers, view)
+        told = show_tabs(self._tabs, self.tab, view, waiting)
+        show_numbers(self._numbers, view, 0 if told else waiting)
         self._questions.take()
         self.pane.take()
 
@@ -243,107 +260,10 @@ class InspectorApp(App[None]):
         """Esc in a list: to the servers."""
         self._listed.focus()
 
-    # What one can do
-
-    def attempt(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do this beside everything else; what a server or a person did wrong is said, and nothing breaks."""
-
-        async def tried() -> None:
-            try:
-                await work
-            except (TidingsError, ValueError, LookupError, OSError) as error:
-                self.notify(one_line(error), severity="error", timeout=8, markup=False)
-            self.touch()
-
-        self.run_worker(tried(), exclusive=False)
-
-    def do(self, action: Callable[[], Any]) -> Any:
-        """Do this now; what was wrong with it is said."""
-        try:
-            return action()
-        except (TidingsError, ValueError, LookupError, OSError) as error:
-            self.notify(one_line(error), severity="error", timeout=8, markup=False)
-            return None
-
-    def ask(self, send: Callable[[], Any]) -> None:
-        """Send a request; what comes of it arrives as records."""
-        self.do(send)
-        self.touch()
-
-    def cancel(self, request: str) -> None:
-        """Cancel a request of the server that is shown."""
-        server = self.server
-        if server is not None and not self.do(lambda: server.cancel(request)):
-            self.notify("It has ended already.", timeout=2)
-        self.touch()
-
     async def action_pane_do(self, what: str) -> None:
         """What a word in the head of a list does when it is clicked: an action of the tab that is open."""
         await self.pane.run_action(what)
 
-    def action_connect(self) -> None:
-        """Connect the server that is shown."""
-        if self.server is not None:
-            self.attempt(self.server.connect())
-
-    def action_disconnect(self) -> None:
-        """End its connection; it does not come back by itself."""
-        if self.server is not None:
-            self.attempt(self.server.disconnect())
-
-    def action_reconnect(self) -> None:
-        """Connect it anew, now."""
-        if self.server is not None:
-            self.attempt(self.server.reconnect())
-
     def action_questions(self) -> None:
         """Open or close the panel of questions."""
         self._questions.toggle()
-
-    def action_scheme(self) -> None:
-        """From dark to light and back."""
-        self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
-        self.touch()
-
-    def action_keys(self) -> None:
-        """Which keys there are."""
-        self.push_screen(dialogs.Keys())
-
-    def action_add(self) -> None:
-        """Ask for a server, and add it."""
-        self.push_screen(dialogs.AddServer(self.shelf, self.session.servers), self._add)
-
-    def action_import_servers(self) -> None:
-        """Offer the servers that other clients know."""
-        self.push_screen(dialogs.ImportServers(self.shelf, self.session.servers), self._add_all)
-
-    def _add(self, entry: ServerEntry | None) -> None:
-        if entry is not None:
-            self._add_all([entry])
-
-    def _add_all(self, entries: list[ServerEntry] | None) -> None:
-        async def add() -> None:
-            for entry in entries or ():
-                await self.session.add(entry)
-            if entries:
-                self.touch()
-                self.tick()
-                self.choose(entries[-1].name)
-
-        self.attempt(add())
-
-    def action_command_palette(self) -> None:
-        """Everything by name."""
-        if not CommandPalette.is_open(cast("App[object]", self)):
-            self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)
-        yield SystemCommand("Import servers", "From the settings of other clients", self.action_import_servers)
-        yield SystemCommand("Connect", "The server that is shown", self.action_connect)
-        yield SystemCommand("Disconnect", "The server that is shown", self.action_disconnect)
-        yield SystemCommand("Reconnect", "The server that is shown, now", self.action_reconnect)
-        yield SystemCommand("Dark or light", "The other scheme", self.action_scheme)
-        yield SystemCommand("Questions", "What servers ask of you", self.action_questions)
-        yield SystemCommand("Keys", "Which keys there are", self.action_keys)
-        yield SystemCommand("Quit", "Disconnect everything, and end", self.action_quit)

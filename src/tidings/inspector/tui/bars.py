@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tidings.inspector.tui.desk import inks_of
-from tidings.inspector.tui.drawing import row, width_of
+from tidings.inspector.tui.drawing import row
 
 
 class Part(NamedTuple):
@@ -18,6 +18,10 @@ class Part(NamedTuple):
     text: str
     ink: str = "soft"
     action: str = ""
+
+
+Parts = tuple[list[Part], list[Part]]
+"""What stands on the left, and on the right."""
 
 
 class Bar(Widget):
@@ -30,24 +34,33 @@ class Bar(Widget):
     def __init__(self, ground: str = "pane", id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._ground = ground
-        self._left: list[Part] = []
-        self._right: list[Part] = []
+        self._ways: list[Parts] = [([], [])]
 
-    def show(self, left: list[Part], right: list[Part] | None = None) -> None:
-        """Show these parts. Nothing is drawn if they are the same as before."""
-        right = right or []
-        if (left, right) != (self._left, self._right):
-            self._left, self._right = left, right
+    def show(self, left: list[Part], right: list[Part] | None = None, *shorter: Parts) -> None:
+        """Show these parts; where they do not fit, the first of the `shorter` ones that do. Nothing is drawn if they
+        are the same as before.
+        """
+        ways = [(left, right or []), *shorter]
+        if ways != self._ways:
+            self._ways = ways
             self.refresh()
 
     @property
     def text(self) -> str:
         """All its words."""
-        return "".join(part.text for part in [*self._left, *self._right])
+        return "".join(part.text for parts in self._ways[0] for part in parts)
+
+    def fits(self, way: Parts) -> bool:
+        """Whether there is room for all of it."""
+        return room_for(way) <= self.size.width
+
+    @property
+    def _shown(self) -> Parts:
+        return next((way for way in self._ways if self.fits(way)), self._ways[-1])
 
     def render_line(self, y: int) -> Strip:
         inks = inks_of(self)
-        left, right = ([(part.text, inks[part.ink]) for part in parts] for parts in (self._left, self._right))
+        left, right = ([(part.text, inks[part.ink]) for part in parts] for parts in self._shown)
         ground = Style(bgcolor=getattr(inks, self._ground))
         if y:
             return row(self.size.width, [], None, ground)
@@ -59,9 +72,9 @@ class Bar(Widget):
             await (self.parent or self).run_action(part.action)  # type: ignore[union-attr]
 
     def _part_at(self, x: int) -> Part | None:
-        styled = [(part.text, Style.null()) for part in self._right]
-        begin = self.size.width - width_of(styled) - 1
-        for parts, start in ((self._right, begin), (self._left, 1)):
+        left, right = self._shown
+        begin = self.size.width - cells(right) - 1
+        for parts, start in ((right, begin), (left, 1)):
             at = start
             for part in parts:
                 end = at + cell_len(part.text)
@@ -69,3 +82,14 @@ class Bar(Widget):
                     return part
                 at = end
         return None
+
+
+def cells(parts: list[Part]) -> int:
+    """How many columns they take."""
+    return sum(cell_len(part.text) for part in parts)
+
+
+def room_for(way: Parts) -> int:
+    """How many columns a line of them takes, with its margins."""
+    left, right = way
+    return cells(left) + 1 + (cells(right) + 2 if right else 0)

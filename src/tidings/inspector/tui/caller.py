@@ -41,6 +41,8 @@ class Callee:
     form: Field
     send: Callable[[Any], str]
     """Sends it with these arguments, and gives the request's id."""
+    asked: Callable[[Any], tuple[str, dict[str, Any]]]
+    """The method and the parameters that this comes to."""
     is_its: Callable[[RequestView], bool]
     """Whether a request is one of its."""
     description: str = ""
@@ -228,6 +230,7 @@ class CallerPane(Pane):
         Binding("ctrl+r", "send", "Send", show=False, priority=True),
         Binding("ctrl+j", "json", "Form or JSON", show=False, priority=True),
         Binding("ctrl+x", "cancel", "Cancel", show=False, priority=True),
+        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
@@ -245,3 +248,9 @@ class CallerPane(Pane):
     def action_cancel(self) -> None:
         """Cancel the call that is looked at."""
         self.caller.action_cancel()
+
+    def action_copy_as(self) -> None:
+        """What the form says, as something to paste."""
+        callee = self.caller.callee
+        if callee is not None:
+            self.desk.copy_as(*callee.asked(self.caller.form.filled().value or {}))

@@ -1,18 +1,17 @@
-"""What is asked for a moment: a server to add, servers to import, and the sheet of keys."""
+"""What is asked for a moment: one line of text, yes or no; and the sheet of keys."""
 
-from collections.abc import Collection
-from typing import ClassVar, Final
+from collections.abc import Callable
+from typing import ClassVar, Final, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Input, SelectionList, Static
+from textual.widgets import Input, Static
 
-from tidings.errors import TidingsError
-from tidings.inspector.catalog import ServerEntry
-from tidings.inspector.tui.shelf import Found, Shelf
 from tidings.inspector.tui.words import one_line
+
+T = TypeVar("T")
 
 SHEET: Final = (
     (
@@ -24,9 +23,10 @@ SHEET: Final = (
             ("ctrl+p", "find anything by its name"),
             ("a", "questions that wait for you"),
             ("n  i", "add a server; import servers"),
+            ("E  X", "edit, remove the server"),
             ("C D R", "connect, disconnect, reconnect"),
-            ("t", "dark or light"),
-            ("q", "quit"),
+            ("S", "sessions that are kept"),
+            ("t  q", "dark or light; quit"),
         ),
     ),
     (
@@ -43,7 +43,7 @@ SHEET: Final = (
     (
         "In a form",
         (
-            ("ctrl+r", "call, read, answer"),
+            ("ctrl+r", "call, read, answer, save"),
             ("ctrl+j", "as JSON and back"),
             ("ctrl+x", "cancel, refuse"),
             ("ctrl+n", "null"),
@@ -61,33 +61,102 @@ SHEET: Final = (
         ),
     ),
     (
-        "Requests, messages, logs",
+        "Requests and messages",
         (
             ("x", "cancel a request"),
-            ("r", "send a request again"),
+            ("r  e", "send again; edit it first"),
+            ("c", "copy as JSON, Python, curl"),
             ("o", "the client's own requests"),
             ("h", "HTTP exchanges"),
             ("p", "from a request to its answer"),
+        ),
+    ),
+    (
+        "Logs, and texts",
+        (
             ("s", "logs, errors, notifications"),
             ("l L", "show, ask for another level"),
+            ("h l ← →", "read a long line sideways"),
             ("y", "copy what is shown"),
         ),
     ),
 )
 """Every key and what it does."""
 
-_BOX: Final = """
-    width: 110; max-width: 95%; height: auto; max-height: 90%; background: $t-pane; border: round $t-line; padding: 1 2;
-"""
+
+class Dialog(ModalScreen[T], Generic[T]):
+    """A box in the middle. Esc leaves everything as it is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", show=False)]
+    DEFAULT_CSS = """
+    Dialog { align: center middle; }
+    Dialog > Vertical {
+        width: 110; max-width: 95%; height: auto; max-height: 90%;
+        background: $t-pane; border: round $t-line; padding: 1 2;
+    }
+    Dialog Input { height: 1; border: none; margin: 1 0; padding: 0 1; }
+    Dialog .wrong { color: $t-bad; height: auto; display: none; }
+    Dialog .wrong.some { display: block; }
+    Dialog .soft { color: $t-soft; height: auto; }
+    """
+
+    def complain(self, what: object) -> None:
+        """Say what is wrong with what was given."""
+        wrong = self.query_one(".wrong", Static)
+        wrong.update(one_line(what, 400))
+        wrong.set_class(bool(str(what)), "some")
 
 
-class Keys(ModalScreen[None]):
+class AskLine(Dialog[str | None]):
+    """Asks for one line.
+
+    Args:
+        check: What is wrong with it; empty if nothing is.
+    """
+
+    def __init__(self, title: str, value: str = "", hint: str = "", check: Callable[[str], str] | None = None) -> None:
+        super().__init__()
+        self._title, self._value, self._hint, self._check = title, value, hint, check
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(self._title, markup=False)
+            yield Input(self._value, compact=True)
+            yield Static("", classes="wrong", markup=False)
+            yield Static(self._hint or "Enter does it. Esc leaves everything as it is.", classes="soft", markup=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        line = event.value.strip()
+        wrong = "It is empty." if not line else self._check(line) if self._check is not None else ""
+        if wrong:
+            self.complain(wrong)
+        else:
+            self.dismiss(line)
+
+
+class Confirm(Dialog[bool | None]):
+    """Asks whether something is meant."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,y", "dismiss(True)", "Yes", show=False)]
+
+    def __init__(self, question: str, verb: str) -> None:
+        super().__init__()
+        self._question, self._verb = question, verb
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(self._question + "\n", markup=False)
+            yield Static(f"Enter {self._verb}. Esc leaves everything as it is.", classes="soft", markup=False)
+
+
+class Keys(Dialog[None]):
     """The sheet of keys. Any key closes it."""
 
-    DEFAULT_CSS = f"""
-    Keys {{ align: center middle; }}
-    Keys > Vertical {{ {_BOX} layout: grid; grid-size: 2; grid-gutter: 1 3; grid-rows: auto; overflow-y: auto; }}
-    Keys Static {{ height: auto; }}
+    DEFAULT_CSS = """
+    Keys > Vertical { layout: grid; grid-size: 2; grid-gutter: 1 3; grid-rows: auto; overflow-y: auto; }
+    .-narrow Keys > Vertical { grid-size: 1; }
+    Keys Static { height: auto; }
     """
 
     def compose(self) -> ComposeResult:
@@ -101,87 +170,6 @@ class Keys(ModalScreen[None]):
 
     def on_click(self) -> None:
         self.dismiss(None)
-
-
-class AddServer(ModalScreen[ServerEntry | None]):
-    """Asks for a URL or a command, and gives the entry for the catalog."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
-    DEFAULT_CSS = f"""
-    AddServer {{ align: center middle; }}
-    AddServer > Vertical {{ {_BOX} }}
-    AddServer Input {{ height: 1; border: none; margin: 1 0; padding: 0 1; }}
-    AddServer #wrong {{ color: $t-bad; height: auto; }}
-    AddServer .soft {{ color: $t-soft; }}
-    """
-
-    def __init__(self, shelf: Shelf, taken: Collection[str]) -> None:
-        super().__init__()
-        self._shelf, self._taken = shelf, taken
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static("[b]Add a server[/]")
-            yield Input(
-                placeholder="https://host/mcp, or the command that starts it: python server.py",
-                compact=True,
-                id="target",
-            )
-            yield Input(placeholder="a name, if you like", compact=True, id="name")
-            yield Static("", id="wrong", markup=False)
-            yield Static("Enter adds and connects it. Esc leaves everything as it is.", classes="soft")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        target, name = (self.query_one(f"#{each}", Input).value.strip() for each in ("target", "name"))
-        try:
-            entry = self._shelf.entry(target, name or None, self._taken)
-        except (TidingsError, ValueError) as error:
-            self.query_one("#wrong", Static).update(one_line(error, 400))
-            return
-        self.dismiss(entry)
-
-
-class ImportServers(ModalScreen[list[ServerEntry] | None]):
-    """Offers the servers that other clients know, to be ticked."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back"),
-        Binding("enter", "take", "Import", priority=True),
-    ]
-    DEFAULT_CSS = f"""
-    ImportServers {{ align: center middle; }}
-    ImportServers > Vertical {{ {_BOX} }}
-    ImportServers SelectionList {{ height: auto; max-height: 20; border: none; margin: 1 0; background: $t-ground; }}
-    ImportServers .soft {{ color: $t-soft; height: auto; }}
-    """
-
-    def __init__(self, shelf: Shelf, taken: Collection[str]) -> None:
-        super().__init__()
-        self._shelf, self._taken = shelf, taken
-        self.found: list[Found] = []
-
-    def compose(self) -> ComposeResult:
-        self.found, said = self._shelf.elsewhere(self._taken)
-        with Vertical():
-            yield Static("[b]Import servers[/]")
-            if self.found:
-                picks = [
-                    (f"{one_line(each.entry.name)}  ({one_line(each.where)})", at) for at, each in enumerate(self.found)
-                ]
-                yield SelectionList[int](*picks, compact=True)
-                yield Static("Space ticks, Enter adds what is ticked. Esc leaves everything as it is.", classes="soft")
-            else:
-                yield Static(
-                    "Neither your catalog nor Claude, VS Code or Cursor has a server that is not shown.",
-                    classes="soft",
-                )
-            yield Static("\n".join(one_line(each) for each in said[:12]), classes="soft", markup=False)
-
-    def action_take(self) -> None:
-        """Add what is ticked."""
-        chosen = self.query_one(SelectionList[int]).selected if self.found else []
-        self.dismiss([self.found[at].entry for at in chosen])
 
 
 def _escaped(text: str) -> str:

@@ -67,8 +67,9 @@ class Form(VerticalScroll):
     Form Static { color: $t-soft; }
     """
 
-    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, id: str | None = None, leave: Callable[[], object] | None = None) -> None:  # noqa: A002
         super().__init__(id=id, can_focus=False)
+        self._leave = leave
         self.root: Field | None = None
         self.typed = Typed()
         self.is_json = False
@@ -142,8 +143,11 @@ class Form(VerticalScroll):
         return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
 
     def action_leave(self) -> None:
-        """Back to the list of what can be called."""
-        desk_of(self).pane.main_list().focus()
+        """Back to the list of what can be called, or to where it was opened from."""
+        if self._leave is not None:
+            self._leave()
+        else:
+            desk_of(self).pane.main_list().focus()
 
     def action_null(self) -> None:
         """Set the field that has the focus to null, where that is a value."""

@@ -1,7 +1,7 @@
 """What surrounds every screen: the servers on the left, the facts on top, the tabs, the numbers below."""
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final
 
 from rich.style import Style
 from textual.strip import Strip
@@ -15,6 +15,7 @@ from tidings.inspector.tui.inks import KINDS, Inks
 from tidings.inspector.tui.pace import Pace, bars
 from tidings.inspector.tui.rows import Draw
 from tidings.inspector.tui.words import counted, one_line
+from tidings.inspector.view_words import target_of
 from tidings.inspector.views import ServerView
 
 TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
@@ -58,53 +59,75 @@ def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Draw:
 
 
 def show_facts(bar: Bar, view: ServerView | None) -> None:
-    """The server's name, address, era, transport and the truth about its connection."""
-    logo = [Part("(•) ", "accent"), Part(f"{'Tidings':<28}", "b-ink")]
-    find = [Part(" Find anything ", "faint", "app.command_palette"), Part("ctrl+p", "soft", "app.command_palette")]
+    """The server's name, address, era, transport and the truth about its connection: where there is little room, the
+    truth stays.
+    """
+    mark = [Part("(•) ", "accent")]
+    logo = [*mark, Part(f"{'Tidings':<28}", "b-ink")]
+    key = [Part("ctrl+p", "soft", "app.command_palette")]
+    find = [Part(" Find anything ", "faint", "app.command_palette"), *key]
     if view is None:
         bar.show([*logo, Part("no server yet")], find)
         return
-    mark, ink = state_mark(view)
+    shape, ink = state_mark(view)
+    name = [Part(one_line(view.name), "b-ink")]
     chips: list[Part] = []
     for fact in (view.protocol_version, view.transport):
         if fact:
             chips += [Part("  "), Part(f" {one_line(fact)} ", "soft on hover")]
+    state = [Part("   "), Part(shape + " ", ink), Part(one_line(view.words), "soft" if ink == "ok" else ink)]
+    target = [Part("   "), Part(one_line(target_of(view.entry or {})), "faint")]
     bar.show(
-        [
-            *logo,
-            Part(one_line(view.name), "b-ink"),
-            *chips,
-            Part("   "),
-            Part(mark + " ", ink),
-            Part(one_line(view.words), "soft" if ink == "ok" else ink),
-            Part("   "),
-            Part(one_line(target_of(view)), "faint"),
-        ],
+        [*logo, *name, *chips, *state, *target],
         find,
+        ([*logo, *name, *chips, *state], find),
+        ([*mark, *name, *chips, *state], find),
+        ([*mark, *name, *chips, *state], key),
+        ([*mark, *name, *state], key),
+        ([*mark, *name, *state], []),
+        ([*state[1:], Part("   "), *name], []),
     )
 
 
-def target_of(view: ServerView) -> str:
-    """What one would type to reach this server."""
-    entry: dict[str, Any] = view.entry or {}
-    if entry.get("url"):
-        return str(entry["url"])
-    target = entry.get("target") or [entry.get("command") or "", *(entry.get("args") or ())]
-    return " ".join(map(str, cast("list[Any]", target))) if isinstance(target, list) else str(target)
+def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) -> bool:
+    """The tabs with their numbers, and how many questions wait; whether there was room to say that.
+
+    A tab is never hidden: where there is little room, its note goes first, then its name, but for the open one's.
+    """
+    ways = [tab_parts(chosen, view, style) for style in ("noted", "named", "short", "numbered")]
+    notice = question_parts(questions)
+    told = [(way, notice) for way in ways[:2] if bar.fits((way, notice))]
+    if notice and told:
+        bar.show(*told[0])
+        return True
+    none: list[Part] = []
+    bar.show(ways[0], none, *((way, none) for way in ways[1:]))
+    return not notice
 
 
-def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) -> None:
-    """The tabs with their numbers, and how many questions wait."""
+def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[Part]:
+    """The tabs: with their notes, by their names, by the beginnings of these, or by their numbers."""
     parts: list[Part] = []
     for number, name in enumerate(TABS, 1):
         on = name == chosen
         action = f"app.tab('{name}')"
+        label = name.capitalize()
+        if not on and style in ("short", "numbered"):
+            label = label[:3] if style == "short" else ""
         parts.append(Part(f" {number} ", "accent on chosen" if on else "faint", action))
-        parts.append(Part(name.capitalize() + " ", "b-ink on chosen" if on else "soft", action))
-        if note := tab_note(name, view):
+        if label:
+            parts.append(Part(label + " ", "b-ink on chosen" if on else "soft", action))
+        if style == "noted" and (note := tab_note(name, view)):
             parts.append(Part(note + " ", "soft on chosen" if on else "faint", action))
-    waiting = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'} a "
-    bar.show(parts, [Part(waiting, "b-warn on hover", "app.questions")] if questions else [])
+    return parts
+
+
+def question_parts(questions: int) -> list[Part]:
+    """How many questions wait, and the key that opens them."""
+    if not questions:
+        return []
+    words = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'}: a "
+    return [Part(words, "b-warn on hover", "app.questions")]
 
 
 def tab_note(name: str, view: ServerView | None) -> str:
@@ -125,22 +148,27 @@ def running_requests(view: ServerView) -> int:
     return len(view.requests) - len(view.ended) - len(view.ended_aside)
 
 
-def show_numbers(bar: Bar, view: ServerView | None) -> None:
-    """What is subscribed, what runs, what is kept and what was dropped."""
+def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
+    """What is subscribed, what runs, what is kept and what was dropped; and the questions, where there was no room for
+    them on top.
+    """
     keys = [Part("? ", "accent", "app.keys"), Part("keys  ", "faint", "app.keys")]
     if view is None:
         bar.show([*keys, Part("n ", "accent"), Part("adds a server", "faint")])
         return
     messages = view.counts["messages"]
-    kept = f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped"
+    ink = "warn" if messages.dropped else "soft"
+    kept = [Part(f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped", ink)]
+    few = [Part(f"{messages.dropped:,} dropped", ink)] if messages.dropped else []
+    subscriptions = [Part(counted(len(view.subscriptions), "subscription"))]
+    running = [Part("   "), Part(counted(running_requests(view), "request") + " running")]
+    notice = question_parts(questions)
+    asked = [*notice, Part("  ")] if notice else []
     bar.show(
-        [
-            *keys,
-            Part(counted(len(view.subscriptions), "subscription")),
-            Part("   "),
-            Part(counted(running_requests(view), "request") + " running"),
-        ],
-        [Part(kept, "warn" if messages.dropped else "soft")],
+        [*keys, *asked, *subscriptions, *running],
+        kept,
+        ([*keys, *asked, *subscriptions], few),
+        ([*keys, *asked], few),
     )
 
 

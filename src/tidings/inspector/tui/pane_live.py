@@ -5,7 +5,7 @@ from typing import Final
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.tui.bars import Bar, Part, Parts
 from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Feed
@@ -21,7 +21,7 @@ EMPTY: Final = (
     "No change yet. When the server says that something is different now, it appears here, and what changed beside it. "
     "To hear of a resource: 3 opens Resources, s subscribes to the chosen one."
 )
-HOPS: Final = {"source": "changed", "published": "published", "received": "received", "read": "read"}
+HOPS: Final = {"source": "changed", "published": "published", "received": "received", "read": "read again"}
 
 
 class LivePane(Pane):
@@ -101,14 +101,15 @@ def draw_change(change: ChangeView, inks: Inks) -> list[tuple[Line, Line]]:
     return [(left, [(right, inks["faint"])] if right else [])]
 
 
-def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part]]:
-    """How long each hop took, and all of them together."""
-    parts: list[Part] = []
+def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part], Parts, Parts]:
+    """How long each hop took, and all of them together; with fewer words where there is less room."""
+    hops: list[Part] = []
     for hop in change.hops:
         if hop.took is not None:
-            parts.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))
-        parts.append(Part(HOPS[hop.name], "ink"))
-    if change.merged:
-        parts.append(Part(f"   {counted(change.merged, 'change')} before it merged into this", "faint"))
-    total = [Part(f"fresh in {took(change.fresh_in)}", "b-accent")] if change.fresh_in is not None else []
-    return parts, total
+            hops.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))
+        hops.append(Part(HOPS[hop.name], "ink"))
+    merged = f"   {counted(change.merged, 'change')} before it merged into this"
+    more = [Part(merged, "faint")] if change.merged else []
+    fresh = took(change.fresh_in) if change.fresh_in is not None else ""
+    total = [Part(f"fresh in {fresh}", "b-accent")] if fresh else []
+    return [*hops, *more], total, (hops, total), (hops, [Part(fresh, "b-accent")] if fresh else [])

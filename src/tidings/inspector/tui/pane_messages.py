@@ -30,6 +30,8 @@ class MessagesPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h", "source", "Messages or HTTP", show=False),
         Binding("p", "partner", "To its answer or request", show=False),
+        Binding("e", "edit", "Edit and send", show=False),
+        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
@@ -75,6 +77,26 @@ class MessagesPane(Pane):
         message = self.column.rows.chosen
         if self.source == "messages" and message is not None and message.partner is not None:
             self.column.rows.choose(message.partner)
+
+    def action_edit(self) -> None:
+        """Change the chosen request, and send it."""
+        if (request := self._request()) is not None:
+            self.desk.edit_request(*request)
+
+    def action_copy_as(self) -> None:
+        """The chosen request as something to paste."""
+        if (request := self._request()) is not None:
+            self.desk.copy_as(*request)
+
+    def _request(self) -> tuple[str, Any] | None:
+        """The chosen message, if it is a request of ours; of an answer, what was asked."""
+        message = self.column.rows.chosen
+        if self.source == "messages" and message is not None and message.kind in ("response", "error"):
+            message = self.view.messages.get(message.partner) if message.partner is not None else None
+        if self.source != "messages" or message is None or message.kind != "request" or message.incoming:
+            self.desk.notify("Choose a request that was sent, or its answer.", timeout=3)
+            return None
+        return str(message.method), message.body.get("params")
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         event.stop()

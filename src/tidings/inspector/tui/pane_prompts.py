@@ -73,6 +73,7 @@ class PromptsPane(CallerPane):
             verb="Get",
             form=prompt_form(prompt.get("arguments")),
             send=lambda value: server.get_prompt(name, value),
+            asked=lambda value: ("prompts/get", {"name": name, "arguments": value}),
             is_its=lambda request: request.method == "prompts/get" and request.params.get("name") == name,
             description=str(prompt.get("description") or prompt.get("title") or ""),
             complete=complete,

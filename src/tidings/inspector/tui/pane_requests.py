@@ -31,6 +31,8 @@ class RequestsPane(Pane):
         Binding("x", "cancel", "Cancel", show=False),
         Binding("o", "own", "Also the client's own", show=False),
         Binding("r", "repeat", "Send again", show=False),
+        Binding("e", "edit", "Edit and send", show=False),
+        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
@@ -76,6 +78,16 @@ class RequestsPane(Pane):
         request = self.column.rows.chosen
         if request is not None and self.has_server:
             self.desk.ask(lambda: self.server.request(request.method, request.params))
+
+    def action_edit(self) -> None:
+        """Change the chosen request, and send it."""
+        if (request := self.column.rows.chosen) is not None:
+            self.desk.edit_request(request.method, request.params)
+
+    def action_copy_as(self) -> None:
+        """The chosen request as something to paste."""
+        if (request := self.column.rows.chosen) is not None:
+            self.desk.copy_as(request.method, request.params)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         event.stop()

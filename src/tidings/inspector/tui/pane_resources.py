@@ -133,6 +133,13 @@ class ResourcesPane(CallerPane):
         if row is not None and row.kind == "resource":
             self.desk.ask(lambda: self.server.read(row.key))
 
+    def action_copy_as(self) -> None:
+        """Reading the chosen resource, as something to paste."""
+        if self._row is not None and self._row.kind == "resource":
+            self.desk.copy_as("resources/read", {"uri": self._row.key})
+        else:
+            super().action_copy_as()
+
     def action_subscribe(self) -> None:
         """Subscribe to the chosen resource (a folder: to all that is in it), or end that."""
         row = self._row
@@ -216,6 +223,7 @@ class ResourcesPane(CallerPane):
             verb="Read",
             form=template_form(template),
             send=lambda value: server.read(expand(template, value)),
+            asked=lambda value: ("resources/read", {"uri": expand(template, value)}),
             is_its=lambda request: (
                 request.method == "resources/read" and matches(template, str(request.params.get("uri")))
             ),

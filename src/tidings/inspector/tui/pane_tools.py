@@ -93,6 +93,7 @@ class ToolsPane(CallerPane):
             verb="Call",
             form=form(schema),
             send=lambda value: server.call(name, value),
+            asked=lambda value: ("tools/call", {"name": name, "arguments": value}),
             is_its=lambda request: request.method == "tools/call" and request.params.get("name") == name,
             description=str(tool.get("description") or tool.get("title") or ""),
             badges=badges(tool),
