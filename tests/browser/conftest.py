@@ -21,6 +21,6 @@ def built() -> Path:
 
 
 @pytest.fixture(scope="module")
-async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
+async def browser() -> AsyncGenerator[Browser]:
     async with chromium() as one:
         yield one

@@ -7,11 +7,17 @@ from typing import Any
 
 SCRIPT = "<img src=x onerror=window.__ran=1><script>window.__ran=1</script>"
 LINK = "javascript:window.__ran=1"
-PAGE = f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src=http://127.0.0.1:9/x.js></script><img src=http://127.0.0.1:9/>"
-DRAWING = (
-    '<svg xmlns="http://www.w3.org/2000/svg" onload="window.__ran=1"><script>parent.__ran=1</script><circle r="9"/></svg>'
+PAGE = (
+    f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src=http://127.0.0.1:9/x.js></script><img src=http://127.0.0.1:9/>"
 )
-MARKDOWN = f"# {SCRIPT}\n\n[click]({LINK}) ![x](http://127.0.0.1:9/x.png)\n\n<b onclick='window.__ran=1'>bold</b>\n\n```html\n{SCRIPT}\n```\n"
+DRAWING = (
+    '<svg xmlns="http://www.w3.org/2000/svg" onload="window.__ran=1">'
+    '<script>parent.__ran=1</script><circle r="9"/></svg>'
+)
+MARKDOWN = (
+    f"# {SCRIPT}\n\n[click]({LINK}) ![x](http://127.0.0.1:9/x.png)\n\n"
+    f"<b onclick='window.__ran=1'>bold</b>\n\n```html\n{SCRIPT}\n```\n"
+)
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 
 ANY: dict[str, Any] = {"type": "object"}
@@ -55,7 +61,11 @@ def tools() -> list[Any]:
         {"name": "hostile", "description": "Gives scripts.", "inputSchema": ANY},
         {"name": "broken", "description": "Gives what its schema forbids.", "inputSchema": ANY, "outputSchema": OUTPUT},
         {"name": "refuse", "description": "Answers with an error.", "inputSchema": ANY},
-        {"name": "flood", "description": "Sends many at once.", "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}}},
+        {
+            "name": "flood",
+            "description": "Sends many at once.",
+            "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}},
+        },
         {"name": "garbage", "description": "Sends what is no message.", "inputSchema": ANY},
         {"inputSchema": ANY, "description": "has no name"},
         "not a tool at all",
@@ -119,7 +129,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"content": [{"type": "text", "text": json.dumps({"name": name, "arguments": arguments})}]}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 - one a method
     match method:
         case "initialize":
             return {
@@ -145,7 +155,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    print(SCRIPT, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{SCRIPT}\n")
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" not in asked or "method" not in asked:

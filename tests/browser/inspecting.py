@@ -171,5 +171,3 @@ async def _watch(context: BrowserContext, look: Look) -> None:
 def _is_fault(kind: str, text: str) -> bool:
     # A request that the inspector refuses is told by the page itself, in words.
     return kind == "error" and "Failed to load resource" not in text
-
-

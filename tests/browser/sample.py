@@ -23,7 +23,9 @@ from tidings import LiveServer
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-PLAN = "# Plan\n\n- [ ] Freeze the API by Friday\n- [x] Write the **guide**\n\n| who | what |\n|---|---|\n| Ada | docs |\n"
+PLAN = (
+    "# Plan\n\n- [ ] Freeze the API by Friday\n- [x] Write the **guide**\n\n| who | what |\n|---|---|\n| Ada | docs |\n"
+)
 
 server: LiveServer[Any] = LiveServer(
     "sample", version="1.2.3", instructions="Read `note://plan` first. **Never** delete it."
@@ -90,7 +92,8 @@ async def slow(ctx: Context, steps: int = 1000) -> str:
 async def speak(ctx: Context, text: str, level: str = "info") -> str:
     """Log something, and write to standard error."""
     await ctx.log(level, text, logger_name="voice")  # pyright: ignore[reportArgumentType]
-    print(f"stderr: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"stderr: {text}\n")
+    sys.stderr.flush()
     return "said"
 
 
@@ -151,7 +154,7 @@ def review(language: str, tone: str = "kind") -> str:
 
 
 @server.completion()
-async def complete(ref: Any, argument: Any, context: Any) -> Completion | None:
+async def complete(_ref: Any, argument: Any, _context: Any) -> Completion | None:
     known = {"language": ["python", "pascal", "rust"], "shelf": ["upper", "under", "lower"], "name": ["box", "book"]}
     return Completion(values=[each for each in known.get(argument.name, []) if each.startswith(argument.value)])
 

@@ -14,7 +14,7 @@ TABS = ["live", "overview", "tools", "resources", "prompts", "requests", "messag
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     async with inspecting(tmp_path_factory.mktemp("frame"), {"sample": program("sample")}) as one:
         yield one
 
@@ -111,9 +111,13 @@ async def test_the_focus_goes_in_order_and_is_seen(look: Look) -> None:
                 const one = document.activeElement
                 const { outlineStyle, outlineWidth } = getComputedStyle(one)
                 const box = one.getBoundingClientRect()
-                return { name: one.dataset.testid ?? one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 20),
-                    tag: one.tagName, outline: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1,
-                    shown: box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0 }
+                const text = one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 20)
+                return {
+                    name: one.dataset.testid ?? text,
+                    tag: one.tagName,
+                    outline: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1,
+                    shown: box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0,
+                }
             }"""
         )
         if at["tag"] == "BODY":

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -16,7 +15,7 @@ ERAS = ["modern", "legacy"]
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     folder = tmp_path_factory.mktemp("live")
     vault = folder / "vault"
     (vault / "Projects").mkdir(parents=True)

@@ -24,9 +24,7 @@ def ports() -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-async def inspector(
-    tmp_path_factory: pytest.TempPathFactory, ports: dict[str, int], anyio_backend: str
-) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory, ports: dict[str, int]) -> AsyncGenerator[Inspector]:
     servers = {
         "stdio": program("sample", connect=False),
         "http": {"url": f"http://127.0.0.1:{ports['http']}/mcp"},

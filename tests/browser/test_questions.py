@@ -12,7 +12,7 @@ ERAS = ["modern", "legacy"]
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     servers = {"modern": program("sample"), "legacy": program("sample", era="legacy")}
     async with inspecting(tmp_path_factory.mktemp("questions"), servers) as one:
         yield one

@@ -1,6 +1,5 @@
 """Every screen as people see it: without faults that axe finds, dark and light, wide and narrow; pictures are kept."""
 
-import json
 import sys
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -36,7 +35,7 @@ URI = "vault%3A%2F%2Fnote%2FProjects%2FLaunch%2520plan.md"
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     folder = tmp_path_factory.mktemp("screens")
     projects = folder / "vault" / "Projects"
     projects.mkdir(parents=True)
@@ -123,8 +122,9 @@ async def _violations(look: Look) -> list[str]:
         "(rules) => axe.run(document, { runOnly: { type: 'tag', values: rules }, resultTypes: ['violations'] })", RULES
     )
     return [
-        f"{each['id']}: {json.dumps([node['html'][:160] + ' ' + node['failureSummary'][:200] for node in each['nodes'][:3]])}"
+        f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
         for each in found["violations"]
+        for node in each["nodes"][:3]
     ]
 
 

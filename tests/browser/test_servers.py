@@ -19,7 +19,7 @@ SAMPLE = f"{sys.executable} {HERE / 'sample.py'}"
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     folder = tmp_path_factory.mktemp("servers")
     known = {"found": {"command": "uvx", "args": ["found"], "env": {"API_KEY": "sk-very-secret"}}}
     (folder / ".cursor").mkdir()
@@ -65,6 +65,7 @@ async def test_a_command_is_added_changed_cloned_and_removed(look: Look) -> None
     await look("server-form").get_by_label("Seconds for a request").fill("5")
     await look("server-form").get_by_label("connect when").check()
     await look("server-save").click()
+    await expect(look("screen-live")).to_be_visible()
     await look.connected("mine")
     await look.screen("mine", "overview")
     await expect(look("screen-overview")).to_contain_text("old era")

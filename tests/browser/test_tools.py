@@ -1,4 +1,4 @@
-"""Tools: forms from any schema, what is sent and what comes back, in both eras; and prompts and resources beside them."""
+"""Tools, resources and prompts in both eras: forms from any schema, what is sent and what comes back."""
 
 from collections.abc import AsyncGenerator
 
@@ -12,7 +12,7 @@ ERAS = ["modern", "legacy"]
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncGenerator[Inspector]:
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     servers = {
         "modern": program("sample"),
         "legacy": program("sample", era="legacy"),

@@ -225,7 +225,6 @@ export type SnippetAs = 'curl' | 'python' | 'json'
 
 /** A tour: steps that the inspector does for one, each seen when its effect was. */
 export interface TourFacts {
-  ready: boolean
   steps: TourStep[]
   last: { title: string; words: string; snippets: { title: string; text: string }[] }
 }
@@ -236,6 +235,8 @@ export interface TourStep {
   action: string
   place: string
   is_path: boolean
+  /** is its server there? */
+  ready: boolean
   server: string
   screen: 'live' | 'requests'
   status: 'ready' | 'doing' | 'seen' | 'late'
