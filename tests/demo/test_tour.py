@@ -29,14 +29,15 @@ class Trip:
         self.now = 1_000.0
         self.seq = 0
         self.view = SessionView(SessionLimits(), lambda: self.now)
-        self.tour = Tour(Source(PLAN, "file saved", lambda: self.now - 0.01), told=self.told.append)
+        self.tour = Tour(told=self.told.append)
         self.tour.set(steps(Path("Plan.md"), "http://page"), snippets("http://vault", PLAN))
         for server in ("vault", "web"):
             self.happens("server", server, what="added", entry={})
 
     def open(self) -> None:
         actions = {name: lambda name=name: self.done.append(name) for name in self.tour.progress}
-        self.tour.open(actions, Source("web://diff", "page changed"))
+        self.tour.open("vault", Source(PLAN, "file saved", lambda: self.now - 0.01), actions)
+        self.tour.open("web", Source("web://diff", "page changed"), actions)
 
     def happens(self, kind: str, server: str = "vault", **data: Any) -> int:
         self.seq += 1
@@ -77,7 +78,7 @@ async def test_before_all_is_connected_nothing_can_be_done_or_seen() -> None:
     trip.reads("one")
     trip.changes("two")
     assert trip.status("edit") == "ready"
-    assert not trip.tour.facts()["ready"]
+    assert not trip.tour.facts()["steps"][0]["ready"]
 
 
 async def test_a_step_whose_button_was_pressed_is_seen_only_when_something_came_of_it(trip: Trip) -> None:

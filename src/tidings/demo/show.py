@@ -102,7 +102,7 @@ class Demo:
         """Set when it is to end."""
         self._talk = Talk(self._say)
         self._stage = Stage(folder)
-        self.tour = Tour(self._stage.plan, told=self._talk.seen)
+        self.tour = Tour(told=self._talk.seen)
         self._stage.away, self._stage.served = self.tour.be_away, self.tour.be_served
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
@@ -180,10 +180,10 @@ class Demo:
         return True
 
     async def _open(self, session: "Session") -> None:
-        page = await self._stage.connect(session)
+        actions = self._stage.actions(session)
         session.listen(lambda record: self._hear(record, session))
-        self.tour.open(self._stage.actions(session), page)
         self._start(self._stage.live())
+        await self._stage.connect(session, lambda server, source: self.tour.open(server, source, actions))
         if self._options.automatic:
             await self._do_all()
 

@@ -53,28 +53,34 @@ class Stage:
         ports = _free_ports(2)
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
         self._killed_at: float | None = None
+        self._connected = asyncio.Event()
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
         self.vault = Kept("vault", vault, ended=self._ended, serves=lambda pid: self.served(time.time(), pid))
         self.web = Kept("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
-    async def connect(self, session: "Session") -> Source:
-        """Connect to both servers once they listen, and subscribe to a few resources. What is watched of the site.
+    async def connect(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
+        """Connect to each server once it listens, and subscribe to a few resources.
+
+        Args:
+            session: Both servers are in it.
+            opened: Called for each, with what changes there.
 
         Raises:
             Failed: They are not there in time, or cannot be used.
         """
         try:
             async with asyncio.timeout(_START_SECONDS):
-                _, page = await asyncio.gather(self._connect_vault(session), self._connect_web(session))
+                await asyncio.gather(self._connect_vault(session, opened), self._connect_web(session, opened))
         except TimeoutError:
             raise Failed(f"The servers were not there within {_START_SECONDS:.0f} s.") from None
-        return page
 
-    async def _connect_vault(self, session: "Session") -> None:
+    async def _connect_vault(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
         server = await _connected(session, self.vault)
         await _subscribe(session, server, PLAN_URI, note_uri(ORDERS), search_uri(OPEN_TASKS), "vault://daily/today")
+        opened("vault", Source(PLAN_URI, "file saved", self.sample.plan_saved_at))
+        self._connected.set()
 
-    async def _connect_web(self, session: "Session") -> Source:
+    async def _connect_web(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
         server = await _connected(session, self.web)
         fetched = await server.wait(server.call("fetch", {"urls": [self.site.page]}))
         result: Any = fetched.result
@@ -85,12 +91,7 @@ class Stage:
         page = as_dict(pages[0])
         diff_uri = str(page.get("diff_uri"))
         await _subscribe(session, server, str(page.get("page_uri")), diff_uri)
-        return Source(diff_uri, "page changed", lambda: self.site.changed_at)
-
-    @property
-    def plan(self) -> Source:
-        """The note that is edited."""
-        return Source(PLAN_URI, "file saved", self.sample.plan_saved_at)
+        opened("web", Source(diff_uri, "page changed", lambda: self.site.changed_at))
 
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
         """What does each step of the tour."""
@@ -111,6 +112,7 @@ class Stage:
 
     async def live(self) -> None:
         """Something happens in the vault, even if nobody does anything."""
+        await self._connected.wait()
         for line in islice(self.sample.orders(), _MOST_ORDERS):
             await asyncio.to_thread(self.sample.take_order, line)
             await asyncio.sleep(_ORDER_SECONDS)

@@ -20,7 +20,7 @@ Status = Literal["ready", "doing", "seen", "late"]
 
 
 class NotReady(Exception):
-    """The servers are not connected yet."""
+    """The server that a step is about is not connected yet."""
 
 
 @dataclass
@@ -39,21 +39,19 @@ class Tour:
     """All steps. Belongs to the event loop on which the session runs.
 
     Args:
-        plan: The note that is edited.
         told: Called when a step was seen.
     """
 
-    def __init__(self, plan: Source, *, told: Callable[[Progress], object] = lambda _: None) -> None:
+    def __init__(self, *, told: Callable[[Progress], object] = lambda _: None) -> None:
         self.progress: dict[str, Progress] = {}
         self.snippets: tuple[Snippet, ...] = ()
         self.changed: Callable[[], object] = lambda: None
         """Called when there is something new to show."""
         self._actions: Mapping[str, Callable[[], object]] = {}
-        self._plan = plan
-        self._page: Source | None = None
+        self._sources: dict[str, Source] = {}
+        """By server: what its steps change. Those of a server that is not here cannot be done yet."""
         self._lost_at = 0.0
         self._told = told
-        self._ready = asyncio.Event()
         self._outage: Outage | None = None
 
     def set(self, steps: Sequence[Step], snippets: Sequence[Snippet]) -> None:
@@ -62,24 +60,20 @@ class Tour:
         self.snippets = tuple(snippets)
 
     @property
-    def ready(self) -> bool:
-        """Whether the steps can be done: everything is connected and subscribed to."""
-        return self._ready.is_set()
-
-    @property
     def complete(self) -> bool:
         """Whether the effect of every step was seen."""
         return all(each.seen is not None for each in self.progress.values())
 
-    def open(self, actions: Mapping[str, Callable[[], object]], page: Source) -> None:
-        """From now on the steps can be done.
+    def open(self, server: str, source: Source, actions: Mapping[str, Callable[[], object]]) -> None:
+        """From now on the steps of a server can be done.
 
         Args:
-            actions: What does each of them.
-            page: The page that is watched.
+            server: It is connected, and subscribed to.
+            source: What changes there.
+            actions: What does each step.
         """
-        self._actions, self._page = actions, page
-        self._ready.set()
+        self._sources[server] = source
+        self._actions = {**self._actions, **actions}
         self.changed()
 
     def do(self, name: str) -> None:
@@ -90,7 +84,7 @@ class Tour:
             NotReady: It is too early.
         """
         progress = self.progress[name]
-        if not self.ready:
+        if progress.step.server not in self._sources:
             raise NotReady
         if progress.status == "doing":
             return
@@ -116,9 +110,9 @@ class Tour:
 
     def be_away(self, since: float, written: str) -> None:
         """The vault's server has ended, and this was written since."""
-        if not self.ready:
+        if "vault" not in self._sources:
             return  # It was not even there.
-        self._outage = Outage(since, written, self._plan.uri)
+        self._outage = Outage(since, written, self._sources["vault"].uri)
         if self._lost_at >= since - 1:  # The inspector was quicker.
             self._outage.lost, self._outage.since = self._lost_at, min(since, self._lost_at)
         if self.progress["kill"].status != "doing":  # Somebody killed it by hand.
@@ -135,12 +129,11 @@ class Tour:
 
     def hear(self, record: Record, views: SessionView) -> None:
         """Something happened: it may be what a step is about."""
-        view = views.servers.get(record.server)
-        if view is None or not self.ready:
+        view, source = views.servers.get(record.server), self._sources.get(record.server)
+        if view is None or source is None:
             return
         if record.server == "web":
-            if record.kind == "content" and self._page is not None:
-                self._tick("page", seen_change(record, view, self._page))
+            self._tick("page", seen_change(record, view, source))
             return
         if record.kind == "state" and record.data.get("old") == "connected":
             self._lost_at = record.at
@@ -149,9 +142,8 @@ class Tour:
             if seen is not None:
                 self._outage = None
                 self._tick("kill", seen)
-        elif record.kind == "content":
-            self._tick("edit", seen_change(record, view, self._plan))
-        elif record.kind == "request":
+        else:
+            self._tick("edit", seen_change(record, view, source))
             self._tick("ask", seen_answer(record, view))
 
     def _tick(self, name: str, seen: Seen | None) -> None:
@@ -170,8 +162,7 @@ class Tour:
     def facts(self) -> dict[str, Any]:
         """The tour as the page shows it."""
         return {
-            "ready": self.ready,
-            "steps": [_facts(each) for each in self.progress.values()],
+            "steps": [{**_facts(each), "ready": each.step.server in self._sources} for each in self.progress.values()],
             "last": {
                 "title": LAST_TITLE,
                 "words": LAST_WORDS,
