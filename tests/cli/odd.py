@@ -39,6 +39,9 @@ CONTENTS = {
     "note://two": [{"uri": "note://two", "text": "a"}, {"uri": "note://two/b", "text": "b"}],
     "bin://dot": [{"uri": "bin://dot", "mimeType": "image/png", "blob": "iVBORwA="}],
     "bin://lie": [{"uri": "bin://lie", "blob": "!!"}],
+    "bin://evil": [{"uri": "bin://evil/..", "blob": "iVBORwA="}, {"uri": "bin://evil/\x00", "blob": "iVBORwA="}],
+    "note://half": [{"uri": "note://half", "text": "half \ud800"}],
+    "note://none": [{"uri": "note://none"}],
 }
 
 FORM = {
@@ -151,6 +154,10 @@ def list_tools(message: dict[str, Any], params: dict[str, Any]) -> None:  # noqa
             sys.stdout.write("x" * 1_000_000)
     if "malformed" in BEHAVIOUR:
         answer(message, {"tools": [*TOOLS, {"name": "bad"}, 5]})
+    elif "steers" in BEHAVIOUR:
+        refuse(message, -32603, "\x1b[2J\x9bgone", "\x1b[31m")
+    elif "rows" in BEHAVIOUR:
+        answer(message, {"tools": [{"name": "one\ntwo\x9b \ud800", "inputSchema": {"type": "object"}}]})
     elif "no-list" in BEHAVIOUR:
         answer(message, {"toolz": []})
     elif "no-result" in BEHAVIOUR:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tidings.cli.exits import EXITS, Failed, exit_code_of, failed, payload_text, words
 from tidings.cli.main import main
 from tidings.cli.oneshot import ending
-from tidings.errors import ConnectFailed, GaveUp, RequestFailed, leaves
+from tidings.errors import ConnectFailed, GaveUp, RequestFailed, RequestTimedOut, leaves
 
 DOCS = Path(__file__).parents[2] / "docs/cli.md"
 
@@ -39,7 +39,7 @@ def test_the_codes_are_a_promise() -> None:
         "not-subscribable": 7,
         "source-unavailable": 7,
         "limit-reached": 7,
-        "effect-unknown": 7,
+        "effect-unknown": 3,
         "request-cancelled": 2,
         "disconnected": 2,
     }
@@ -67,6 +67,8 @@ def test_a_last_try_that_failed_is_told_by_its_cause() -> None:
 def test_advice_for_programs_becomes_advice_for_the_shell() -> None:
     told = failed(RequestFailed("It cannot ask: connect with era='legacy'."))
     assert told.message == "It cannot ask: try --era legacy."
+    late = failed(RequestTimedOut("Give it longer with timeout=... or Timeouts(request=...), or cancel earlier."))
+    assert late.message == "Give it longer with --timeout."
 
 
 def test_a_huge_payload_is_cut_and_says_so() -> None:

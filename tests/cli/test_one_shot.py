@@ -231,3 +231,41 @@ def test_a_bearer_token_reaches_a_url_and_no_command(http: str) -> None:
     assert done.code == 0
     assert "hush-hush-456" not in done.err + done.out
     assert tidings("list", odd(), TIDINGS_BEARER_TOKEN="hush-hush-456").code == 0
+
+
+def test_half_a_character_is_written_as_an_escape() -> None:
+    done = tidings("list", odd("rows"), "tools", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["tools"][0]["name"] == "one\ntwo\x9b \ud800"
+    assert tidings("list", odd("rows"), "tools").out == "one␊two<U+009B> \\ud800\n"
+    assert tidings("read", odd(), "note://half").out == "half \\ud800"
+
+
+def test_a_content_that_is_neither_text_nor_binary_is_the_servers_fault() -> None:
+    done = tidings("read", odd(), "note://none")
+    assert done.code == 6
+    assert "neither a text nor a blob" in done.err
+
+
+def test_a_server_does_not_choose_where_a_file_goes(tmp_path: Path) -> None:
+    done = tidings("read", odd(), "bin://evil", "--output", str(tmp_path))
+    assert done.code == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["1-content", "2-_"]
+
+
+def test_a_call_whose_server_dies_is_a_lost_connection_and_the_servers_fault() -> None:
+    done = tidings("call", odd(), "die", "--json")
+    assert (done.code, done.error["code"], done.error["who"]) == (3, "effect-unknown", "the server")
+
+
+def test_an_output_that_breaks_its_schema_says_at_which_place() -> None:
+    done = tidings("call", odd(), "lie", "--json")
+    assert done.code == 6
+    assert "breaks its own output schema: sum: " in done.error["message"]
+    assert done.error["payload"]["structuredContent"] == {"total": 3}
+
+
+def test_an_answer_that_is_no_message_is_shown_when_it_is_missed() -> None:
+    done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "2")
+    assert done.code == 5
+    assert "It sent what is no message: " in done.err

@@ -26,6 +26,20 @@ def test_what_steers_a_terminal_is_made_visible() -> None:
         assert screen.end() == (0, "first ␛[31mred\r\n")
 
 
+def test_what_steers_a_terminal_is_made_visible_in_errors_and_documents_too() -> None:
+    with terminal("list", odd("steers"), "tools", NO_COLOR="1") as screen:
+        code, said = screen.end()
+    assert code == 7
+    assert "␛[2J<U+009B>gone" in said
+    assert "What the server sent:\r\n  ␛[31m" in said
+    for more in ([], ["--json"]):
+        with terminal("list", odd("rows"), "tools", *more, NO_COLOR="1") as screen:
+            code, said = screen.end()
+        assert code == 0
+        assert "\x9b" not in said
+        assert ("one␊two<U+009B>" in said) or r"one\ntwo\u009b" in said
+
+
 def test_binary_content_is_refused_with_its_size_and_the_cure() -> None:
     with terminal("read", odd(), "bin://dot") as screen:
         code, said = screen.end()

@@ -4,7 +4,17 @@ import asyncio
 
 import pytest
 
-from tidings.errors import CommandFailed, ConnectFailed, ConnectionLost, RequestFailed, TidingsError, leaves
+from tidings.errors import (
+    CommandFailed,
+    ConnectFailed,
+    ConnectionLost,
+    ConnectTimedOut,
+    EffectUnknown,
+    GaveUp,
+    RequestFailed,
+    TidingsError,
+    leaves,
+)
 from tidings.inspector.errors_seen import seen
 from tidings.inspector.view_items import ErrorView
 
@@ -39,8 +49,10 @@ def test_who_is_at_fault_depends_on_what_happened(error: BaseException, who: str
     assert seen(error).get("who") == who
 
 
-def test_the_end_of_a_process_is_the_servers_fault() -> None:
-    assert seen(ConnectionLost("gone"), is_command=True).get("who") == "the server"
+@pytest.mark.parametrize("kind", [ConnectionLost, ConnectTimedOut, EffectUnknown, GaveUp])
+def test_between_here_and_a_process_there_is_no_network_to_blame(kind: type[TidingsError]) -> None:
+    assert seen(kind("gone"), is_command=True).get("who") == "the server"
+    assert seen(kind("gone")).get("who") == "the network"
 
 
 def test_a_huge_payload_is_cut() -> None:

@@ -58,7 +58,7 @@ async def ask(request: PendingRequest) -> Any:
     _say("")
     if request.kind == "sampling":
         return await _ask_for_a_sample(request)
-    _say(styled(f"{request.server} asks: ", "note", sys.stderr) + harmless(request.message))
+    _say(styled(f"{harmless(request.server)} asks: ", "note", sys.stderr) + harmless(request.message))
     if request.url is not None:
         return await _ask_to_open(request.url)
     return await _ask_to_fill_in(request.schema or {})
@@ -95,7 +95,7 @@ async def _line(prompt: str) -> str:
 
 async def _ask_for_a_sample(request: PendingRequest) -> Any:
     params = request.request
-    _say(styled(f"{request.server} asks a model:", "note", sys.stderr))
+    _say(styled(f"{harmless(request.server)} asks a model:", "note", sys.stderr))
     if isinstance(params, CreateMessageRequestParams):
         if params.system_prompt:
             _say(f"  system: {harmless(params.system_prompt)}")
@@ -149,7 +149,7 @@ async def _ask_for_field(name: str, field: Mapping[str, Any], *, needed: bool) -
     for number, (value, title) in enumerate(choices, 1):
         _say(f"  {number}. {harmless(title)}" + (f" ({harmless(str(value))})" if title != str(value) else ""))
     default = field.get("default")
-    hint = f" [{default}]" if default is not None else "" if needed else " [leave out]"
+    hint = f" [{harmless(str(default))}]" if default is not None else "" if needed else " [leave out]"
     while True:
         text = (await _line(f"{label}{'*' if needed else ''}{hint}: ")).strip()
         if not text and default is not None:
@@ -163,7 +163,7 @@ async def _ask_for_field(name: str, field: Mapping[str, Any], *, needed: bool) -
             value = _value(text, field, choices)
             fill_in({"properties": {name: field}}, {name: value})
         except ValueError as error:
-            _say(styled(f"  {error}", "bad", sys.stderr))
+            _say(styled(f"  {harmless(str(error))}", "bad", sys.stderr))
         else:
             return value
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -76,10 +76,22 @@ def command(
             try:
                 result = talk.call(tool, arguments, shown.told)
             except MalformedMessage as error:
-                raise malformed(f"{error.message.partition(' This is a fault')[0]}", talk.answer) from error
+                raise malformed(_complaint(tool, found, talk.answer) or error.message, talk.answer) from error
     except TidingsError as error:
         raise failed(error, is_command=asked.chosen.is_command) from error
     _show(asked, result, output, events=progress)
+
+
+def _complaint(tool: str, found: dict[str, Any] | None, answer: Any) -> str | None:
+    """At which place a structured output breaks the schema that its tool promised; None if that is not it."""
+    from tidings.inspector.schemas import check
+
+    schema: Any = (found or {}).get("outputSchema")
+    output: Any = cast("dict[str, Any]", answer).get("structuredContent") if isinstance(answer, dict) else None
+    if schema is None or output is None:
+        return None
+    problems = [problem.message for problem in check(schema, output) if problem.fault == "value"]
+    return f"What {tool!r} returned breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
 
 
 def _show(asked: Asked, result: dict[str, Any], output: str | None, *, events: bool) -> None:

@@ -7,17 +7,21 @@ file goes what the server sent, byte for byte.
 import base64
 import binascii
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
 from tidings.cli.exits import Failed, malformed
-from tidings.cli.terminal import harmless, size_text, styled
+from tidings.cli.terminal import escaped, harmless, size_text, styled
 
 Content = dict[str, Any]
+
+_UNFIT: Final = re.compile(r"[^\w.~ -]")
+"""What has no place in the name of a file that a server proposes."""
 
 
 def decoded(blob: object) -> bytes:
@@ -34,7 +38,7 @@ def decoded(blob: object) -> bytes:
 
 def show_resource(contents: Sequence[Content], output: str | None) -> None:
     """Print the contents of a resource, or write them to a file."""
-    parts = [_bytes_of(content) for content in contents]
+    parts = [bytes_of(content) for content in contents]
     if output is not None:
         save(parts, [str(content.get("uri", "")) for content in contents], output)
         return
@@ -56,10 +60,17 @@ def show_resource(contents: Sequence[Content], output: str | None) -> None:
             sys.stdout.buffer.flush()
 
 
-def _bytes_of(content: Content) -> bytes:
+def bytes_of(content: Content) -> bytes:
+    """What a content of a resource is.
+
+    Raises:
+        Failed: It is neither text nor binary.
+    """
     if isinstance(content.get("text"), str):
-        return content["text"].encode()
-    return decoded(content.get("blob", ""))
+        return content["text"].encode(errors="backslashreplace")
+    if not isinstance(content.get("blob"), str):
+        raise malformed("The server sent a content with neither a text nor a blob.", content)
+    return decoded(content["blob"])
 
 
 def described(kind: object, size: int) -> str:
@@ -88,7 +99,7 @@ def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
         raise Failed(f"There are {len(parts)} contents: give --output a folder that exists.")
     try:
         for number, (data, name) in enumerate(zip(parts, names, strict=True), 1):
-            last = Path(name.partition("?")[0].rstrip("/").rpartition("/")[2]).name or "content"
+            last = _UNFIT.sub("_", name.partition("?")[0].rstrip("/").rpartition("/")[2]).strip(".") or "content"
             file = place / (f"{number}-{last}" if len(parts) > 1 else last) if place.is_dir() else place
             file.write_bytes(data)
             click.echo(f"Saved {size_text(len(data))} to {file}", err=True)
@@ -134,4 +145,6 @@ def binary_of(block: Content) -> bytes | None:
 
 def dumped(value: Any) -> str:
     """A JSON document: for people to read on a terminal, on one line elsewhere."""
-    return json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    if not sys.stdout.isatty():
+        return json.dumps(value, ensure_ascii=False)
+    return escaped(json.dumps(value, ensure_ascii=False, indent=2))

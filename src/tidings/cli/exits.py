@@ -4,10 +4,12 @@ One table (`EXITS`) is what `--help`, the documentation and the code go by.
 """
 
 import json
+import sys
 from typing import Any, Final, cast
 
 import click
 
+from tidings.cli.terminal import escaped, harmless, is_terminal
 from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, TidingsError
 
 OK: Final = 0
@@ -43,7 +45,8 @@ _BY_CATEGORY: Final = {
     Category.SERVER: 7,
     Category.CANCELLED: YOURS,  # Nobody was there to be asked, or whoever was said no.
 }
-_YOUR_MISTAKES: Final = frozenset({"bad-target", "invalid-uri"})
+_BY_CODE: Final = {"bad-target": YOURS, "invalid-uri": YOURS, "effect-unknown": _BY_CATEGORY[Category.CONNECTION]}
+"""What is another's than its category says: a call whose effect nobody knows is one whose server went away."""
 
 YOU: Final = "you"
 NETWORK: Final = "the network"
@@ -112,7 +115,9 @@ def _payload(data: Any) -> Any:
 
 _HERE: Final = {
     "connect with era='legacy'": "try --era legacy",
+    "timeout=... or Timeouts(request=...), or cancel earlier": "--timeout",
     "Timeouts(connect=...)": "--timeout",
+    "Timeouts(request=...)": "--timeout",
     "Timeouts(total=...)": "--timeout",
     "Pass others: token=..., headers=... or auth=...": "Give others, with --token or --header.",
     "Give a cwd= that exists": "Give a --cwd that exists",
@@ -131,13 +136,13 @@ def _in_the_shell(message: str) -> str:
 
 def exit_code_of(error: TidingsError) -> int:
     """The exit code of an error of the tree."""
-    return YOURS if error.code in _YOUR_MISTAKES else _BY_CATEGORY[error.category]
+    return _BY_CODE.get(error.code, _BY_CATEGORY[error.category])
 
 
 def malformed(message: str, payload: Any) -> Failed:
     """The end of a command that got what the protocol does not allow; `payload` is what it got."""
     return Failed(
-        f"{message} This is a fault of the server: tell its authors.",
+        f"{message.partition(' This is a fault')[0]} This is a fault of the server: tell its authors.",
         exit_code=_BY_CATEGORY[Category.PROTOCOL],
         who=SERVER,
         code=MalformedMessage.code,
@@ -148,7 +153,11 @@ def malformed(message: str, payload: Any) -> Failed:
 
 def report(end: Failed, *, as_json: bool) -> None:
     """Say on standard error what went wrong: in words, or as one JSON document where `--json` was asked for."""
-    click.echo(json.dumps({"error": as_facts(end)}, ensure_ascii=False) if as_json else words(end), err=True)
+    if as_json:
+        text = json.dumps({"error": as_facts(end)}, ensure_ascii=False)
+        click.echo(escaped(text) if is_terminal(sys.stderr) else text, err=True)
+    else:
+        click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
 
 
 def as_facts(end: Failed) -> dict[str, Any]:

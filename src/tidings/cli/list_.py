@@ -1,11 +1,11 @@
 """`tidings list`: what a server has."""
 
-import json
 import sys
 from typing import Any, cast
 
 import click
 
+from tidings.cli.contents import dumped
 from tidings.cli.exits import malformed as broken
 from tidings.cli.exits import payload_text
 from tidings.cli.lists import KINDS, Item, Kind, Listed, load, load_if_any, title_of, unknown
@@ -42,11 +42,11 @@ def _show(asked: Asked, lists: list[Listed], name: str | None) -> None:
         item = lists[0].find(name)
         if item is None:
             raise unknown(lists[0], name)
-        click.echo(_json(item) if asked.as_json else _in_full(lists[0].kind, item))
+        click.echo(dumped(item) if asked.as_json else _in_full(lists[0].kind, item))
         return
     if asked.as_json:
         document: dict[str, Any] = {found.kind.key: found.items for found in lists}
-        click.echo(_json(document | ({"malformed": malformed} if malformed else {})))
+        click.echo(dumped(document | ({"malformed": malformed} if malformed else {})))
     else:
         _as_tables(lists)
     sys.stdout.flush()
@@ -56,10 +56,6 @@ def _show(asked: Asked, lists: list[Listed], name: str | None) -> None:
             f"{len(malformed)} of what the server lists is not what the protocol says: {reasons}.",
             [each["item"] for each in malformed[:5]],
         )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
 
 
 def _as_tables(lists: list[Listed]) -> None:

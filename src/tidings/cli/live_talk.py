@@ -21,10 +21,11 @@ from tidings.cli.oneshot import Asked, Terminated
 from tidings.cli.terminal import harmless, is_terminal, styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
 from tidings.client.connecting import connect
-from tidings.client.events import StderrReceived
+from tidings.client.events import GarbageReceived, StderrReceived
 from tidings.client.live import LiveClient
 from tidings.client.targets import target_of
 from tidings.client.wire import Exchange, Message
+from tidings.errors import RequestTimedOut
 
 T = TypeVar("T")
 
@@ -142,7 +143,9 @@ class LiveTalk:
         self._loop = Loop()
         self._calls: set[Any] = set()
         self._answer: Any = None
+        self._garbage = ""
         self._client = live_client(asked, config, keep=self._keep)
+        self._client.on(GarbageReceived, self._note_garbage)
         self.took = 0.0
 
     def _keep(self, message: Message) -> None:
@@ -151,6 +154,18 @@ class LiveTalk:
             self._calls.add(number)
         elif message.incoming and method is None and number in self._calls:
             self._answer = message.body.get("result", message.body)
+
+    def _note_garbage(self, event: GarbageReceived) -> None:
+        self._garbage = self._garbage or event.text[:200]
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. What never came may have come as something that is no message: that is said then."""
+        try:
+            return self._loop.run(work)
+        except RequestTimedOut as error:
+            if self._garbage:
+                error.message += f" It sent what is no message: {self._garbage!r}."
+            raise
 
     @property
     def answer(self) -> Any:
@@ -205,7 +220,7 @@ class LiveTalk:
         return self._loop.run(self._client.ping())
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return self._loop.run(self._request(method, params))
+        return self._run(self._request(method, params))
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         # These may be answered with a question, which only they know how to go on from.
@@ -217,11 +232,11 @@ class LiveTalk:
 
     def tools(self) -> Listed:
         """The server's tools; from now on, the client knows what each returns."""
-        return self._loop.run(tools_of(self._client))
+        return self._run(tools_of(self._client))
 
     def call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
         """Call a tool. Never twice, whatever happens."""
-        return self._loop.run(self._call(tool, arguments, on_progress))
+        return self._run(self._call(tool, arguments, on_progress))
 
     async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
         call = await self._client.call_tool(tool, arguments, on_progress=on_progress)

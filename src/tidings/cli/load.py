@@ -1,7 +1,7 @@
 """`tidings load`: call a tool many times."""
 
 import asyncio
-import contextlib
+import math
 import sys
 import time
 from collections import Counter
@@ -123,12 +123,12 @@ class Load:
                 call = await client.call_tool(self.tool, arguments)
             except TidingsError as error:
                 self._failed(error.code, exit_code_of(error))
-                if not client.connected:
-                    return
             else:
                 if call.result is not None and call.result.is_error:
                     self._failed("tool-failed", TOOL_FAILED)
             self.times.append(time.perf_counter() - at)
+            if not client.connected:
+                return
 
     def _goes_on(self, began: float) -> bool:
         if self.most is None:
@@ -160,8 +160,7 @@ class Load:
             f"{figures['calls']:,} calls of {self.tool} in {figures['seconds']:.1f} s, {self.concurrency} at a time: "
             + styled(f"{figures['perSecond']:,.0f} a second", "name")
         )
-        with contextlib.suppress(IndexError):
-            table([(name, f"{ms:,.2f} ms") for name, ms in figures["ms"].items()], ("dim", ""), sys.stdout, indent="  ")
+        table([(name, f"{ms:,.2f} ms") for name, ms in figures["ms"].items()], ("dim", ""), sys.stdout, indent="  ")
         for kind, number in self.errors.most_common():
             click.echo(styled(f"  {number:,} ended with {kind}", "bad"))
 
@@ -170,5 +169,5 @@ _PARTS = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slo
 
 
 def _part(times: list[float], part: float) -> float:
-    """The time within which this part of the calls was done."""
-    return times[min(len(times) - 1, max(0, round(part * (len(times) - 1))))]
+    """The time within which this part of the calls was done, and no shorter one is: the nearest rank."""
+    return times[max(0, math.ceil(round(part * len(times), 6)) - 1)]

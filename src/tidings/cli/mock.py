@@ -48,7 +48,7 @@ def _records(path: Path) -> "Sequence[Record]":
     try:
         return import_session(path).records
     except NotASession as error:
-        raise Failed(f"{path} {error}. Export one from the inspector.") from None
+        raise Failed(f"{error}. Export one from the inspector.") from None
     except OSError as error:
         raise Failed(f"{path} cannot be read ({error.strerror}).") from None
 

@@ -6,6 +6,7 @@ standard output has nothing but data.
 
 import contextlib
 import functools
+import io
 import os
 import signal
 import sys
@@ -95,6 +96,7 @@ class OneShot(click.Command):
 def ending(*, as_json: bool = False) -> Generator[None]:
     """Whatever happens within becomes an exit code, and words on standard error if people need some."""
     with _asked_to_end():
+        _take_any_text()
         try:
             yield
             sys.stdout.flush()
@@ -112,6 +114,13 @@ def ending(*, as_json: bool = False) -> Generator[None]:
             sys.exit(exits.TERMINATED)
         except Exception as error:  # noqa: BLE001 - a trace is nothing for whoever only called a tool
             _end(_unforeseen(error), as_json=as_json)
+
+
+def _take_any_text() -> None:
+    """Half a character, or one that the terminal's encoding lacks, is written as an escape; in JSON, it stays JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _unforeseen(error: Exception) -> Failed:

@@ -44,6 +44,11 @@ def harmless(text: str) -> str:
     return _CONTROL.sub(_visible, text)
 
 
+def escaped(document: str) -> str:
+    """A JSON document without the same characters: written as JSON lets them be."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
 def _visible(found: re.Match[str]) -> str:
     code = ord(found[0])
     if found[0] == "\r":
@@ -71,6 +76,7 @@ def table(rows: Sequence[Sequence[str]], styles: Sequence[str], stream: TextIO, 
     """
     if not rows:
         return False
+    rows = [[cell.replace("\n", "\N{SYMBOL FOR LINE FEED}") for cell in row] for row in rows]  # A row is a line.
     room, cut = width(stream), False
     widest = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     if room is not None:  # The first column is what people came for; the others share the rest.
@@ -100,6 +106,6 @@ def listed(names: Iterable[str], longest: int = 12) -> str:
 
 def size_text(size: int) -> str:
     """So many bytes, in words."""
-    return (
-        f"{size:,} bytes" if size < 10_000 else f"{size / 1000:,.0f} KB" if size < 10**7 else f"{size / 10**6:,.0f} MB"
-    )
+    if size < 10_000:
+        return "1 byte" if size == 1 else f"{size:,} bytes"
+    return f"{size / 1000:,.0f} KB" if size < 10**7 else f"{size / 10**6:,.0f} MB"

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tidings.cli.contents import Content, decoded, described
+from tidings.cli.contents import Content, bytes_of, described
 from tidings.cli.exits import Failed, failed
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
@@ -99,7 +99,7 @@ class Watching:
     async def _take(self, uri: str, result: dict[str, Any]) -> None:
         contents: list[Content] = result.get("contents") or []
         if self.program is not None:
-            await _run(self.program, uri, b"".join(_bytes_of(content) for content in contents))
+            await _run(self.program, uri, b"".join(bytes_of(content) for content in contents))
             return
         text = "\n".join(_text_of(content) for content in contents)
         before = self._texts.get(uri)
@@ -154,14 +154,10 @@ def _note(text: str) -> None:
     click.echo(harmless(text), err=True)
 
 
-def _bytes_of(content: Content) -> bytes:
-    return content["text"].encode() if isinstance(content.get("text"), str) else decoded(content.get("blob", ""))
-
-
 def _text_of(content: Content) -> str:
     if isinstance(content.get("text"), str):
         return content["text"]
-    return f"[{described(content.get('mimeType'), len(_bytes_of(content)))}]"
+    return f"[{described(content.get('mimeType'), len(bytes_of(content)))}]"
 
 
 def _changes(before: str, after: str) -> list[str]:

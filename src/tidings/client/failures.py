@@ -121,7 +121,7 @@ def _short(text: str) -> str:
 
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
     code, text, data = error.error.code, _short(error.error.message), as_dict(error.error.data)
-    details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data}}
+    details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data or error.error.data}}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
     if (

@@ -53,6 +53,12 @@ _KNOWN: Final[dict[str, tuple[Who, str]]] = {
     "disconnected": ("you", "Connect again."),
 }
 
+_OF_COMMANDS: Final = {
+    "connection-lost": "Its process ended: look at its error output.",
+    "gave-up": "Its process ended: look at its error output.",
+    "connect-timed-out": "See that it is an MCP server, or give it longer in its entry.",
+}
+
 
 def seen(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorData:
     """What went wrong, as a record keeps it. `is_command` says that the server is a process on this machine."""
@@ -65,8 +71,8 @@ def seen(error: BaseException, *, is_command: bool = False, method: str | None =
         who, cure = "you", "The server does not take these arguments: see what it answered."
     elif error.code == "request-failed" and code == _METHOD_NOT_FOUND:
         cure = "It does not know this method: its capabilities say what it offers."
-    elif is_command and error.code in ("connection-lost", "gave-up"):
-        who, cure = "the server", "Its process ended: look at its error output."
+    elif is_command and who == "the network":  # There is none between.
+        who, cure = "the server", _OF_COMMANDS.get(error.code, cure)
     elif isinstance(error, CommandFailed) and "could not be started" in error.message:
         who, cure = "you", "Correct the command, its folder or its environment in this server's entry."
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:
