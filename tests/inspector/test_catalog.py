@@ -408,7 +408,7 @@ def test_an_entry_is_what_a_client_connects_with() -> None:
 
 
 def test_the_catalog_is_where_a_systems_programs_keep_their_settings() -> None:
-    home = Path("/home/me")
+    home = Path("/me")
     assert user_catalog({}, "linux", home) == home / ".config/tidings/servers.json"
     assert user_catalog({"XDG_CONFIG_HOME": "/x"}, "linux", home) == Path("/x/tidings/servers.json")
     assert user_catalog({"XDG_CONFIG_HOME": "relative"}, "linux", home) == home / ".config/tidings/servers.json"
