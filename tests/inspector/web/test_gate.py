@@ -143,6 +143,7 @@ async def test_every_answer_forbids_to_run_anything_but_our_own_files(page: Page
         assert "frame-ancestors 'none'" in policy
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["x-dns-prefetch-control"] == "off"
         assert response.headers["cross-origin-resource-policy"] == "same-origin"
         assert "server" not in response.headers
 

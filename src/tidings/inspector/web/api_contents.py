@@ -17,6 +17,7 @@ from starlette.routing import Route
 from tidings.inspector.reading import as_dict, as_dicts, as_text
 from tidings.inspector.web.answers import Problem, endpoint, number_of, text_of
 from tidings.inspector.web.inspector import server_of
+from tidings.inspector.web.taming import PAGES, tamed
 
 if TYPE_CHECKING:
     from tidings.inspector.view_items import ContentVersion
@@ -93,7 +94,7 @@ async def diff(request: Request) -> dict[str, Any]:
 
 
 async def blob(request: Request) -> Response:
-    """The bytes of a part of a content, or of what a request returned."""
+    """The bytes of a part of a content, or of what a request returned: to be shown, or as they are (`save`)."""
     part = _blob_part(request)
     if part.get("cut") is True:
         raise Problem(404, "content-cut", "It was too large to be kept whole.", "Read it with a program.")
@@ -105,9 +106,13 @@ async def blob(request: Request) -> Response:
         shown = "text/plain"
     else:
         shown = "application/octet-stream"
+    save = "save" in request.query_params
+    if shown in PAGES and not save:
+        page = tamed(data)
+        data, shown = (data, "text/plain") if page is None else (page, shown)
     headers = {
         "content-security-policy": _POLICY,
-        "content-disposition": "attachment" if shown == "application/octet-stream" else "inline",
+        "content-disposition": "attachment" if save or shown == "application/octet-stream" else "inline",
         "cache-control": "private, max-age=3600, immutable" if "version" in request.query_params else "no-store",
     }
     # Without a charset the sandboxed page could choose one.
