@@ -17,6 +17,7 @@ COMMANDS = {
     "call": "Call a tool, and print what it returns.",
     "completion": "Complete commands, servers, tools and resources in your shell.",
     "demo": "See it work: a sample vault, a small site, the inspector on both, and a tour.",
+    "doctor": "Look at what Tidings uses on this machine, and say what to do.",
     "info": "Say who a server is, and what it can do.",
     "inspect": "Inspect servers in the browser: what they have, what they say, what changes.",
     "list": "List what a server has: tools, resources, templates and prompts.",

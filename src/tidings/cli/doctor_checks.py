@@ -1,0 +1,111 @@
+"""What the doctor looks at, in order; and that a check which fails itself is a finding, never a traceback.
+
+A check is a function that gets the `Place` and yields `Finding`s. It reads and never writes, apart from an empty file
+in the folder for temporary files; it imports nothing of the SDK, and its file is imported when it runs: a package that
+is broken must not hide what the others find.
+
+| file | looks at |
+|---|---|
+| `doctor_packages` | Python, the packages, the extras, Chromium, the page |
+| `doctor_system` | SQLite, ports, limits of the system, the clock, folders |
+| `doctor_files` | the catalog, the journal, the files of AI clients |
+| `doctor_variables` | environment variables |
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Literal
+
+Verdict = Literal["ok", "look", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was seen of one thing."""
+
+    what: str
+    verdict: Verdict
+    words: str
+    """How it is, and what that means."""
+    cure: str = ""
+    """What to do; empty if there is nothing to be done."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "what": self.what,
+            "verdict": self.verdict,
+            "words": self.words,
+            **({"cure": self.cure} if self.cure else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the doctor looks."""
+
+    home: Path
+    cwd: Path
+    environ: Mapping[str, str]
+    platform: str
+    """Named as `sys.platform` does."""
+
+    @classmethod
+    def here(cls) -> "Place":
+        """This user's, in this folder. What cannot be told is what comes closest."""
+        try:
+            home = Path.home()
+        except RuntimeError:  # No HOME, and nobody whom the system knows.
+            home = Path("/")
+        try:
+            cwd = Path.cwd()
+        except OSError:  # The folder was removed.
+            cwd = home
+        return cls(home, cwd, os.environ, sys.platform)
+
+
+Check = Callable[[Place], Iterable[Finding]]
+
+CHECKS: Final = (
+    ("Python", "doctor_packages", "python"),
+    ("packages", "doctor_packages", "packages"),
+    ("command", "doctor_packages", "on_the_path"),
+    ("Chromium", "doctor_packages", "chromium"),
+    ("inspector's page", "doctor_packages", "page"),
+    ("SQLite", "doctor_system", "sqlite"),
+    ("ports", "doctor_system", "ports"),
+    ("file watching", "doctor_system", "watch_limits"),
+    ("open files", "doctor_system", "open_files"),
+    ("clock", "doctor_system", "clock"),
+    ("folders", "doctor_system", "folders"),
+    ("catalog", "doctor_files", "catalog"),
+    ("journal", "doctor_files", "journal"),
+    ("AI clients", "doctor_files", "clients"),
+    ("variables", "doctor_variables", "variables"),
+)
+"""Each check: what it is about, its file and its function."""
+
+
+def examine(place: Place) -> Iterator[Finding]:
+    """All findings, one after the other."""
+    for what, file, function in CHECKS:
+        try:
+            check: Check = getattr(import_module(f"tidings.cli.{file}"), function)
+            yield from check(place)
+        except Exception as error:  # noqa: BLE001 - whatever is broken is what people came to hear of
+            yield Finding(what, "wrong", f"could not be looked at ({type(error).__name__}: {error}).", _REPORT)
+
+
+_REPORT: Final = "If nothing above explains it, report it, with this line."
+
+
+def tidied(path: Path, place: Place) -> str:
+    """A path as people write it."""
+    try:
+        return str(Path("~") / path.relative_to(place.home)) if place.home != Path("/") else str(path)
+    except ValueError:
+        return str(path)

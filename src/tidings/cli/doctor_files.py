@@ -1,0 +1,123 @@
+"""The doctor on files: the catalog of servers, the journal of the inspector, and the files of AI clients."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tidings.cli.doctor_checks import Finding, Place, tidied
+from tidings.cli.terminal import listed, size_text
+from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, find_clients, user_catalog
+
+_LARGE: Final = 10**9
+
+
+def catalog(place: Place) -> Iterator[Finding]:
+    """The servers that the inspector and the one-shot commands know by name."""
+    path = user_catalog(place.environ, place.platform, place.home)
+    shown = tidied(path, place)
+    try:
+        listing = Catalog(path, read_only=True).listing()
+    except CatalogError as error:
+        cure = f"Mend it in an editor, or move it away: mv {path} {path}.broken"
+        yield Finding("catalog", "wrong", str(error), cure)
+        return
+    if not path.is_file():
+        yield Finding("catalog", "ok", f"none yet ({shown}); `tidings inspect` makes one.")
+        return
+    if (opened := _open_to_others(path, place)) is not None:
+        yield Finding("catalog", "look", f"{shown} can be read by others, and may hold tokens.", opened)
+    for problem in listing.problems:
+        yield Finding("catalog", "wrong", problem, f"Mend it in {shown}.")
+    if not _writable(path):
+        yield Finding("catalog", "look", f"{shown} cannot be written: servers cannot be added to it.", _own(path))
+    yield Finding("catalog", "ok", f"{_servers(listing.entries)} ({shown}).")
+    yield from _startable("catalog", listing.entries, place)
+
+
+def journal(place: Place) -> Iterator[Finding]:
+    """What the inspector recorded."""
+    from tidings.inspector.journal_file import Newer, Unusable, default_path, open_for_reading
+
+    path = default_path()
+    shown = tidied(path, place)
+    if not path.exists():
+        yield Finding("journal", "ok", f"none yet ({shown}).")
+        return
+    size = path.stat().st_size
+    try:
+        connection = open_for_reading(path)
+    except Newer as error:
+        yield Finding("journal", "wrong", f"{shown}: {error}.", "Use that version, or move the file away.")
+        return
+    except Unusable as error:
+        yield Finding("journal", "wrong", f"{shown} cannot be used: {error}.", f"mv {path} {path}.broken")
+        return
+    try:
+        [count] = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    finally:
+        connection.close()
+    words = f"{count:,} {'session' if count == 1 else 'sessions'}, {size_text(size)} ({shown})."
+    if (opened := _open_to_others(path, place)) is not None:
+        yield Finding("journal", "look", f"{shown} can be read by others, and holds what servers said.", opened)
+    if not _writable(path):
+        yield Finding("journal", "wrong", f"{shown} cannot be written: no session is kept.", _own(path))
+    if size > _LARGE:
+        yield Finding("journal", "look", words, "Delete old sessions in the inspector, or the file.")
+    else:
+        yield Finding("journal", "ok", words)
+
+
+def clients(place: Place) -> Iterator[Finding]:
+    """The servers that programs with AI in them are set up with."""
+    found = find_clients(place.home, place.cwd, place.platform, place.environ)
+    if not found:
+        words = "no servers set up in Claude Desktop, Claude Code, VS Code or Cursor."
+        yield Finding("AI clients", "ok", words, "`tidings vault PATH --config CLIENT` prints what a client needs.")
+    for each in found:
+        where = tidied(each.path, place)
+        if each.project is not None and each.project not in each.path.parents:
+            where += f", for {tidied(each.project, place)}"
+        if each.problem is not None:
+            cure = f"Mend {tidied(each.path, place)}; until then {each.client} may not see its servers either."
+            yield Finding(each.client, "wrong", each.problem, cure)
+        if each.servers:
+            yield Finding(each.client, "ok", f"{_servers(each.servers)} ({where}).")
+            yield from _startable(each.client, each.servers, place)
+
+
+def _startable(what: str, entries: Iterable[ServerEntry], place: Place) -> Iterator[Finding]:
+    """The servers whose program is not there."""
+    for entry in entries:
+        command = entry.command
+        if command is None or "$" in command:
+            continue
+        folder = place.cwd if entry.cwd is None else Path(entry.cwd).expanduser()
+        path = entry.env.get("PATH") or place.environ.get("PATH", "")
+        there = (folder / command).exists() if "/" in command else shutil.which(command, path=path) is not None
+        if not there:
+            words = f"{entry.name} cannot start: there is no program {command!r}."
+            yield Finding(what, "look", words, "Install it, or give its whole path in the file.")
+
+
+def _servers(entries: Iterable[ServerEntry]) -> str:
+    names = [entry.name for entry in entries]
+    return f"{len(names)} {'server' if len(names) == 1 else 'servers'}{': ' if names else ''}{listed(names)}"
+
+
+def _writable(path: Path) -> bool:
+    """Whether the file can be replaced, too."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
+
+
+def _own(path: Path) -> str:
+    return f"chown $USER {path.parent} {path}; chmod u+rwX {path.parent} {path}"
+
+
+def _open_to_others(path: Path, place: Place) -> str | None:
+    """The command that hides the file from others; None if they cannot read it."""
+    if place.platform == "win32" or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return None
+    return f"chmod 600 {path}"

@@ -1,0 +1,416 @@
+"""`tidings doctor` finds what is broken, says what to do, and breaks on nothing itself."""
+
+import importlib.metadata
+import json
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import PROGRAM, Done, environment
+from tidings.cli import doctor_checks, doctor_files, doctor_packages, doctor_system, doctor_variables
+from tidings.cli.doctor_checks import Finding, Place, examine
+from tidings.inspector.journal_file import open_for_writing
+from tidings.web.rendering.browser import NAMES
+
+SOURCES = Path(doctor_checks.__file__).parents[1]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A user who has nothing."""
+    (tmp_path / "home/project").mkdir(parents=True)
+    return Place(tmp_path / "home", tmp_path / "home/project", {}, "linux")
+
+
+def having(place: Place, **variables: str) -> Place:
+    return Place(place.home, place.cwd, variables, place.platform)
+
+
+def write(place: Place, path: str, text: str) -> Path:
+    file = place.home / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+def doctor(home: Path, *args: str, **env: str) -> Done:
+    """The command, for a user with this folder."""
+    cleared = {name: value for name, value in environment().items() if not name.startswith("XDG_")}
+    run = subprocess.run(
+        [*PROGRAM, "doctor", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=home,
+        env={**cleared, "HOME": str(home), **env},
+    )
+    return Done(run.returncode, run.stdout, run.stderr)
+
+
+def about(done: Done, what: str) -> list[dict[str, Any]]:
+    return [each for each in done.json["findings"] if each["what"] == what]
+
+
+def test_a_machine_on_which_all_is_well_is_told_so(tmp_path: Path) -> None:
+    done = doctor(tmp_path)
+    assert (done.code, done.err) == (0, "")
+    verdicts = {line.split()[0] for line in done.out.splitlines()[:-2] if not line.startswith("       ")}
+    assert verdicts <= {"ok", "look"}
+    assert "ok     Python: 3." in done.out
+    assert re.search(r"\n\n(Nothing wrong|Everything is as it should be)", done.out)
+    assert list(tmp_path.iterdir()) == []  # Nothing was made there.
+
+
+def test_programs_get_json_and_the_same_exit_code(tmp_path: Path) -> None:
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor/mcp.json").write_text('{"mcpServers": {')
+    done = doctor(tmp_path, "--json", TIDINGS_TOKEN="not-to-be-seen", TIDINGS_WEB_MAXBYTES="1")
+    assert done.code == 1
+    assert done.json["ok"] is False
+    [cursor] = about(done, "Cursor")
+    assert cursor["verdict"] == "wrong"
+    assert re.search(r"line \d+, column \d+", cursor["words"])
+    [misspelt] = about(done, "TIDINGS_WEB_MAXBYTES")
+    assert misspelt["cure"] == "Did you mean TIDINGS_WEB_MAX_BYTES?"
+    assert "not-to-be-seen" not in done.out
+
+
+def test_what_cannot_be_written_as_text_is_shown_all_the_same(tmp_path: Path) -> None:
+    home = os.fsdecode(os.fsencode(tmp_path) + b"/h\xffme")
+    Path(home, ".cursor").mkdir(parents=True)
+    Path(home, ".cursor/mcp.json").write_text("{")
+    for options in ({}, {"PYTHONIOENCODING": "ascii"}):
+        done = doctor(Path(home), **options)
+        assert (done.code, done.err) == (1, "")
+    assert doctor(Path(home), "--json").json["ok"] is False
+
+
+@pytest.mark.parametrize(
+    "broken", [{"HOME": "/nonexistent"}, {"HOME": ""}, {"PATH": ""}, {"TMPDIR": "/nonexistent", "XDG_CONFIG_HOME": "x"}]
+)
+def test_a_strange_environment_makes_no_traceback(tmp_path: Path, broken: dict[str, str]) -> None:
+    env = {**environment(), "HOME": str(tmp_path), **broken}
+    run = subprocess.run(
+        [*PROGRAM, "doctor"], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=env
+    )
+    assert run.stderr == ""
+    assert run.returncode in (0, 1)
+    assert "could not be looked at" not in run.stdout
+
+
+def test_it_does_without_the_sdk(tmp_path: Path) -> None:
+    program = """
+import sys
+from tidings.cli.main import main
+main(["doctor", "--json"], standalone_mode=False)
+heavy = ("mcp", "mcp_types", "pydantic", "httpx2", "textual", "lxml", "playwright")
+print([name for name in heavy if name in sys.modules])
+"""
+    env = {**environment(), "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=env)
+    assert run.stdout.splitlines()[-1] == "[]", run.stderr
+
+
+def test_a_check_that_breaks_is_a_finding_and_hides_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(_: Place) -> Iterator[Finding]:
+        yield Finding("SQLite", "ok", "so far.")
+        raise OSError(5, "disk gone")
+
+    monkeypatch.setattr(doctor_system, "sqlite", breaks)
+    monkeypatch.setattr(doctor_checks, "CHECKS", (("gone", "no_such_file", "x"), *doctor_checks.CHECKS))
+    found = list(examine(place))
+    assert (found[0].what, found[0].verdict) == ("gone", "wrong")
+    assert "could not be looked at (ModuleNotFoundError" in found[0].words
+    assert any("disk gone" in each.words for each in found)
+    assert found[-1].what == "variables"
+
+
+# What is installed.
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name in ("watchfiles", "playwright"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "4.0" if name == "redis" else installed(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    found = {each.what: each for each in doctor_packages.packages(place)}
+    assert found["extra vault"].verdict == "look"
+    assert "watchfiles" in found["extra vault"].words
+    assert "pip install -e '.[vault]'" in found["extra vault"].cure
+    assert "playwright" in found["extra render"].words
+    assert "redis 6 or newer, here is 4.0" in found["extra redis"].words
+    assert found["extra web"].verdict == "ok"
+    assert found["tidings"].verdict == "ok"
+
+
+def test_a_package_that_nothing_works_without_is_wrong_and_none_at_all_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor_packages, "_ROOT", tmp_path)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["no-such-package>=1", "?"])
+    [core, *_] = doctor_packages.packages(place)
+    assert (core.verdict, core.cure) == ("wrong", "pip install 'tidings'")
+
+    def requires(name: str) -> list[str]:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", requires)
+    [alone] = doctor_packages.packages(place)
+    assert (alone.verdict, "not installed" in alone.words) == ("look", True)
+
+
+def test_every_extra_has_a_purpose() -> None:
+    extras = importlib.metadata.metadata("tidings").get_all("Provides-Extra") or []
+    assert set(doctor_packages.PURPOSES) == set(extras) - {"all"}
+
+
+def test_an_old_python_is_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_packages, "OLDEST", (4, 0))
+    [python] = doctor_packages.python(place)
+    assert python.verdict == "wrong"
+
+
+def test_the_command_is_looked_for_where_a_shell_does(place: Place, tmp_path: Path) -> None:
+    [absent] = doctor_packages.on_the_path(place)
+    assert (absent.verdict, absent.cure[:12]) == ("look", "export PATH=")
+    other = tmp_path / "bin/tidings"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    [another] = doctor_packages.on_the_path(having(place, PATH=str(other.parent)))
+    assert another.verdict == "look"
+    assert str(other) in another.words
+
+
+def test_chromium_is_the_systems_or_playwrights(place: Place) -> None:
+    assert doctor_packages._NAMES == NAMES
+    [absent] = doctor_packages.chromium(having(place, PATH=""))
+    assert (absent.verdict, "playwright install chromium" in absent.cure) == ("look", True)
+    program = write(place, ".cache/ms-playwright/chromium-1200/chrome-linux/chrome", "")
+    [brought] = doctor_packages.chromium(having(place, PATH=""))
+    assert (brought.verdict, str(program) in brought.words) == ("ok", True)
+
+
+def test_a_page_that_was_not_built_is_told(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor_packages.tidings, "__file__", str(tmp_path / "__init__.py"))
+    [page] = doctor_packages.page(place)
+    assert (page.verdict, page.cure[:7]) == ("look", "make ui")
+
+
+# The system.
+
+
+def test_full_text_search_is_tried(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = doctor_system.sqlite(place)
+    assert found.verdict == "ok"
+
+    class Without:
+        def execute(self, _: str) -> None:
+            raise sqlite3.OperationalError("no such module: fts5")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(sqlite3, "connect", lambda _: Without())
+    [lacking] = doctor_system.sqlite(place)
+    assert (lacking.verdict, "FTS5" in lacking.words) == ("wrong", True)
+
+
+def test_a_port_in_use_is_told_with_another(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(doctor_system, "PORTS", {port: ("where something serves", "Choose another")})
+        [busy] = doctor_system.ports(place)
+    assert (busy.verdict, busy.cure) == ("look", "Choose another")
+    [free] = doctor_system.ports(place)
+    assert free.verdict == "ok"
+
+
+def test_low_limits_of_watching_come_with_the_line_that_raises_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor_system, "INOTIFY", tmp_path)
+    [unknown] = doctor_system.watch_limits(place)
+    assert unknown.verdict == "look"
+    (tmp_path / "max_user_watches").write_text("8192\n")
+    (tmp_path / "max_user_instances").write_text("128\n")
+    [low] = doctor_system.watch_limits(place)
+    assert low.verdict == "look"
+    assert low.cure.splitlines()[0] == "sudo sysctl fs.inotify.max_user_watches=524288"
+    assert "max_user_instances" not in low.cure
+    monkeypatch.setattr(doctor_system, "_can_watch", lambda: False)
+    [full] = doctor_system.watch_limits(place)
+    assert (full.verdict, "sudo sysctl fs.inotify.max_user_instances=512" in full.cure) == ("wrong", True)
+    assert list(doctor_system.watch_limits(Place(place.home, place.cwd, {}, "darwin"))) == []
+
+
+def test_few_open_files_are_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    for limits, verdict, cure in (
+        ((256, 1_000_000), "look", "ulimit -n 4096"),
+        ((256, 256), "look", "Ask whoever set this limit for more."),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), "ok", ""),
+    ):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        [found] = doctor_system.open_files(place)
+        assert (found.verdict, found.cure) == (verdict, cure)
+
+
+def test_a_clock_that_cannot_be_right_is_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    [right] = doctor_system.clock(place)
+    assert right.verdict == "ok"
+    monkeypatch.setattr(doctor_system.time, "time", lambda: 0.0)
+    [wrong] = doctor_system.clock(place)
+    assert (wrong.verdict, "1970-01-01" in wrong.words) == ("wrong", True)
+    monkeypatch.undo()
+    ahead = doctor_system.time.time() + 3600
+    monkeypatch.setattr(doctor_system.time, "time", lambda: ahead)
+    [apart] = doctor_system.clock(place)
+    assert apart.verdict == "look"
+
+
+def test_a_file_where_a_folder_has_to_be_is_wrong(place: Place) -> None:
+    write(place, ".cache", "")
+    temporary, cache = doctor_system.folders(place)
+    assert temporary.verdict == "ok"
+    assert (cache.verdict, "~/.cache is no folder" in cache.words) == ("wrong", True)
+
+
+def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = os.statvfs_result((4096, 4096, 10, 0, 0, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    assert [each.verdict for each in doctor_system.folders(place)] == ["look", "look"]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert [each.verdict for each in doctor_system.folders(place)] == ["wrong", "wrong"]
+
+
+# Files.
+
+
+def test_a_catalog_is_told_with_its_servers_and_what_is_wrong_with_it(place: Place) -> None:
+    [none] = doctor_files.catalog(place)
+    assert (none.verdict, "none yet" in none.words) == ("ok", True)
+
+    servers = {"good": {"command": "sh"}, "gone": {"command": "no-such-program"}, "bad": {"command": 1}}
+    file = write(place, ".config/tidings/servers.json", json.dumps({"mcpServers": servers}))
+    file.chmod(0o644)
+    found = list(doctor_files.catalog(having(place, PATH="/bin:/usr/bin")))
+    assert [each.verdict for each in found] == ["look", "wrong", "ok", "look"]
+    assert found[0].cure == f"chmod 600 {file}"
+    assert "bad" in found[1].words
+    assert "2 servers: good, gone" in found[2].words
+    assert "gone cannot start: there is no program 'no-such-program'" in found[3].words
+
+    file.write_text('{\n  "mcpServers": oops\n}')
+    [broken] = doctor_files.catalog(place)
+    assert (broken.verdict, "line 2" in broken.words) == ("wrong", True)
+    file.unlink()
+    file.mkdir()
+    [folder] = doctor_files.catalog(place)
+    assert (folder.verdict, "is a folder" in folder.words) == ("wrong", True)
+
+
+def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.home / "state/sessions.db"
+    monkeypatch.setattr("tidings.inspector.journal_file.default_path", lambda: path)
+    [none] = doctor_files.journal(place)
+    assert (none.verdict, "none yet" in none.words) == ("ok", True)
+
+    open_for_writing(path).close()
+    [good] = doctor_files.journal(place)
+    assert (good.verdict, good.words.startswith("0 sessions, ")) == ("ok", True)
+
+    monkeypatch.setattr(doctor_files, "_LARGE", 10)
+    monkeypatch.setattr(doctor_files, "_writable", lambda _: False)
+    path.chmod(0o644)
+    assert [each.verdict for each in doctor_files.journal(place)] == ["look", "wrong", "look"]
+
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    [newer] = doctor_files.journal(place)
+    assert newer.verdict == "wrong"
+    path.write_bytes(b"this is no database at all, however long one looks at it" * 100)
+    [broken] = doctor_files.journal(place)
+    assert (broken.verdict, broken.cure) == ("wrong", f"mv {path} {path}.broken")
+
+
+def test_the_files_of_ai_clients_are_told_whole_or_broken(place: Place) -> None:
+    write(place, ".claude.json", json.dumps({"projects": {"/srv/x": {"mcpServers": {"web": {"url": "http://h/mcp"}}}}}))
+    write(place, ".cursor/mcp.json", '{"mcpServers": {"one": {"command": "sh", "env": {"API_KEY": "hush"}}}}')
+    write(place, ".config/Claude/claude_desktop_config.json", "{\n  oops\n}")
+    write(place, "project/.vscode/mcp.json", '{"servers": {"own": {"command": "./serve"}}}')
+    found = list(doctor_files.clients(having(place, PATH="/bin:/usr/bin")))
+    by_client = {(each.what, each.verdict): each for each in found}
+    assert re.search(r"line 2, column \d", by_client["Claude Desktop", "wrong"].words)
+    assert "1 server: web (~/.claude.json, for /srv/x)" in by_client["Claude Code", "ok"].words
+    assert "1 server: one (~/.cursor/mcp.json)" in by_client["Cursor", "ok"].words
+    assert "own cannot start: there is no program './serve'" in by_client["VS Code", "look"].words
+    assert not any("hush" in f"{each}" for each in found)
+
+
+# Variables.
+
+
+def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> None:
+    found = {
+        each.what: each
+        for each in doctor_variables.variables(
+            having(
+                place,
+                TIDINGS_TOKEN="a-secret-of-mine",
+                TIDINGS_BEARER_TOKEN="two words",
+                TIDINGS_WEB_MAX_BYTES="1M",
+                TIDINGS_WEB_TIMEOUT="soon",
+                TIDINGS_URI="x://y",
+                TIDINGS_TOKN="hush",
+                TIDINGS_XYZZY="hush",
+                HOME="/",
+            )
+        )
+    }
+    assert found["TIDINGS_TOKEN"].verdict == "ok"
+    assert "16 characters, not shown" in found["TIDINGS_TOKEN"].words
+    assert found["TIDINGS_BEARER_TOKEN"].verdict == "wrong"
+    assert "'1M'" in found["TIDINGS_WEB_MAX_BYTES"].words
+    assert found["TIDINGS_WEB_TIMEOUT"].verdict == "wrong"
+    assert found["TIDINGS_URI"].verdict == "ok"
+    assert found["TIDINGS_TOKN"].cure == "Did you mean TIDINGS_TOKEN?"
+    assert found["TIDINGS_XYZZY"].verdict == "wrong"
+    assert len(found) == 7
+    said = " ".join(f"{each}" for each in found.values())
+    assert not any(secret in said for secret in ("a-secret", "two words", "hush"))
+
+
+def test_an_empty_token_is_worth_a_look(place: Place) -> None:
+    [found] = doctor_variables.variables(having(place, TIDINGS_TOKEN=""))
+    assert found.verdict == "look"
+
+
+def test_every_variable_that_is_read_is_known() -> None:
+    known = {*doctor_variables.TOKENS, *doctor_variables.OTHERS, *(each.variable for each in doctor_variables.SETTINGS)}
+    files = [path for path in SOURCES.rglob("*.py") if not path.name.startswith("doctor")]
+    read = {name for path in files for name in re.findall(r"\bTIDINGS_[A-Z_]+[A-Z]\b", path.read_text())}
+    assert read - known == set()
