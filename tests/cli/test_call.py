@@ -124,3 +124,11 @@ def test_roots_are_what_was_given(tmp_path: Path) -> None:
 def test_a_call_that_takes_too_long_is_ended() -> None:
     done = tidings("call", odd("silent"), "add", "a=1", "b=2", "--timeout", "3", "--json")
     assert (done.code, done.error["code"]) == (5, "request-timed-out")
+
+
+def test_the_documentation_has_a_script_of_answers_that_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/cli.md").read_text("utf-8")
+    script = tmp_path / "answers.yaml"
+    script.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+    done = tidings("call", WEATHER, "greet", "--era", "legacy", "--answers", str(script))
+    assert (done.code, done.out) == (0, "accept name='Ada' age=36\n"), done.err

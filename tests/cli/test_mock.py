@@ -1,6 +1,7 @@
 """`tidings mock`: a recorded session is a server like any other."""
 
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from tests.cli.running import line_of, started, tidings
 from tests.inspector.recorded import Writer
-from tidings.inspector.transfer import export_session
+from tidings.inspector.journal import Journal
+from tidings.inspector.transfer import export_session, import_session
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_it_is_served_over_http(session: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "cannot be read"), ("hello", "no exported session"), ("", "no exported session")],
+    [(None, "There is no file"), ("hello", "no exported session"), ("", "no exported session")],
 )
 def test_what_is_no_session_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
@@ -60,3 +62,22 @@ def test_options_that_do_not_fit_are_refused(session: Path) -> None:
     assert "no server" in tidings("mock", str(session), "--server", "vault").err.lower()
     assert tidings("mock", str(session), "--http", "no such place").code == 2
     assert tidings("mock", str(session), "--http", "0.0.0.0:0").code == 2
+
+
+def test_a_session_that_the_inspector_keeps_is_served_by_its_number_or_name(session: Path, tmp_path: Path) -> None:
+    kept = {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    none = tidings("mock", "--list", **kept)
+    assert (none.code, none.out, "No session is kept" in none.err) == (0, "", True)
+    journal = Journal(tmp_path / "tidings/inspector/sessions.db", title="a rainy day")
+    journal.open()
+    for record in import_session(session).records:
+        journal.put(record)
+    journal.close()
+    listed = tidings("mock", "--list", **kept).out
+    assert re.fullmatch(r"1  [-\d]+ [:\d]+  7 records  a rainy day  weather\n", listed)
+    for name in ("1", "a rainy day"):
+        target = shlex.join([sys.executable, "-m", "tidings", "mock", name])
+        done = tidings("list", target, "tools", "--env", f"XDG_STATE_HOME={tmp_path}", **kept)
+        assert (done.code, done.out) == (0, "add\n"), done.err
+    assert "no such session is kept" in tidings("mock", "2", **kept).err
+    assert "Which session?" in tidings("mock", **kept).err

@@ -447,3 +447,11 @@ def test_a_file_that_never_stays_the_same_is_told(catalog: Catalog, monkeypatch:
     monkeypatch.setattr(file, "_current", lambda _path: (0, 0, 0))
     with pytest.raises(CatalogError, match="changed by another program all the time"):
         catalog.add(WEATHER)
+
+
+def test_the_documentation_shows_an_entry_as_it_is_read() -> None:
+    text = (Path(__file__).parents[2] / "docs/inspector.md").read_text("utf-8")
+    raw = json.loads(text.partition("```json\n")[2].partition("```")[0])["mcpServers"]["weather"]
+    entry = ServerEntry.from_raw("weather", raw)
+    assert (entry.era, entry.auto_connect, entry.log_level, entry.timeouts.request) == ("legacy", True, "info", 20)
+    assert not entry.others

@@ -1,6 +1,7 @@
 """`tidings mock`: a recorded session, served."""
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,16 @@ import click
 from tidings.cli.exits import Failed
 from tidings.cli.oneshot import ending
 from tidings.cli.serving import DEFAULT, http_options, listen, parse_address
+from tidings.cli.terminal import harmless, table
 
 if TYPE_CHECKING:
+    from tidings.inspector.journal_sessions import SavedSession
     from tidings.inspector.records import Record
 
 
 @click.command("mock")
-@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.argument("session", metavar="SESSION", required=False)
+@click.option("--list", "listing", is_flag=True, help="List the sessions that the inspector keeps, and end.")
 @http_options
 @click.option("--server", metavar="NAME", help="Which server of the session, if it has several.")
 @click.option(
@@ -25,13 +29,21 @@ if TYPE_CHECKING:
     metavar="X",
     help="Repeat the changes that were recorded: 1 at their pace, 2 twice as fast, 0 at once.",
 )
-def command(session: Path, http: str | None, token: str | None, server: str | None, speed: float | None) -> None:
+def command(
+    session: str | None, http: str | None, token: str | None, server: str | None, speed: float | None, *, listing: bool
+) -> None:
     """Serve a recorded session: an MCP server that answers as it did.
 
-    SESSION is a file that the inspector exported. Without --http, this speaks MCP on standard input and output, for a
-    client that starts it: tidings list "tidings mock session.jsonl"
+    SESSION is a file that the inspector exported, or the number or the name of a session that it keeps (see --list).
+    Without --http, this speaks MCP on standard input and output, for a client that starts it: tidings list "tidings
+    mock session.jsonl"
     """
     with ending():
+        if listing:
+            _list(_kept())
+            return
+        if session is None:
+            raise Failed("Which session? Give a file, or the number or the name of one that `tidings mock --list` has.")
         records = _records(session)
         try:
             if http is None:
@@ -42,15 +54,55 @@ def command(session: Path, http: str | None, token: str | None, server: str | No
             raise Failed(str(error.args[0]) if error.args else "The session has no such server.") from None
 
 
-def _records(path: Path) -> "Sequence[Record]":
+def _records(session: str) -> "Sequence[Record]":
+    from tidings.inspector.journal_file import default_path
+    from tidings.inspector.journal_sessions import load_session
     from tidings.inspector.transfer import NotASession, import_session
 
+    path = Path(session)
+    if not path.exists() and (found := _find(session, _kept())) is not None:
+        return load_session(default_path(), found.id)
     try:
         return import_session(path).records
     except NotASession as error:
         raise Failed(f"{error}. Export one from the inspector.") from None
+    except FileNotFoundError:
+        raise Failed(f"There is no file {session}, and no such session is kept: see `tidings mock --list`.") from None
     except OSError as error:
-        raise Failed(f"{path} cannot be read ({error.strerror}).") from None
+        raise Failed(f"{session} cannot be read ({error.strerror}).") from None
+
+
+def _kept() -> "list[SavedSession]":
+    from tidings.inspector.journal_file import Unusable, default_path
+    from tidings.inspector.journal_sessions import list_sessions
+
+    try:
+        return list_sessions(default_path())
+    except Unusable as error:
+        raise Failed(f"{default_path()} cannot be read: {error}.") from None
+
+
+def _find(session: str, kept: "Sequence[SavedSession]") -> "SavedSession | None":
+    """The session of this number, or else the newest of this name."""
+    return next((each for each in kept if str(each.id) == session), None) or next(
+        (each for each in kept if each.title == session), None
+    )
+
+
+def _list(kept: "Sequence[SavedSession]") -> None:
+    rows = [
+        (
+            str(each.id),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began)),
+            f"{each.records:,} records",
+            harmless(each.title or ""),
+            harmless(", ".join(each.servers)),
+        )
+        for each in kept
+    ]
+    table(rows, ("name", "dim", "dim", "", ""), sys.stdout)
+    if not rows:
+        click.echo("No session is kept: `tidings inspect` keeps them.", err=True)
 
 
 def _serve_stdio(records: "Sequence[Record]", server: str | None, speed: float | None) -> None:
