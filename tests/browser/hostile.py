@@ -2,20 +2,23 @@
 
 import base64
 import json
+import os
 import sys
 from typing import Any
 
+ELSEWHERE = f"http://127.0.0.1:{os.environ.get('ELSEWHERE', '9')}"
+"""Where nothing may come from, or go."""
 SCRIPT = "<img src=x onerror=window.__ran=1><script>window.__ran=1</script>"
 LINK = "javascript:window.__ran=1"
 PAGE = (
-    f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src=http://127.0.0.1:9/x.js></script><img src=http://127.0.0.1:9/>"
+    f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src={ELSEWHERE}/x.js></script><img src={ELSEWHERE}/x>"
 )
 DRAWING = (
     '<svg xmlns="http://www.w3.org/2000/svg" onload="window.__ran=1">'
     '<script>parent.__ran=1</script><circle r="9"/></svg>'
 )
 MARKDOWN = (
-    f"# {SCRIPT}\n\n[click]({LINK}) ![x](http://127.0.0.1:9/x.png)\n\n"
+    f"# {SCRIPT}\n\n[click]({LINK}) ![x]({ELSEWHERE}/x.png)\n\n"
     f"<b onclick='window.__ran=1'>bold</b>\n\n```html\n{SCRIPT}\n```\n"
 )
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]

@@ -100,7 +100,7 @@ class Look:
 
     page: Page
     inspector: Inspector
-    outside: list[str] = field(default_factory=list[str])
+    outside: set[str] = field(default_factory=set[str])
     """Requests that left the inspector's own address."""
     faults: list[str] = field(default_factory=list[str])
     """What the page threw, or the browser refused it."""
@@ -155,15 +155,17 @@ async def looking(browser: Browser, inspector: Inspector, to: str = "", **option
         await _watch(context, look)
         await page.goto(inspector.url + (f"&to={to}" if to else ""))
         yield look
-        assert not look.outside
-        assert not look.faults
+        assert look.outside == set()
+        assert look.faults == []
     finally:
         await context.close()
 
 
 async def _watch(context: BrowserContext, look: Look) -> None:
     own = (f"{look.inspector.base}/", "data:", "blob:")
-    context.on("request", lambda each: None if each.url.startswith(own) else look.outside.append(each.url))
+    context.on("request", lambda each: None if each.url.startswith(own) else look.outside.add(each.url))
+    # What the page's own policy forbids is told as a request, too, but never leaves.
+    context.on("requestfailed", lambda each: look.outside.discard(each.url) if each.failure == "csp" else None)
     look.page.on("pageerror", lambda error: look.faults.append(str(error)))
     look.page.on("console", lambda said: look.faults.append(said.text) if _is_fault(said.type, said.text) else None)
 
