@@ -22,7 +22,7 @@ const unreachable: T.ErrorFacts = {
  * What this page says beside its cookie. Browsers send cookies to every port of a machine; this is kept by the browser for
  * our own port alone.
  */
-const KEY = 'tidings.key'
+export const KEY = 'tidings.key'
 let key = ''
 try {
   key = localStorage.getItem(KEY) ?? ''

@@ -22,11 +22,20 @@ export function linesOf(text: string): TextLine[] {
 
 export interface JsonLine { text: string; depth: number; /** the line where what begins here ends */ end: number | null }
 
+/** The value with a line for each part; one that is nested deeper than a browser can write it is named. */
+function written(value: unknown): string {
+  try {
+    return JSON.stringify(value, null, 2) ?? 'null'
+  } catch {
+    return '… nested too deeply to be laid out'
+  }
+}
+
 /** A JSON value line by line, and where each object and array that begins in a line ends. */
 export function jsonLines(value: unknown): JsonLine[] {
   const open: number[] = []
   const lines: JsonLine[] = []
-  for (const whole of (JSON.stringify(value, null, 2) ?? 'null').split('\n')) {
+  for (const whole of written(value).split('\n')) {
     const depth = (whole.length - whole.trimStart().length) / 2
     const text = whole.trimStart()
     const closes = text.startsWith('}') || text.startsWith(']')

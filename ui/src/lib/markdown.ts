@@ -2,7 +2,8 @@
  * Markdown as a tree, for the page to make elements of: the parts that notes and instructions are written with (headings,
  * lists, tasks, tables, code, quotes, links, emphasis). A whole library would be a sixth of the page.
  *
- * Nothing in a text is HTML here: it stays the text that it is. Time and depth are bounded, whatever the text.
+ * Nothing in a text is HTML here: it stays the text that it is. Time, depth and how much comes of it are bounded, whatever
+ * the text: no expression here looks at the same blanks again and again.
  */
 export type Inline =
   | { kind: 'text'; text: string }
@@ -25,14 +26,26 @@ const DEEPEST = 12
 /** A paragraph of this length is no prose: it is shown as it is. */
 const LONGEST = 20_000
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
-const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/
+/** Blocks, items, rows and parts of lines: a browser takes long to lay out more. */
+const MOST = 20_000
+const HEADING = /^ {0,3}(#{1,6})(?=\s|$)/
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( +|$)/
 const TASK = /^\[([ xX])\]\s+/
-const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/
+const CELL = /^:?-+:?$/
 
-export function blocks(text: string): Block[] {
+/** How much more may come of a text. */
+let room = MOST
+
+/** The blocks of a text, and whether they are all of them. */
+export function read(text: string): { tree: Block[]; whole: boolean } {
+  room = MOST
+  const tree = blocks(text)
+  return { tree, whole: room > 0 }
+}
+
+function blocks(text: string): Block[] {
   const lines = text.replace(/\r\n?/g, '\n').split('\n')
   if (lines[0] !== '---') return parse(lines, 0)
   const end = lines.indexOf('---', 1)
@@ -47,8 +60,9 @@ function parse(lines: string[], depth: number): Block[] {
     if (paragraph.length) found.push({ kind: 'paragraph', inner: inline(paragraph.join('\n')) })
     paragraph = []
   }
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length && room > 0; ) {
     const line = lines[at] as string
+    room--
     const fence = FENCE.exec(line)
     if (fence) {
       settle()
@@ -62,8 +76,8 @@ function parse(lines: string[], depth: number): Block[] {
       at++
     } else if (HEADING.test(line)) {
       settle()
-      const [, marks = '', words = ''] = HEADING.exec(line) ?? []
-      found.push({ kind: 'heading', depth: marks.length, inner: inline(words) })
+      const [whole = '', marks = ''] = HEADING.exec(line) ?? []
+      found.push({ kind: 'heading', depth: marks.length, inner: inline(titled(line.slice(whole.length).trim())) })
       at++
     } else if (RULE.test(line)) {
       settle()
@@ -77,10 +91,10 @@ function parse(lines: string[], depth: number): Block[] {
     } else if (ITEM.test(line) && depth < DEEPEST && !(paragraph.length && /^\s*\d/.test(line))) {
       settle()
       at = list(lines, at, depth, found)
-    } else if (line.includes('|') && !paragraph.length && DIVIDER.test(lines[at + 1] ?? '') && (lines[at + 1] ?? '').includes('-')) {
+    } else if (line.includes('|') && !paragraph.length && divides(lines[at + 1] ?? '')) {
       const head = cells(line)
       const rows: Inline[][][] = []
-      for (at += 2; at < lines.length && (lines[at] as string).includes('|'); at++) rows.push(cells(lines[at] as string))
+      for (at += 2; at < lines.length && room > 0 && (lines[at] as string).includes('|'); at++) rows.push(cells(lines[at] as string))
       found.push({ kind: 'table', head, rows })
     } else {
       paragraph.push(line.trimStart())
@@ -96,7 +110,8 @@ function list(lines: string[], from: number, depth: number, found: Block[]): num
   const ordered = /\d/.test(first)
   const items: Item[] = []
   let at = from
-  while (at < lines.length) {
+  while (at < lines.length && room > 0) {
+    room--
     const begin = ITEM.exec(lines[at] as string)
     if (!begin || /\d/.test(begin[2] as string) !== ordered || RULE.test(lines[at] as string)) break
     const width = begin[0].length + (begin[3] ? 0 : 1)
@@ -122,10 +137,25 @@ function list(lines: string[], from: number, depth: number, found: Block[]): num
   return at
 }
 
-const cells = (line: string) => line.trim().replace(/^\||(?<!\\)\|$/g, '').split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll('\\|', '|')))
+const bare = (line: string) => line.trim().replace(/^\||(?<!\\)\|$/g, '').split(/(?<!\\)\|/)
+/** Whether a line parts the head of a table from its rows. */
+const divides = (line: string) => line.includes('-') && bare(line).every((cell) => CELL.test(cell.trim()))
+
+function cells(line: string): Inline[][] {
+  const some = bare(line).slice(0, room)
+  room -= some.length
+  return some.map((cell) => inline(cell.trim().replaceAll('\\|', '|')))
+}
+
+/** A heading's words, without the marks that may close it. */
+function titled(words: string): string {
+  let end = words.length
+  while (words[end - 1] === '#') end--
+  return end === 0 || /\s/.test(words[end - 1] as string) ? words.slice(0, end).trimEnd() : words
+}
 
 // In this order: an escape, code, a picture, a link, an address, emphasis, the end of a line.
-const PARTS = /\\([!-/:-@[-`{-~])|(`+)([^`]|[^`][\s\S]{0,2000}?[^`])\2(?!`)|(!?)\[((?:[^[\]\\]|\\.|\[[^[\]]{0,200}\]){0,1000})\]\(\s*<?([^\s<>()]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200})?)>?(?:\s+["'(][^"')]{0,500}["')])?\s*\)|<?(https?:\/\/[^\s<>"')\]]{1,2000}[^\s<>"')\].,;:!?])>?|(\*\*\*|\*\*|\*|~~|(?<![\w])__|(?<![\w])_)(?=\S)([\s\S]{0,400}?[^\s\\])\8(?![\w]*\8)|( {2,}|\\)\n/g
+const PARTS = /\\([!-/:-@[-`{-~])|(?<!`)(`+)(?!`)([^`]|[^`][\s\S]{0,2000}?[^`])\2(?!`)|(!?)\[((?:[^[\]\\]|\\.|\[[^[\]]{0,200}\]){0,1000})\]\(\s{0,20}<?([^\s<>()]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200})?)>?(?:\s{1,20}["'(][^"')]{0,500}["')])?\s{0,20}\)|<?(https?:\/\/[^\s<>"')\]]{1,2000}[^\s<>"')\].,;:!?])>?|(\*\*\*|\*\*|\*|~~|(?<![\w])__|(?<![\w])_)(?=\S)([\s\S]{0,400}?[^\s\\])\8(?![\w]*\8)|((?<! ) {2,}|\\)\n/g
 
 export function inline(text: string, depth = 0): Inline[] {
   const found: Inline[] = []
@@ -135,6 +165,7 @@ export function inline(text: string, depth = 0): Inline[] {
   }
   if (depth > DEEPEST || text.length > LONGEST) return [{ kind: 'text', text }]
   for (const match of text.matchAll(PARTS)) {
+    if (--room < 0) break
     const [whole, escaped, , code, bang, label, href, address, mark, inner, end] = match
     plain(match.index)
     last = match.index + whole.length
