@@ -251,6 +251,26 @@ def test_what_cannot_wait_any_more_is_missed_and_counted(tmp_path: Path, monkeyp
     journal.close()
 
 
+def test_what_is_written_does_not_count_as_waiting_though_more_comes_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.inspector.journal._MOST_WAITING_BYTES", 1000)
+    first, *rest = some(50)
+
+    class Busy(Journal):
+        def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> None:
+            super()._write(connection, batch)
+            if rest:  # So that something waits whenever a batch is done.
+                assert self.put(rest.pop(0)) == 0
+
+    journal = Busy(tmp_path / "sessions.db")
+    journal.open()
+    journal.put(first)
+    assert journal.flush()
+    journal.close()
+    assert load_session(journal.path, 1) == some(50)
+
+
 def test_the_default_is_in_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert default_path() == tmp_path / "tidings" / "inspector" / "sessions.db"

@@ -22,6 +22,7 @@ from typing import Any, Final
 from tidings.inspector.bounds import dumps
 from tidings.inspector.journal_file import Newer, NotNow, Unusable, beside, open_for_writing, set_aside
 from tidings.inspector.journal_sessions import prune, thin
+from tidings.inspector.reading import as_size
 from tidings.inspector.records import Record
 from tidings.inspector.views import Clock
 
@@ -73,7 +74,7 @@ class Journal:
         self._title = title
         self._clock = clock
         self._waiting: deque[Record] = deque()
-        self._waiting_bytes = 0
+        self._put_bytes = self._taken_bytes = 0  # Two, so that each thread has its own to change.
         self._missed = 0
         self._written_bytes = 0
         self._wake = threading.Event()
@@ -95,12 +96,11 @@ class Journal:
         """Keep this record. How many could not be kept since this was last asked: 0, as a rule."""
         if self._thread is None or (self._ready.is_set() and self.session is None):
             return 0
-        if len(self._waiting) >= _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES:
+        if len(self._waiting) >= _MOST_WAITING or self._put_bytes - self._taken_bytes > _MOST_WAITING_BYTES:
             self._missed += 1
             return 0
         self._waiting.append(record)
-        size: object = record.data.get("size")
-        self._waiting_bytes += 300 + (size if isinstance(size, int) else 0)
+        self._put_bytes += _weight(record)
         if not self._wake.is_set():
             self._wake.set()
         missed, self._missed = self._missed, 0
@@ -228,7 +228,7 @@ class Journal:
                 most = 1  # One after the other, until it is found.
                 if len(batch) == 1:
                     logger.warning("the journal %s cannot keep record %d: %s", self.path, batch[0].seq, error)
-                    self._waiting.popleft()
+                    self._taken_bytes += _weight(self._waiting.popleft())
                     self._missed += 1
                 continue
             except sqlite3.DatabaseError as error:
@@ -240,12 +240,11 @@ class Journal:
                     return False
                 self._register(self._connection)
                 continue
-            for _ in batch:
+            for each in batch:
                 self._waiting.popleft()
+                self._taken_bytes += _weight(each)
             self.written += len(batch)
             most = min(2 * most, _BATCH)
-            if not self._waiting:
-                self._waiting_bytes = 0
         return True
 
     def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> None:
@@ -272,6 +271,12 @@ class Journal:
         except sqlite3.Error as error:
             logger.warning("the journal %s: %s", self.path, error)
         connection.close()
+
+
+def _weight(record: Record) -> int:
+    """About how many bytes a record takes while it waits."""
+    data = record.data
+    return 300 + as_size(data.get("size" if "size" in data else "result_size"))
 
 
 def _quick_dumps() -> Callable[[dict[str, Any]], str]:
