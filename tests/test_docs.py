@@ -1,13 +1,25 @@
-"""What users read: its links lead somewhere, and its code blocks are tests (see conftest.py beside pyproject.toml)."""
+"""What users read: its links lead somewhere, its code blocks are tests (see conftest.py beside pyproject.toml), and it
+becomes a site that is built strictly and loads nothing from elsewhere.
+"""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pytest
 
+import tidings
+
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+pytestmark = pytest.mark.timeout(300)  # seconds: the site takes ten of CPU time, and a minute on a busy machine
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -65,3 +77,102 @@ def test_a_code_block_that_is_not_run_says_why(page: Path) -> None:
 def test_each_file_of_the_project_that_is_named_exists(page: Path) -> None:
     named = re.findall(r"`((?:tests|benchmarks|examples|docs|src)/[\w/.-]+\.\w+)`", page.read_text("utf-8"))
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_each_promise_names_the_tests_that_try_it() -> None:
+    promises = re.split(r"^\*\*(?=\d)", (ROOT / "docs/promises.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    assert [promise.partition(".")[0] for promise in promises] == list("1234567")
+    for promise in promises:
+        tried = re.search(r"\*Tried in\*.*?(?=\n\n|\Z)", promise, re.DOTALL)
+        assert tried, promise
+        assert re.search(r"`tests/\w+/test_\w+\.py`", tried.group()), promise
+
+
+class Built(NamedTuple):
+    """What came of building a site."""
+
+    code: int
+    words: str
+    folder: Path
+    cpu: float
+
+
+def build(source: Path, folder: Path) -> Built:
+    """Build the site of `source` as `make docs` does."""
+    if not find_spec("sphinx"):
+        pytest.skip("Sphinx is not installed: requirements/dev.txt has it")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--nitpicky"]
+    before = os.times()
+    # What is built is not what is measured: coverage of its imports would take most of the time.
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    run = subprocess.run([*command, source, folder], check=False, capture_output=True, text=True, env=settings)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Built(run.returncode, run.stdout + run.stderr, folder, cpu)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(ROOT / "docs", tmp_path_factory.mktemp("site"))
+
+
+class Loading(HTMLParser):
+    """Finds what a browser fetches when it shows a page: not what one may click on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        names = {"link": ("href",), "a": (), "form": ("action",)}.get(tag, ("src", "srcset", "data", "poster", "href"))
+        if tag == "link" and given.get("rel") in {"canonical", "index", "search", "next", "prev"}:
+            return
+        self.found += [value for name in names if (value := given.get(name))]
+
+
+def test_the_site_is_built_without_a_warning_in_little_time(site: Built) -> None:
+    assert (site.code, site.words) == (0, "")
+    assert site.cpu < 30
+
+
+def test_the_site_has_every_page(site: Built) -> None:
+    pages = [page.relative_to(ROOT / "docs").with_suffix(".html") for page in ROOT.glob("docs/**/*.md")]
+    assert len(pages) > 40
+    assert [str(page) for page in pages if not (site.folder / page).exists()] == []
+
+
+def test_looking_at_the_site_fetches_nothing_from_elsewhere(site: Built) -> None:
+    elsewhere = re.compile(r"\s*(?:[a-z]+:)?//", re.IGNORECASE)
+    for page in site.folder.rglob("*.html"):
+        loading = Loading()
+        loading.feed(page.read_text("utf-8"))
+        assert [address for address in loading.found if elsewhere.match(address)] == [], page.name
+    for style in site.folder.rglob("*.css"):
+        fetched = re.findall(r"""(?:@import\s+|url\()\s*["']?([^"')\s]+)""", style.read_text("utf-8"))
+        assert [address for address in fetched if elsewhere.match(address)] == [], style.name
+
+
+@pytest.mark.parametrize("name", tidings.__all__)
+def test_the_reference_has_each_public_name(site: Built, name: str) -> None:
+    text = re.sub(r"<[^>]+>", "", (site.folder / "reference/tidings.html").read_text("utf-8"))
+    assert name == "__version__" or re.search(rf"\b{name}\b", text)
+
+
+def test_docstrings_are_read_as_the_markdown_that_they_are(site: Built) -> None:
+    buses = (site.folder / "reference/bus.html").read_text("utf-8")
+    assert "<table" in buses
+    assert "|---|" not in buses
+    assert "<li><p>What <code" in buses  # a list that follows a line of text
+
+
+def test_a_link_that_leads_nowhere_stops_the_building_of_the_site(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs/conf.py", tmp_path)
+    links = ["gone.md", "other.md#gone-there", "#gone-here"]
+    text = "".join(f"[there]({link})\n" for link in links)
+    (tmp_path / "index.md").write_text(f"# Here\n\n{text}\n```{{toctree}}\nother\n```\n")
+    (tmp_path / "other.md").write_text("# Other\n")
+    built = build(tmp_path, tmp_path / "site")
+    assert built.code != 0
+    assert built.words.count("WARNING") == 3
+    assert all(link.removesuffix(".md") in built.words for link in ["gone.md", "gone-there", "gone-here"])

@@ -1,0 +1,75 @@
+"""How the documentation becomes a site: `make docs` builds it into build/docs.
+
+It is built strictly: every warning is an error, and so is a link that leads nowhere. Nothing is fetched, neither when
+it is built nor when it is read: no web fonts, no scripts from elsewhere (tests/test_docs.py looks).
+"""
+
+import re
+from typing import Any
+
+from tidings import __version__
+
+project = "Tidings"
+copyright = "The Tidings authors"  # noqa: A001 - Sphinx's name for it
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+
+# Anchors are those that GitHub makes of headings, so that a link holds in both places.
+myst_heading_anchors = 4
+
+html_theme = "furo"
+html_title = f"Tidings {__version__}"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b7a68", "color-brand-content": "#0b7a68"},
+    "dark_css_variables": {"color-brand-primary": "#3fc1a8", "color-brand-content": "#3fc1a8"},
+}
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+
+# The reference: what the docstrings say, in the order of the source.
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True}
+python_maximum_signature_line_length = 88
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+
+# Docstrings are written as markdown: a word in `backticks` is code, and a link where the reference knows it.
+default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:obj", ".*"),  # see above: code that is no name of ours
+    ("py:.*", r"(?!tidings\.).*"),  # other packages' names: their pages are elsewhere, and nothing is fetched
+    ("py:class", r"tidings\..*T"),  # type variables
+    ("py:class", r"tidings\.client\.cache\.Kind"),  # one of four classes; its functions say which
+    ("py:class", r"tidings\.web\.(library|store|watch)\..*"),  # behind `WebServer`: its properties say what for
+]
+
+
+def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
+    """Make reStructuredText of a docstring, where markdown differs: code, lists and tables."""
+    text = re.sub(r"(?<!`)(`[^`\n]+`)(\w?)", lambda found: "\\ ".join(filter(None, found.groups())), "\n".join(lines))
+    text = re.sub(r"^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^((?!- |  )\S.*)\n(?=- )", r"\1\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"(?:^\|.*\|(?:\n|\Z))+", lambda found: _table(found.group()), text, flags=re.MULTILINE)
+    lines[:] = text.split("\n")
+
+
+def _table(markdown: str) -> str:
+    rows = [re.split(r"(?<!\\)\|", line.strip("|")) for line in markdown.strip().split("\n")]
+    made = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [rows[0], *rows[2:]]:
+        made += [f"   {'*' if not place else ' '} - {cell.strip()}" for place, cell in enumerate(row)]
+    return "\n".join([*made, "", ""])
+
+
+def setup(app: Any) -> None:
+    """Sphinx calls this."""
+    app.connect("autodoc-process-docstring", from_markdown, priority=100)  # before napoleon
