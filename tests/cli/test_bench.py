@@ -1,10 +1,17 @@
 """`tidings bench` runs what is in a checkout, and says where to get one."""
 
+import json
+import os
+import re
+import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.cli.running import PROGRAM, environment
 from tidings.cli import bench
 from tidings.cli.main import main
 
@@ -85,13 +92,153 @@ def test_without_a_name_it_says_which_there_are() -> None:
         "vault",
         "web",
         "oneshot",
+        "inspector",
     ]
 
 
 def test_an_unknown_benchmark_is_named_with_what_comes_close() -> None:
     result = tidings_bench("fanuot")
     assert result.exit_code == 2
-    assert (
-        "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, vault, web, oneshot."
-        in result.stderr
+    assert "No such benchmark 'fanuot'. Did you mean 'fanout'? There are: fanout, client, scale, " in result.stderr
+
+
+# All of them.
+
+
+def row(what: str, value: float | None, *, met: bool | None = None, **more: Any) -> dict[str, Any]:
+    """As `benchmarks/report.py` writes it."""
+    target = None if met is None else {"bound": 2, "at": "least", "unit": "x"}
+    plain = {"part": "p", "sdk": None, "tidings": 10.5, "floor": None, "note": "", "others": {}}
+    return {**plain, "what": what, "value": value, "target": target, "met": met, **more}
+
+
+MEASURING = """
+import json, pathlib, sys
+print("a table of its own")
+print("halfway", file=sys.stderr, flush=True)
+pathlib.Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps({rows!r}))
+pathlib.Path("given").open("a").write(" ".join([{name!r}, *sys.argv[1:-2]]) + "\\n")
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def benchmarks(checkout: Path) -> Path:
+    """A checkout with some benchmarks: one whose targets are met, one that misses, one that falls over, one idle."""
+    programs = {
+        "fanout": MEASURING.format(
+            name="fanout", code=0, rows=[row("CPU", 3.25, met=True, sdk=34.1), row("aside", None)]
+        ),
+        "vault": MEASURING.format(name="vault", code=1, rows=[row("speed", 1.5, met=False, others={"ripgrep": 7.0})]),
+        "web": "import sys; print('there are no pages', file=sys.stderr)",
+        "report": "",
+    }
+    for name, text in programs.items():
+        (checkout / f"benchmarks/{name}.py").write_text(text)
+    return checkout
+
+
+def bench_all(checkout: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    command = [*PROGRAM, "bench", "--all", *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=checkout, env=environment()
     )
+
+
+def test_all_benchmarks_make_one_table_of_what_was_compared(benchmarks: Path) -> None:
+    done = bench_all(benchmarks, "--json", "all.json")
+    assert done.returncode == 1
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if "|" in line]
+    assert lines[2:] == [
+        ["fanout", "CPU", "10.5", "SDK 34.1", "3.250x", "≥ 2x", "met"],
+        ["vault", "speed", "10.5", "ripgrep 7", "1.500x", "≥ 2x", "MISSED"],
+    ]
+    assert "1 of 2 targets met" in done.stdout
+    assert "a table of its own" not in done.stdout
+    written = json.loads((benchmarks / "all.json").read_text())
+    assert [(each["benchmark"], each["what"]) for each in written] == [
+        ("fanout", "CPU"),
+        ("fanout", "aside"),
+        ("vault", "speed"),
+    ]
+
+
+def test_it_tells_how_far_it_is_and_how_each_went(benchmarks: Path) -> None:
+    said = bench_all(benchmarks).stderr
+    assert re.search(r"\[1/3\] fanout\n  halfway\n\[1/3\] fanout: \d+ s, all met\n", said)
+    assert re.search(r"\[2/3\] vault: \d+ s, 1 missed\n", said)
+    assert re.search(r"\[3/3\] web: \d+ s, nothing measured: there are no pages\n", said)
+
+
+def test_one_that_falls_over_is_told_and_stops_no_other(benchmarks: Path) -> None:
+    (benchmarks / "benchmarks/client.py").write_text("raise SystemError('fell over')")
+    done = bench_all(benchmarks)
+    assert done.returncode == 2
+    assert "client: nothing measured: SystemError: fell over" in done.stderr
+    assert "vault" in done.stdout
+
+
+def test_each_is_made_smaller_in_its_own_way(benchmarks: Path) -> None:
+    bench_all(benchmarks, "--quick")
+    assert (benchmarks / "given").read_text().splitlines() == ["fanout --quick", "vault --quick"]
+    (benchmarks / "benchmarks/web.py").write_text(MEASURING.format(name="web", code=0, rows=[]))
+    bench_all(benchmarks, "--quick")
+    assert (benchmarks / "given").read_text().splitlines()[-1] == "web --most 60"
+
+
+def test_ctrl_c_leaves_nothing_running_and_shows_what_was_measured(benchmarks: Path) -> None:
+    waits = "import sys, time; print('waiting', file=sys.stderr, flush=True); time.sleep(60)"
+    (benchmarks / "benchmarks/vault.py").write_text(waits)
+    with subprocess.Popen(
+        [*PROGRAM, "bench", "--all"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=benchmarks,
+        env=environment(),
+        start_new_session=True,
+    ) as running:
+        try:
+            assert running.stderr is not None
+            assert any("waiting" in line for line in running.stderr)
+            os.killpg(running.pid, signal.SIGINT)  # As a terminal does.
+            out, err = running.communicate(timeout=30)
+        finally:
+            running.kill()
+    assert running.returncode == 130
+    assert "Interrupted: the table has what was measured before." in err
+    assert "| fanout | CPU" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--all", "fanout"), "--all takes no NAME"),
+        (("--quick", "fanout"), "after the benchmark's NAME: tidings bench fanout --quick"),
+        (("--json", "x.json"), "--json goes with --all"),
+    ],
+)
+def test_options_that_go_with_all_are_refused_elsewhere(args: tuple[str, ...], words: str) -> None:
+    result = tidings_bench(*args)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.usefixtures("checkout")
+def test_all_need_a_checkout_like_each(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    result = tidings_bench("--all")
+    assert result.exit_code == 1
+    assert "the benchmarks come with a checkout" in result.stderr
+
+
+def test_the_table_shows_what_the_reports_own_does() -> None:
+    from benchmarks.report import Row, Target, table
+    from tidings.cli.bench_all import Compared
+
+    made = Row("p", "CPU", sdk=1234.5, tidings=0.1234, value=0.30765, target=Target(1.2, "most", "x"))
+    ours = Compared.of("x", made.as_json())
+    theirs = [cell.strip() for cell in table([made]).splitlines()[2].split("|")[1:-1]]
+    assert [ours.what, ours.peer.removeprefix("SDK "), ours.tidings, ours.ratio, ours.target, "met"] == theirs[:6]

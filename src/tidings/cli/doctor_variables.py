@@ -13,7 +13,10 @@ TOKENS: Final = {
     "TIDINGS_BEARER_TOKEN": "what one-shot commands send to a server at a URL",
 }
 """Secrets: that they are set is told, and nothing of them."""
-OTHERS: Final = {"TIDINGS_URI": "`tidings watch --exec` sets it for what it runs"}
+OTHERS: Final = {
+    "TIDINGS_URI": "`tidings watch --exec` sets it for what it runs",
+    "TIDINGS_WEB_PAGES": "where the benchmark of the web server has its pages from",
+}
 
 
 def variables(place: Place) -> Iterator[Finding]:
