@@ -110,7 +110,8 @@ def handle(message: dict[str, Any]) -> None:  # noqa: C901, PLR0912 - one branch
         case "tools/list":
             list_tools(message, params)
         case "resources/list":
-            answer(message, {"resources": RESOURCES})
+            more = [{"uri": "bin://a dot", "name": "a dot"}, {"uri": "bin://\n", "name": "?"}]
+            answer(message, {"resources": RESOURCES + (more if "spaced" in BEHAVIOUR else [])})
         case "resources/templates/list" if "templates" in BEHAVIOUR:
             answer(message, {"resourceTemplates": [{"uriTemplate": "note://{id}", "name": "note"}]})
         case "resources/read":

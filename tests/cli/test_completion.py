@@ -20,7 +20,7 @@ def completed(words: list[str], incomplete: str, **env: str) -> list[str]:
         text=True,
         timeout=60,
         check=False,
-        env=environment(_TIDINGS_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(words) + 1), **env),
+        env=environment(_TIDINGS_COMPLETE="bash_complete", COMP_LINE=line, **env),
     )
     assert run.stderr == ""
     return [line.partition(",")[2] for line in run.stdout.splitlines() if line]
@@ -101,3 +101,32 @@ def test_names_are_remembered_for_a_while(tmp_path: Path) -> None:
     assert completed(["call", target], "ad", XDG_CACHE_HOME=str(tmp_path)) == ["add"]
     server.unlink()
     assert completed(["call", target], "ad", XDG_CACHE_HOME=str(tmp_path)) == ["add"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("note://o", ["//one"]),
+        ("bin:", ["//a\\ dot", "//dot"]),
+        ("'bin://a", ["bin://a dot"]),
+        ('"note://', ["note://one", "note://two"]),
+        ("x", []),
+    ],
+)
+def test_bash_is_offered_what_it_puts_in_the_place_of_what_it_takes_for_the_word(
+    typed: str, offered: list[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "tidings"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')
+    program.chmod(0o755)
+    line = f"tidings read '{odd('spaced')}' {typed}"
+    script = f"""{tidings("completion", "bash").out}
+        COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}
+        _tidings_completion {program}
+        printf '%s\\n' "${{COMPREPLY[@]}}" """
+    run = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment(), check=False
+    )
+    assert run.stderr == ""
+    assert sorted(filter(None, run.stdout.splitlines())) == offered

@@ -43,7 +43,8 @@ def names(ctx: click.Context, kind: str, incomplete: str) -> list[CompletionItem
         found = _names(ctx, kind)
     except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, somebody is typing
         return []
-    matching = [(name, about) for name, about in found if name.startswith(incomplete)]
+    # A name with an end of line in it would be two.
+    matching = [(name, about) for name, about in found if name.startswith(incomplete) and name.isprintable()]
     return [CompletionItem(name, help=about[:_LONGEST_HELP] or None) for name, about in matching[:_MOST]]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
+from tidings.cli.completion_bash import use
 from tidings.cli.exits import Failed
 from tidings.cli.main import main
 from tidings.cli.oneshot import ending
@@ -53,6 +54,7 @@ def _own_shell() -> str:
 
 
 def _script(shell: str) -> str:
+    use()
     kind = get_completion_class(shell)
     if kind is None:
         raise Failed(f"There is no completion for {shell}.")

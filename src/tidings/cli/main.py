@@ -5,8 +5,10 @@ the subcommand is called or completed, so that `tidings --help` costs what click
 """
 
 import difflib
+import os
 from collections.abc import Iterable
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -41,6 +43,13 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        if os.environ.get("_TIDINGS_COMPLETE", "").startswith("bash"):
+            from tidings.cli.completion_bash import use
+
+            use()
+        return super().main(*args, **options)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
