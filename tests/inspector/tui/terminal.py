@@ -48,12 +48,20 @@ class Terminal:
         self.raw += data
         return bool(data)
 
-    def wait_for(self, words: str, since: int = 0) -> None:
-        """Wait until these words are written."""
+    def wait_for(self, *words: str, since: int = 0) -> None:
+        """Wait until these words are written, one after the other, whatever is between them."""
         end = time.monotonic() + PATIENCE
-        while words not in _CODES.sub(b" ", self.raw[since:]).decode(errors="replace"):
+        while not self._has(words, since):
             assert time.monotonic() < end, f"{words!r} was never written. Last: {self.text[-2000:]}"
             assert self.read(), f"It ended without writing {words!r}: {self.text[-2000:]}"
+
+    def _has(self, words: tuple[str, ...], since: int) -> bool:
+        text = _CODES.sub(b" ", self.raw[since:]).decode(errors="replace")
+        for word in words:
+            _, found, text = text.partition(word)
+            if not found:
+                return False
+        return True
 
     def type(self, keys: str) -> int:
         """Type these keys; returns how much was written before."""

@@ -66,7 +66,7 @@ class InspectorApp(Deeds):
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Textual declares it
         (0, "-narrow"),
         (100, "-medium"),
-        (150, "-wide"),
+        (140, "-wide"),
     ]
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -95,6 +95,11 @@ class InspectorApp(Deeds):
     .-narrow #servers { display: none; }
     #tabs { height: 2; border-bottom: hkey $t-line; }
     ContentSwitcher { height: 1fr; }
+    .-narrow Caller, .-medium Caller { layout: vertical; }
+    .-narrow Caller .form, .-medium Caller .form {
+        width: 1fr; height: 1fr; border-right: none; border-bottom: hkey $t-line;
+    }
+    .-narrow Caller .result, .-medium Caller .result { width: 1fr; height: 1fr; }
     Input, TextArea, Select { background: $t-hover; }
     Input:focus, TextArea:focus { background: $t-chosen; }
     Input.-invalid, Input.-invalid:focus { background: $t-removed; }

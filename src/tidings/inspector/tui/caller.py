@@ -66,11 +66,6 @@ class Caller(Container):
     Caller .problems { height: auto; max-height: 5; padding: 0 1; color: $t-bad; display: none; }
     Caller .problems.some { display: block; }
     Caller RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
-    .-narrow Caller, .-medium Caller { layout: vertical; }
-    .-narrow Caller .form, .-medium Caller .form {
-        width: 1fr; height: 1fr; border-right: none; border-bottom: hkey $t-line;
-    }
-    .-narrow Caller .result, .-medium Caller .result { width: 1fr; height: 1fr; }
     """
 
     def __init__(self, pane: Pane, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it

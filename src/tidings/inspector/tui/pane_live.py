@@ -101,15 +101,23 @@ def draw_change(change: ChangeView, inks: Inks) -> list[tuple[Line, Line]]:
     return [(left, [(right, inks["faint"])] if right else [])]
 
 
-def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part], Parts, Parts]:
+def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part], Parts, Parts, Parts]:
     """How long each hop took, and all of them together; with fewer words where there is less room."""
-    hops: list[Part] = []
-    for hop in change.hops:
-        if hop.took is not None:
-            hops.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))
-        hops.append(Part(HOPS[hop.name], "ink"))
     merged = f"   {counted(change.merged, 'change')} before it merged into this"
     more = [Part(merged, "faint")] if change.merged else []
     fresh = took(change.fresh_in) if change.fresh_in is not None else ""
     total = [Part(f"fresh in {fresh}", "b-accent")] if fresh else []
-    return [*hops, *more], total, (hops, total), (hops, [Part(fresh, "b-accent")] if fresh else [])
+    brief = [Part(fresh, "b-accent")] if fresh else []
+    hops = _hops(change, HOPS)
+    names = {name: words.partition(" ")[0] for name, words in HOPS.items()}
+    times = [Part(" → ".join(took(max(0.0, hop.took)) for hop in change.hops if hop.took is not None), "soft")]
+    return [*hops, *more], total, (hops, total), (_hops(change, names), brief), (times, total)
+
+
+def _hops(change: ChangeView, names: dict[str, str]) -> list[Part]:
+    parts: list[Part] = []
+    for hop in change.hops:
+        if hop.took is not None:
+            parts.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))
+        parts.append(Part(names[hop.name], "ink"))
+    return parts
