@@ -1,14 +1,18 @@
 """Completion in a shell: commands, options, servers of the catalog, and what a server has."""
 
 import json
+import os
+import pty
+import select
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import PROGRAM, environment, odd, tidings
+from tests.cli.running import PROGRAM, WITHIN, environment, odd, tidings
 
 
 def completed(words: list[str], incomplete: str, **env: str) -> list[str]:
@@ -44,10 +48,63 @@ def test_each_shell_gets_its_script(shell: str, words: str) -> None:
     ],
 )
 def test_it_is_installed_where_the_shell_looks(shell: str, place: str, tmp_path: Path) -> None:
-    done = tidings("completion", shell, "--install", XDG_DATA_HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    here = str(tmp_path)
+    done = tidings("completion", shell, "--install", HOME=here, XDG_DATA_HOME=here, XDG_CONFIG_HOME=here)
     assert done.code == 0
     assert "_TIDINGS_COMPLETE" in (tmp_path / place).read_text()
     assert str(tmp_path / place) in done.err
+
+
+def pressed(home: Path, typed: str, until: str) -> str:
+    """What a new bash in a terminal shows when this is typed."""
+    bin_ = home / "bin"
+    bin_.mkdir(exist_ok=True)
+    (bin_ / "tidings").write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')
+    (bin_ / "tidings").chmod(0o755)
+    env = environment(HOME=str(home), PATH=f"{bin_}:{os.environ['PATH']}", TERM="dumb", PS1="$ ")
+    del env["XDG_CONFIG_HOME"], env["XDG_CACHE_HOME"]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(["bash", "-i"], stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True)
+    os.close(slave)
+    shown = b""
+    try:
+        os.write(master, typed.encode())
+        ends_at = time.monotonic() + WITHIN
+        while until.encode() not in shown and time.monotonic() < ends_at:
+            if select.select([master], [], [], 1)[0]:
+                shown += os.read(master, 65_536)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    return shown.decode()
+
+
+def installed(home: Path) -> str:
+    env = environment(HOME=str(home))
+    del env["XDG_CONFIG_HOME"], env["XDG_CACHE_HOME"]
+    command = [*PROGRAM, "completion", "bash", "--install"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=env).stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_after_one_command_a_new_bash_completes(tmp_path: Path) -> None:
+    bashrc = tmp_path / ".bashrc"
+    bashrc.write_text("alias mine=true")
+    said = installed(tmp_path)
+    assert f"Added a line to {bashrc}" in said
+    once = bashrc.read_text()
+    assert once.startswith("alias mine=true\n[ ! -r ")
+    assert "Added" not in installed(tmp_path)
+    assert bashrc.read_text() == once
+    assert "tidings doctor" in pressed(tmp_path, "tidings doc\t", "tidings doctor")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_where_bash_looks_by_itself_nothing_of_the_users_is_changed(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("BASH_COMPLETION_VERSINFO=(2 11)\n")
+    assert "Added" not in installed(tmp_path)
+    assert (tmp_path / ".bashrc").read_text() == "BASH_COMPLETION_VERSINFO=(2 11)\n"
 
 
 def test_the_own_shell_is_the_default(tmp_path: Path) -> None:
@@ -55,7 +112,7 @@ def test_the_own_shell_is_the_default(tmp_path: Path) -> None:
     assert tidings("completion", SHELL="/usr/bin/tcsh").code == 2
     blocked = tmp_path / "file"
     blocked.touch()
-    done = tidings("completion", "bash", "--install", XDG_DATA_HOME=str(blocked))
+    done = tidings("completion", "bash", "--install", HOME=str(tmp_path), XDG_DATA_HOME=str(blocked))
     assert (done.code, "cannot be written" in done.err) == (2, True)
 
 
