@@ -1,6 +1,6 @@
 """The inspector's page in a real Chromium: how soon it is there, and what it stands.
 
-    python -m benchmarks.inspector [--quick] [--json FILE]
+    python -m benchmarks.inspector [--quick] [--only PART] [--json FILE]
 
 What the browser says of itself is what counts: tasks that kept it busy (the Long Tasks API), how long an input waited
 for the next picture (the Event Timing API), the heap after a collection. Prints a table with the official Inspector's
@@ -338,7 +338,7 @@ async def _kill(look: Look, kind: str, server: Child | None) -> float:
 Part = Callable[[Browser], Awaitable[list[Row]]]
 
 
-async def measure(*, quick: bool) -> tuple[list[Row], list[str]]:
+async def measure(*, quick: bool, only: str | None = None) -> tuple[list[Row], list[str]]:
     turns = 1 if quick else 5
     parts: dict[str, Part] = {
         "start": lambda browser: start(browser, turns),
@@ -351,6 +351,8 @@ async def measure(*, quick: bool) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     failed: list[str] = []
     for name, part in parts.items():
+        if only not in (None, name):
+            continue
         try:
             async with chromium() as browser:
                 rows += await part(browser)
@@ -362,9 +364,10 @@ async def measure(*, quick: bool) -> tuple[list[Row], list[str]]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("benchmarks.inspector", description="The inspector's page in a real Chromium.")
     parser.add_argument("--quick", action="store_true", help="each once, and 20,000 rows instead of 100,000")
+    parser.add_argument("--only", metavar="PART", help="start, flood, tools, json, killed or rows")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     chosen = parser.parse_args(argv)
-    rows, failed = asyncio.run(measure(quick=chosen.quick))
+    rows, failed = asyncio.run(measure(quick=chosen.quick, only=chosen.only))
     return conclude(rows, failed, chosen.json)
 
 
