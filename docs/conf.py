@@ -56,6 +56,7 @@ nitpick_ignore_regex = [
 def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
     """Make reStructuredText of a docstring, where markdown differs: code, lists and tables."""
     text = re.sub(r"(?<!`)(`[^`\n]+`)(\w?)", lambda found: "\\ ".join(filter(None, found.groups())), "\n".join(lines))
+    text = re.sub(r"^May import: .*(?:\n.+)*", "", text, flags=re.MULTILINE)  # for those who change Tidings
     text = re.sub(r"^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"^((?!- |  )\S.*)\n(?=- )", r"\1\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"(?:^\|.*\|(?:\n|\Z))+", lambda found: _table(found.group()), text, flags=re.MULTILINE)
