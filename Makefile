@@ -24,7 +24,7 @@ check: .venv/.ready-dev ## format, lint, types, layering
 
 bench: .venv/.ready-dev ## Tidings, its peer and the limit side by side, as ratios
 	@# All run, whatever the first finds; the worst of it is what make is told.
-	@worst=0; for name in fanout client scale vault web oneshot; do echo "$(BIN)/python -m benchmarks.$$name"; \
+	@worst=0; for name in fanout client scale vault web oneshot inspector; do echo "$(BIN)/python -m benchmarks.$$name"; \
 		$(BIN)/python -m benchmarks.$$name; code=$$?; [ $$code -le $$worst ] || worst=$$code; done; exit $$worst
 
 chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50

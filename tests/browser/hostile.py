@@ -10,9 +10,7 @@ ELSEWHERE = f"http://127.0.0.1:{os.environ.get('ELSEWHERE', '9')}"
 """Where nothing may come from, or go."""
 SCRIPT = "<img src=x onerror=window.__ran=1><script>window.__ran=1</script>"
 LINK = "javascript:window.__ran=1"
-PAGE = (
-    f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src={ELSEWHERE}/x.js></script><img src={ELSEWHERE}/x>"
-)
+PAGE = f"<!doctype html><h1>Hello</h1>{SCRIPT}<script src={ELSEWHERE}/x.js></script><img src={ELSEWHERE}/x>"
 DRAWING = (
     '<svg xmlns="http://www.w3.org/2000/svg" onload="window.__ran=1">'
     '<script>parent.__ran=1</script><circle r="9"/></svg>'
@@ -164,7 +162,7 @@ def main() -> None:
         if "id" not in asked or "method" not in asked:
             continue
         said: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
-        params = asked.get("params") or {}
+        params: dict[str, Any] = asked.get("params") or {}
         if asked["method"] == "tools/call" and params.get("name") == "refuse":
             said["error"] = {"code": -32000, "message": SCRIPT, "data": {"why": SCRIPT}}
         else:

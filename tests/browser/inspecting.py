@@ -1,10 +1,12 @@
 """An inspector as a process of its own, and its page in a real Chromium, as a person uses it."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import shutil
+import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -81,6 +83,13 @@ async def inspecting(
         if late.cancelled_caught:
             process.kill()
             await process.communicate()
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 @asynccontextmanager

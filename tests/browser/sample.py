@@ -91,7 +91,7 @@ async def slow(ctx: Context, steps: int = 1000) -> str:
 @server.tool()
 async def speak(ctx: Context, text: str, level: str = "info") -> str:
     """Log something, and write to standard error."""
-    await ctx.log(level, text, logger_name="voice")  # pyright: ignore[reportArgumentType]
+    await ctx.log(level, text, logger_name="voice")  # pyright: ignore[reportArgumentType, reportDeprecated]
     sys.stderr.write(f"stderr: {text}\n")
     sys.stderr.flush()
     return "said"

@@ -11,9 +11,9 @@ import psutil
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+from tests.browser.inspecting import Inspector, Look, answers, inspecting, looking, program
 from tests.ports import free_port
-from tests.server.serving import Child, _answers, eventually
+from tests.server.serving import Child, eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -82,7 +82,7 @@ async def test_a_web_server_that_is_killed_is_lost_until_it_runs_again(
     words = ("tests.browser.sample", kind, str(ports[kind]))
     server = Child(*words, log=tmp_path / "first")
     try:
-        await eventually(lambda: _answers(ports[kind]))
+        await eventually(lambda: answers(ports[kind]))
         await _opened(look, kind)
         server.send_signal(signal.SIGKILL)
         await expect(look("server-state")).to_contain_text("lost; trying again")

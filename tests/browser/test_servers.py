@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.browser.inspecting import HERE, Inspector, Look, inspecting, looking
+from tests.browser.inspecting import HERE, Inspector, Look, answers, inspecting, looking
 from tests.ports import free_port
-from tests.server.serving import Child, _answers, eventually
+from tests.server.serving import Child, eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -89,7 +89,7 @@ async def test_an_address_is_added(look: Look, kind: str, tmp_path: Path) -> Non
     port = free_port()
     server = Child("tests.browser.sample", kind, str(port), log=tmp_path / "log")
     try:
-        await eventually(lambda: _answers(port))
+        await eventually(lambda: answers(port))
         await look.general("servers", "new")
         await look("server-target").fill(f"http://127.0.0.1:{port}/{'mcp' if kind == 'http' else 'sse'}")
         await look("server-title").fill(f"by {kind}")
