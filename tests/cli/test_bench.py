@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.running import PROGRAM, environment
+from tests.cli.running import PROGRAM, environment, terminal
 from tidings.cli import bench
 from tidings.cli.main import main
 
@@ -168,6 +168,20 @@ def test_it_tells_how_far_it_is_and_how_each_went(benchmarks: Path) -> None:
     assert re.search(r"\[1/3\] fanout\n  halfway\n\[1/3\] fanout: \d+ s, all met\n", said)
     assert re.search(r"\[2/3\] vault: \d+ s, 1 missed\n", said)
     assert re.search(r"\[3/3\] web: \d+ s, nothing measured: there are no pages\n", said)
+
+
+def test_in_a_terminal_one_line_tells_how_far_it_is(benchmarks: Path) -> None:
+    waits = "import sys, time; print('in the midst of it', file=sys.stderr, flush=True); time.sleep(60)"
+    (benchmarks / "benchmarks/vault.py").write_text(waits)
+    with terminal("bench", "--all", program=["env", "-C", str(benchmarks), *PROGRAM]) as screen:
+        screen.expect("[1/3] fanout: ")
+        for _ in range(3):  # It is written anew, with the time that passed.
+            screen.expect("\r\x1b[K[2/3] vault, ")
+            screen.expect(" s so far  in the midst of it")
+        os.killpg(screen.process.pid, signal.SIGINT)
+        code, shown = screen.end()
+    assert code == 130
+    assert "| fanout | CPU" in shown
 
 
 def test_one_that_falls_over_is_told_and_stops_no_other(benchmarks: Path) -> None:
