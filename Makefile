@@ -13,8 +13,8 @@ run: .venv/.ready-run ## everything at work: a sample vault, a small site, the i
 test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
 	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
-	@# Much of the time they wait, so two files are run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest --cov -n 2 --dist loadfile --no-loadscope-reorder
+	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
+	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder
 
 check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .
@@ -22,10 +22,8 @@ check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/.ready-dev ## Tidings, its peer and the limit side by side, as ratios
-	@# All run, whatever the first finds; the worst of it is what make is told.
-	@worst=0; for name in fanout client scale vault web oneshot inspector; do echo "$(BIN)/python -m benchmarks.$$name"; \
-		$(BIN)/python -m benchmarks.$$name; code=$$?; [ $$code -le $$worst ] || worst=$$code; done; exit $$worst
+bench: .venv/.ready-dev $(PAGE) ## Tidings, its peer and the limit side by side, as ratios
+	$(BIN)/tidings bench --all
 
 chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50
 	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
