@@ -68,6 +68,8 @@ class Journal:
         """The number of this session in the file. None if nothing is kept."""
         self.notice: str | None = None
         """What a user should know: that a file was set aside, or that nothing is kept, and why."""
+        self.trouble: str | None = None
+        """Why nothing can be written at present; None as a rule."""
         self.written = 0
         """How many records are in the file by now."""
         self.limits = limits or JournalLimits()
@@ -221,7 +223,9 @@ class Journal:
             try:
                 self._write(self._connection, batch)
             except sqlite3.OperationalError as error:  # The disk is full, or another process is busy: it may pass.
-                logger.warning("the journal %s: %s", self.path, error)
+                if self.trouble is None:
+                    logger.warning("the journal %s: %s; until that is over, nothing is written", self.path, error)
+                self.trouble = f"What happens is not written at present: {self.path}: {error}."
                 self._connection.rollback()
                 return False
             except _UNWRITABLE as error:
@@ -244,6 +248,7 @@ class Journal:
                 self._waiting.popleft()
                 self._taken_bytes += _weight(each)
             self.written += len(batch)
+            self.trouble = None
             most = min(2 * most, _BATCH)
         return True
 

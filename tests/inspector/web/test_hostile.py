@@ -1,22 +1,26 @@
 """What others wrote, in files and names: it is taken as it is, or refused, and never at the cost of anything else."""
 
+import asyncio
 import difflib
 import json
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 import pytest
 
-from tests.inspector.web.page import opened, plan_in
+from tests.inspector.web.page import PATIENCE, opened, plan_in
 from tidings.inspector.journal import Journal
 from tidings.inspector.journal_sessions import list_sessions, load_session
 from tidings.inspector.records import Record
 from tidings.inspector.web.answers import unknown
 from tidings.inspector.web.kept import imported
 from tidings.inspector.web.saved import SavedCalls
+from tidings.inspector.web.serving import Plan
 
 pytestmark = pytest.mark.anyio
 
@@ -175,3 +179,47 @@ def test_names_that_are_close_are_looked_for_only_among_so_many(monkeypatch: pyt
     assert unknown("tool", "tool_1x" + "y" * 100_000, names).status == 404
     assert len(seen) < 5_000
     assert max(map(len, seen)) <= 200
+
+
+async def test_where_no_session_can_be_kept_the_page_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "state").write_text("a file")
+    async with opened(Plan(journal=tmp_path / "state" / "sessions.db")) as page:
+        told = await page.get("/api/sessions")
+        assert told["sessions"] == []
+        assert told["notice"].startswith("This session is not kept: ")
+        assert told["notice"] in caplog.text
+
+
+async def test_a_disk_that_cannot_be_written_is_told_once_and_until_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal(tmp_path / "sessions.db")
+    journal.open()
+    real, tries = journal._write, iter(range(3))
+
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+        if next(tries, None) is not None:
+            raise sqlite3.OperationalError("database or disk is full")
+        assert journal.trouble is not None
+        assert "disk is full" in journal.trouble
+        real(connection, batch)
+
+    journal._write = write  # type: ignore[method-assign]
+    journal.put(Record(1, 1.0, "a", "log", {}))
+    assert journal.flush()
+    assert journal.trouble is None
+    journal.close()
+    assert caplog.text.count("disk is full") == 1
+
+
+async def test_headers_without_end_are_not_listened_to(tmp_path: Path) -> None:
+    async with opened(plan_in(tmp_path)) as page:
+        reader, writer = await asyncio.open_connection("127.0.0.1", page.key.port)
+        writer.write(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{page.key.port}\r\nX-Long: ".encode())
+        with anyio.fail_after(PATIENCE), suppress(ConnectionError):
+            for _ in range(64):
+                writer.write(b"a" * 2**20)
+                await writer.drain()
+            assert not await reader.read()
+        assert writer.is_closing() or reader.at_eof() or reader.exception() is not None
+        writer.close()

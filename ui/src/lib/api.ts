@@ -146,7 +146,7 @@ export const importServers = (from: { path: string } | { text: string }, names?:
 /** Without secrets: `variables` says which stand for them. */
 export const exportServers = () => get<{ document: T.JsonObject; variables: Record<string, string> }>('/api/catalog/export')
 
-export const sessions = () => get<{ sessions: T.SessionFacts[] }>('/api/sessions')
+export const sessions = () => get<{ sessions: T.SessionFacts[]; /** what is wrong with keeping them */ notice: string | null }>('/api/sessions')
 export const saveSession = (name: string) => post<T.SessionFacts>('/api/sessions/save', { name })
 export const sessionExportUrl = (id: string) => own(`/api/sessions/${part(id)}/export`)
 export const importSession = (text: string, name = '') =>

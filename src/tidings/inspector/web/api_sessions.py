@@ -22,12 +22,14 @@ async def listed(request: Request) -> dict[str, Any]:
     """What is kept, the newest first."""
     from tidings.inspector.journal_sessions import list_sessions  # noqa: PLC0415 - the page is served before
 
-    path = _path(request)
+    path, journal = _path(request), session_of(request).journal
     if path is None:
-        return {"sessions": [], "path": None}
+        notice = "This session is not kept, and nor is any other." if journal is None else journal.notice
+        return {"sessions": [], "path": None, "notice": notice}
     await _flush(request)
     found = await _doing(lambda: list_sessions(path))
-    return {"sessions": [_facts(request, each) for each in found], "path": str(path)}
+    notice = None if journal is None else journal.trouble or journal.notice
+    return {"sessions": [_facts(request, each) for each in found], "path": str(path), "notice": notice}
 
 
 def _facts(request: Request, each: "SavedSession") -> dict[str, Any]:

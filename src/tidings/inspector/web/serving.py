@@ -76,6 +76,7 @@ class Serving:
         config = uvicorn.Config(
             make_app(self.inspector, host=host),
             lifespan="off",
+            http="h11",  # The quicker one keeps headers without end, and whoever sends them is not known yet.
             ws="none",
             log_config=None,
             log_level="warning",
@@ -128,6 +129,8 @@ class Serving:
         inspector = self.inspector
         try:
             await session.__aenter__()
+            if session.journal is not None and session.journal.notice:
+                logger.warning("%s", session.journal.notice)
             inspector.saved = made.saved(self._plan.saved)
             servers = inspector.servers = made.servers(session, self._plan)
             inspector.feed = made.feed(session)
