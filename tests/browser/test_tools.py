@@ -90,6 +90,13 @@ async def test_a_long_call_tells_how_far_it_is_and_ends_as_cancelled(look: Look,
     await look("cancel-request").click()
     await expect(look("request-status")).to_contain_text("cancelled")
     await expect(look.row("requests", "slow")).to_contain_text("cancelled")
+    await look("again").click()
+    await look("cancel").click()
+    await expect(look.rows("requests").filter(has_text="cancelled")).to_have_count(2)
+    await look("again").click()
+    await look.row("requests", "runs").click()
+    await look.page.keyboard.press("x")
+    await expect(look.rows("requests").filter(has_text="cancelled")).to_have_count(3)
 
 
 async def test_a_tool_that_fails_says_so(look: Look) -> None:
