@@ -132,3 +132,8 @@ def test_the_documentation_has_a_script_of_answers_that_works(tmp_path: Path) ->
     script.write_text(text.partition("```yaml\n")[2].partition("```")[0])
     done = tidings("call", WEATHER, "greet", "--era", "legacy", "--answers", str(script))
     assert (done.code, done.out) == (0, "accept name='Ada' age=36\n"), done.err
+
+
+def test_bytes_that_are_no_text_are_not_sent() -> None:
+    done = tidings("call", odd(), "say", "text=\udcff", "--json")
+    assert (done.code, done.error["code"]) == (2, "bad-arguments")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tidings.cli.ending import ending
 from tidings.cli.exits import EXITS, Failed, exit_code_of, failed, payload_text, words
 from tidings.cli.main import main
-from tidings.cli.oneshot import ending
 from tidings.errors import ConnectFailed, GaveUp, RequestFailed, RequestTimedOut, leaves
 
 DOCS = Path(__file__).parents[2] / "docs/cli.md"

@@ -165,3 +165,13 @@ def test_a_variable_is_passed_on_or_set(tmp_path: Path) -> None:
 def test_the_folder_of_a_command_can_be_chosen() -> None:
     here = Path(__file__).parent
     assert tidings("ping", "--cwd", str(here), "--", sys.executable, "odd.py", cwd=Path(os.sep)).code == 0
+
+
+def test_an_answer_to_what_nobody_asked_is_told_when_the_right_one_is_missed() -> None:
+    done = tidings("list", odd("confused"), "tools", "--timeout", "1")
+    assert (done.code, "It answered a request 'not yours', which nobody made." in done.err) == (5, True)
+
+
+def test_half_a_character_may_be_asked_for() -> None:
+    done = tidings("read", odd(), "note://\udcff")
+    assert (done.code, "resource-not-found" in done.err) == (2, True)

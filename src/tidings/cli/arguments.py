@@ -47,6 +47,12 @@ def arguments_for(
         problems = [problem for problem in check(schema, given) if problem.fault == "value"]
         if problems:
             raise _broken(tool, [problem.message for problem in problems])
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Failed(
+            "The arguments have bytes in them that are no text: write them in UTF-8.", code="bad-arguments"
+        ) from None
     return given or {}
 
 

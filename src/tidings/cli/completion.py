@@ -9,9 +9,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from tidings.cli.completion_bash import use
+from tidings.cli.ending import ending
 from tidings.cli.exits import Failed
 from tidings.cli.main import main
-from tidings.cli.oneshot import ending
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_TIDINGS_COMPLETE"

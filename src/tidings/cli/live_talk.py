@@ -15,9 +15,10 @@ from typing import Any, Self, TypeVar
 
 import click
 
+from tidings.cli.ending import Terminated
 from tidings.cli.exits import Failed
 from tidings.cli.lists import KINDS, Listed
-from tidings.cli.oneshot import Asked, Terminated
+from tidings.cli.oneshot import Asked
 from tidings.cli.terminal import harmless, is_terminal, styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
 from tidings.client.connecting import connect

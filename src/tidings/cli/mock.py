@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidings.cli.ending import ending
 from tidings.cli.exits import Failed
-from tidings.cli.oneshot import ending
 from tidings.cli.serving import DEFAULT, http_options, listen, parse_address
 from tidings.cli.terminal import harmless, table
 
