@@ -57,7 +57,7 @@ async def on_server(server: object, name: str = "weather", era: str = "auto") ->
     async with Session() as session:
         await session.add(Opening(name, server, era=era))
         app = InspectorApp(session)
-        async with app.run_test(size=(150, 42)) as pilot:
+        async with app.run_test(size=(150, 42), notifications=True) as pilot:
             await until(pilot, lambda: session.servers[name].view.state == "connected")
             yield pilot
 

@@ -1,0 +1,73 @@
+"""What servers ask of the user, in both eras, answered with keys; and what they suggest while one types."""
+
+from typing import Any
+
+import pytest
+from mcp_types import Completion
+from textual.widgets import Input
+
+from tests.client.asking import Asking
+from tests.inspector.tui.city import city
+from tests.inspector.tui.desk import desk, on_server, until
+from tests.inspector.tui.test_using import open_tool, shows
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_every_kind_of_question_is_answered_in_its_panel(era: str) -> None:
+    async with on_server(Asking(), era=era) as pilot:
+        app = await open_tool(pilot, "greet")
+        await pilot.press("ctrl+r")
+        await shows(pilot, "1 question waits")
+        await pilot.press("escape", "a")
+        await shows(pilot, "Who are you?")
+        await pilot.press("enter", *"Ada", "ctrl+r")
+        await shows(pilot, "Ada, 30")
+
+        for tool, asked, typed, said in (
+            ("capital", "The capital of France?", "Paris", "assistant user: Paris"),
+            ("where", "which folders it may work in", "/srv", "file:///srv"),
+        ):
+            app.choose("weather", "tools", tool)
+            await pilot.press("ctrl+r")
+            await until(pilot, lambda: app.server is not None and app.server.view.questions)
+            await shows(pilot, asked)  # The panel is still open.
+            app.query_one("#questions").list.focus()  # type: ignore[attr-defined]
+            await pilot.press("enter", *typed, "ctrl+r")
+            await shows(pilot, said)
+
+
+async def test_a_sample_that_is_refused_fails_the_call_and_says_who_refused() -> None:
+    async with on_server(Asking()) as pilot:
+        await open_tool(pilot, "capital")
+        await pilot.press("ctrl+r")
+        await shows(pilot, "1 question waits")
+        await pilot.press("escape", "a", "ctrl+x")
+        await shows(pilot, "rejected")
+
+
+async def test_what_a_server_suggests_completes_what_is_typed() -> None:
+    server = city()
+
+    @server.completion()
+    async def complete(_ref: Any, argument: Any, _context: Any) -> Completion:
+        known = {"who": ["Ada", "Adam"], "name": ["Bergen", "Berlin"]}
+        return Completion(values=[each for each in known.get(argument.name, []) if each.startswith(argument.value)])
+
+    async with on_server(server) as pilot:
+        app = desk(pilot)
+        await until(pilot, lambda: app.server is not None and app.server.view.prompts and app.server.view.templates)
+        for tab, key, typed, whole, said in (
+            ("prompts", "greet", "Ad", "Ada", "Say hello to Ada."),
+            ("resources", "city://{name}/streets", "Berg", "Bergen", "the streets of Bergen"),
+        ):
+            app.choose("weather", tab, key)
+            await pilot.press("enter", *typed)
+            field: Any = app.focused
+            assert isinstance(field, Input)
+            await until(pilot, lambda field=field, whole=whole: field._suggestion == whole)
+            await pilot.press("right", "ctrl+r")
+            assert field.value == whole
+            await shows(pilot, said)
+            await pilot.press("escape")
