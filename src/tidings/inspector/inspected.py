@@ -19,7 +19,7 @@ All of it belongs to the event loop of its session.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from mcp_types import LoggingLevel, PromptReference, ResourceTemplateReference
 
@@ -28,15 +28,15 @@ from tidings.client.events import StateChanged
 from tidings.client.live import LiveClient
 from tidings.client.states import State
 from tidings.errors import NotConnected, TidingsError
-from tidings.inspector.bounds import dumps
 from tidings.inspector.limits import SessionLimits
+from tidings.inspector.masks import Mask
 from tidings.inspector.observer import Claim, Observer, current_claim
 from tidings.inspector.observer_wire import Tell
 from tidings.inspector.opening import Opening
 from tidings.inspector.record_data import ListName
-from tidings.inspector.rereading import Rereader
 from tidings.inspector.view_items import RequestView
 from tidings.inspector.views import Clock, ServerView
+from tidings.inspector.watches import Watches
 
 _CHECKS: Final = ("ping", "server/discover")
 Action = Callable[[LiveClient], Awaitable[Any]]
@@ -51,15 +51,13 @@ class InspectedServer:
         """What is known about it: read only."""
         self._tell = tell
         self._clock = clock
-        self._secrets: frozenset[str] = frozenset()
-        self._clean: Callable[[str], str] = str
-        self._observer = Observer(tell, limits=limits, clock=clock, mask=self._masked)
+        self._mask = Mask()
+        self._observer = Observer(tell, limits=limits, clock=clock, mask=self._mask)
         self._client: LiveClient | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._watches: dict[str, asyncio.Task[None]] = {}
-        self._rereader = Rereader(self._reread)
+        self._watches = Watches(self._connected, self._reread)
 
     @property
     def name(self) -> str:
@@ -100,11 +98,11 @@ class InspectedServer:
 
     def _make_client(self) -> LiveClient:
         target = self.opening.parsed()
-        self._secrets, self._clean = target.secrets, target.clean
+        self._mask.hide(target.secrets, target.clean)
         self._client = client = self.opening.client(target, self._observer.wire)
         self._observer.attach(client)
         client.on(StateChanged, self._state_changed)
-        client.on(ResourceUpdated, self._updated)
+        client.on(ResourceUpdated, self._watches.updated)
         return client
 
     def _state_changed(self, event: StateChanged) -> None:
@@ -112,12 +110,12 @@ class InspectedServer:
             self._settled.set()  # Connected, it is settled when the lists are there.
         if event.new is State.CONNECTED and self._client is not None:
             for uri in self._client.subscriptions:
-                self._watch(uri)
+                self._watches.watch(uri)
 
     async def disconnect(self) -> None:
         """End the connection. Subscriptions end with it."""
         await self._stop_connecting()
-        await self._stop_watching()
+        await self._watches.aclose()
         if self._client is not None:
             await self._client.disconnect()
 
@@ -157,7 +155,7 @@ class InspectedServer:
     async def aclose(self) -> None:
         """End the connection and everything that runs."""
         await self._stop_connecting()
-        await self._stop_watching()
+        await self._watches.aclose()
         if self._client is not None:
             await self._client.aclose()
         tasks = tuple(self._running.values())
@@ -194,7 +192,7 @@ class InspectedServer:
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._observer.next_id()
-        shown = self._masked(params)
+        shown = self._mask(params)
         began = {"id": known, "method": method, "params": shown, "status": "pending", "created_at": self._clock()}
         self._tell("request", began)
         task = asyncio.create_task(self._run(known, method, action), name=f"{method} at {self.name}")
@@ -305,7 +303,7 @@ class InspectedServer:
         """
         client = self._connected()
         await client.subscribe(uri)
-        self._watch(uri)
+        self._watches.watch(uri)
 
     async def unsubscribe(self, uri: str) -> None:
         """Undo `subscribe`.
@@ -313,39 +311,11 @@ class InspectedServer:
         Raises:
             TidingsError: The server refuses.
         """
-        if (watch := self._watches.pop(uri, None)) is not None:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        await self._watches.forget(uri)
         await self._connected().unsubscribe(uri)
 
-    def _watch(self, uri: str) -> None:
-        """Have the client read this at once, and after every change."""
-        task = self._watches.get(uri)
-        if not uri.endswith("*") and (task is None or task.done()):
-            self._watches[uri] = asyncio.create_task(self._watching(uri), name=f"watching {uri}")
-
-    async def _watching(self, uri: str) -> None:
-        with contextlib.suppress(TidingsError):  # It was told by the event of a read that failed.
-            async with contextlib.aclosing(self._connected().watch(uri, missing="wait")) as reads:
-                async for _ in reads:
-                    pass  # What was read is told as a record.
-
-    async def _stop_watching(self) -> None:
-        await self._rereader.aclose()
-        watches = tuple(self._watches.values())
-        self._watches.clear()
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
-
-    def _updated(self, event: ResourceUpdated) -> None:
-        """Read what a prefix covers, and what is not watched any more because it could not be read."""
-        uri = str(event.uri)
-        watch = self._watches.get(uri)
-        if not uri.endswith("*") and (watch is None or watch.done()):
-            self._rereader.want(uri)
-
     async def _reread(self, uri: str) -> None:
+        """Read what a prefix covers, and was updated."""
         current_claim.set(Claim(self._observer.next_id(), aside=True))
         try:
             await self._connected().read_resource(uri)
@@ -374,22 +344,3 @@ class InspectedServer:
     def dismiss(self, question_id: str) -> None:
         """Close an elicitation without a choice."""
         self._connected().pending.cancel(question_id)
-
-    # What must not be shown.
-
-    def _masked(self, value: Any) -> Any:
-        if not self._secrets or value is None:
-            return value
-        text = value if isinstance(value, str) else dumps(value)
-        if "\\" not in text and not any(secret in text for secret in self._secrets):
-            return value
-        return self._mask(value)
-
-    def _mask(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._clean(value)
-        if isinstance(value, Mapping):
-            return {self._clean(str(key)): self._mask(each) for key, each in cast("Mapping[Any, Any]", value).items()}
-        if isinstance(value, list | tuple):
-            return [self._mask(each) for each in cast("list[Any]", value)]
-        return value
