@@ -192,3 +192,15 @@ async def test_a_page_of_another_port_learns_and_changes_nothing(
     elsewhere.came.clear()
     look.outside.clear()
     look.faults.clear()
+
+
+async def test_ten_tabs_are_no_more_than_a_browser_can_take(look: Look) -> None:
+    await look.connected(NAME)
+    for _ in range(9):
+        page = await look.page.context.new_page()
+        await page.goto(look.inspector.base)
+        await expect(page.get_by_test_id("server")).to_contain_text("attacker")
+    await look.screen(HERE, "tools")
+    await look.row("tools", "fine").click()
+    await look("call").click()
+    await expect(look("screen-tools")).to_contain_text("unforeseen")

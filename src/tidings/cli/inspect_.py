@@ -84,4 +84,5 @@ def _serve(listening: "socket.socket", key: Any, address: HttpAddress, plan: Any
         await Serving(listening, key, plan, host=address.host).run()
 
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+        # Not `asyncio.run`: it would wait for threads that nobody waits for any more.
+        asyncio.Runner().run(serve())

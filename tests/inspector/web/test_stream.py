@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -15,7 +16,7 @@ from tidings.inspector.opening import Opening
 from tidings.inspector.session import Session
 from tidings.inspector.web import feed as feeding
 from tidings.inspector.web.feed import Feed
-from tidings.inspector.web.stream import Stream
+from tidings.inspector.web.stream import MOST_STREAMS, Stream
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +203,13 @@ async def test_streams_end_when_the_inspector_does() -> None:
         async with opened() as page, page.stream(page.session.seq) as events:
             page.serving.stop()
             assert [name async for name, _ in events] == []
+
+
+async def test_of_many_pages_the_newest_read_and_the_others_are_told_to_rest() -> None:
+    async with opened() as page, AsyncExitStack() as stack:
+        first = await stack.enter_async_context(page.stream(0))
+        for _ in range(MOST_STREAMS):
+            await stack.enter_async_context(page.stream(0))
+        with anyio.fail_after(PATIENCE):
+            assert [name async for name, _ in first][-1] == "rest"
+        assert len(page.serving.inspector.streams) == MOST_STREAMS

@@ -19,6 +19,7 @@ export function follow(after: number, listener: Listener): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   let to = after
   let closed = false
+  let resting = false
 
   const apply = () => {
     cancelAnimationFrame(frame)
@@ -43,6 +44,12 @@ export function follow(after: number, listener: Listener): () => void {
       close()
       listener.reset()
     })
+    // A browser has few connections for all its tabs. Who does not look waits until somebody does.
+    source.addEventListener('rest', () => {
+      source?.close()
+      resting = document.hidden
+      if (!resting) timer = setTimeout(look, RETRY_MS)
+    })
     source.onerror = () => {
       source?.close()
       listener.link('behind')
@@ -60,15 +67,21 @@ export function follow(after: number, listener: Listener): () => void {
       else timer = setTimeout(look, RETRY_MS)
     }
   }
+  const seen = () => {
+    apply()
+    if (!resting || document.hidden) return
+    resting = false
+    void look()
+  }
   const close = () => {
     closed = true
     clearTimeout(timer)
     cancelAnimationFrame(frame)
-    document.removeEventListener('visibilitychange', apply)
+    document.removeEventListener('visibilitychange', seen)
     source?.close()
     waiting = []
   }
-  document.addEventListener('visibilitychange', apply)
+  document.addEventListener('visibilitychange', seen)
   open()
   return close
 }

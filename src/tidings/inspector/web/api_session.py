@@ -104,7 +104,8 @@ async def stream(request: Request) -> Any:
     """What happens from now on, or from a record that is still known."""
     from tidings.inspector.web.stream import Stream, after_of  # noqa: PLC0415 - likewise
 
-    return _Streamed(Stream(feed_of(request), after_of(request), of(request).stopping))
+    inspector = of(request)
+    return _Streamed(Stream(feed_of(request), after_of(request), inspector.stopping, inspector.streams))
 
 
 class _Streamed(Response):

@@ -1,6 +1,7 @@
 """What the endpoints share: the session once it is there, its feed, the catalog, and the word that it is to end."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,6 +52,8 @@ class Inspector:
     """Why there is no session, and there will be none."""
     guide: Guide | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
+    """Those that are open; see `stream`."""
 
     @property
     def ready(self) -> bool:
