@@ -20,8 +20,10 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, async_p
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SCREENS = ROOT / "test-results" / "screens"
-PATIENCE = 20
+PATIENCE = 30
 """Seconds that a busy machine may take for what takes milliseconds."""
+STARTED = 70
+"""Seconds that it may take to start the programs of a test, all at once."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 TIDINGS = [sys.executable, "-m", "tidings"]
 
@@ -139,7 +141,7 @@ class Look:
     async def connected(self, server: str) -> None:
         """Wait until a server's entry on the left says so."""
         one = self("server").filter(has=self.page.get_by_text(server, exact=True))
-        await expect(one.locator(".dot")).to_have_class(re.compile(r"^dot\s*(svelte-\S+)?$"))
+        await expect(one.locator(".dot")).to_have_class(re.compile(r"^dot\s*(svelte-\S+)?$"), timeout=STARTED * 1000)
         await expect(one).to_contain_text(re.compile("quiet|change"))
 
     async def overflow(self) -> int:
