@@ -26,7 +26,7 @@ async def test_every_kind_of_question_is_answered_in_its_panel(era: str) -> None
         await shows(pilot, "Ada, 30")
 
         for tool, asked, typed, said in (
-            ("capital", "The capital of France?", "Paris", "assistant user: Paris"),
+            ("capital", "The capital of France?", "Paris", "assistant tidings: Paris"),
             ("where", "which folders it may work in", "/srv", "file:///srv"),
         ):
             app.choose("weather", "tools", tool)

@@ -248,6 +248,7 @@ class InspectorApp(Deeds):
         if key is not None:
             self.tick()
             self.pane.go(key)
+            self.pane.take()  # The next key is already meant for it.
 
     def action_tab(self, name: str) -> None:
         """Open a tab."""

@@ -14,11 +14,11 @@ from textual.widgets import Static
 
 from tidings.inspector.schemas import Field, Filled
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.contents import Words
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.forms import Form
 from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.pages import Words
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import outcome_page, progress_words, request_state

@@ -12,9 +12,9 @@ from textual.widgets import Input, Static, TextArea
 from tidings.client.masking import MASK
 from tidings.inspector import snippets
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.contents import TextPage
 from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.dialogs import Dialog
+from tidings.inspector.tui.pages import TextPage
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.views import ServerView
 

@@ -7,7 +7,7 @@ from rich.style import Style
 from tidings.inspector.diffs import Diff, DiffLine, content_text, diff_texts
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.reader import Page
+from tidings.inspector.tui.pages import Page
 from tidings.inspector.tui.words import clock, lines_of
 
 _GROUNDS: Final = {"+": ("added", "added_ink", "added_mark"), "-": ("removed", "removed_ink", "removed_mark")}

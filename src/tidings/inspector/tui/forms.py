@@ -5,46 +5,18 @@ alternative is chosen, an entry is added), the widgets are made anew from both.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.suggester import Suggester
 from textual.widget import Widget
-from textual.widgets import Button, Input, Select, SelectionList, Static, TextArea
+from textual.widgets import Button, Input, Select, SelectionList, TextArea
 
-from tidings.inspector.schemas import Field, Filled, Problem, expand, from_texts, initial, to_texts
-from tidings.inspector.tui.bars import Bar, Part
+from tidings.inspector.schemas import Field, Filled, Problem, from_texts, initial, to_texts
 from tidings.inspector.tui.desk import desk_of
+from tidings.inspector.tui.form_widgets import MOST, Complete, Drawing, fields_in
 from tidings.inspector.tui.typed import Path, Typed
-from tidings.inspector.tui.words import counted, one_line
-
-MOST = 60
-"""So many fields are drawn; a larger form is begun as JSON."""
-MOST_OPTIONS = 400
-"""A choice of more values than these is typed."""
-
-Complete = Callable[[str, str, dict[str, str]], Awaitable[list[str]]]
-
-
-class Completer(Suggester):
-    """Asks the server how what was typed may go on."""
-
-    def __init__(self, name: str, complete: Complete, typed: Typed) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._name, self._complete, self._typed = name, complete, typed
-
-    async def get_suggestion(self, value: str) -> str | None:
-        texts = cast("dict[str, Any]", self._typed.texts or {})
-        others = {name: text for name, text in texts.items() if name != self._name and isinstance(text, str) and text}
-        try:
-            found = await self._complete(self._name, value, others)
-        # A suggestion that does not come is no reason to say anything while somebody types.
-        except Exception:  # noqa: BLE001
-            return None
-        return next((each for each in found if each.startswith(value) and each != value), None)
 
 
 class Form(VerticalScroll):
@@ -77,7 +49,6 @@ class Form(VerticalScroll):
         self._complete: Complete | None = None
         self._paths: dict[Widget, tuple[Field, Path]] = {}
         self._opened: set[Path] = set()
-        self._drawn = 0
 
     # What it is for
 
@@ -156,129 +127,18 @@ class Form(VerticalScroll):
             self.typed.put(found[1], None)
             self._draw()
 
-    # Drawing
-
     def _draw(self) -> None:
-        self._paths, self._drawn = {}, 0
+        self._paths = {}
         self.remove_children()
         if self.root is None:
             return
         if self.is_json:
-            area = TextArea(self._json, classes="whole", compact=True, tab_behavior="focus")
-            self.mount(area)
+            self.mount(TextArea(self._json, classes="whole", compact=True, tab_behavior="focus"))
             return
-        widgets = list(self._widgets(self.root, ()))
-        if self._drawn > MOST:
-            widgets.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
-        if not widgets:
-            widgets.append(Static("It takes no arguments."))
+        drawing = Drawing(self.root, self.typed, self._opened, self._complete)
+        widgets = drawing.widgets()
+        self._paths = drawing.paths
         self.mount_all(widgets)
-
-    def _widgets(self, given: Field, path: Path) -> Iterator[Widget]:
-        assert self.root is not None  # noqa: S101 - drawn only with a form
-        field = expand(self.root, given) if path in self._opened else given
-        if path and field.kind != "object":
-            self._drawn += 1
-            if self._drawn > MOST:
-                return
-        match field.kind:
-            case "object":
-                yield from self._object(field, path)
-            case "array":
-                yield from self._array(field, path)
-            case "choice":
-                yield from self._choice(field, path)
-            case "const":
-                yield self._label(field, path, f"always {one_line(json.dumps(field.value, default=str), 60)}")
-            case "ref":
-                yield self._label(field, path)
-                yield self._button("Open", "open", field, path)
-            case _:
-                yield self._label(field, path)
-                yield self._known(self._leaf(field, path), field, path)
-
-    def _known(self, widget: Widget, field: Field, path: Path) -> Widget:
-        self._paths[widget] = (field, path)
-        return widget
-
-    def _label(self, field: Field, path: Path, extra: str = "") -> Bar:
-        indent = "  " * sum(1 for key in path[:-1] if key != "value")
-        name = field.label or (f"{int(path[-1]) + 1}." if path and isinstance(path[-1], int) else "value")
-        parts = [Part(indent + one_line(name, 60), "ink"), Part("*" if field.required else "", "accent")]
-        told = ", ".join(filter(None, [extra, "null: ctrl+n" if field.nullable else "", *field.hints]))
-        told = f"{told}. {field.description}" if told and field.description else told or field.description
-        told = told or ("one of its values" if field.kind == "enum" else "")
-        parts.append(Part("  " + one_line(told, 200), "faint"))
-        if field.deprecated:
-            parts.insert(1, Part(" (deprecated)", "warn"))
-        bar = Bar("ground")
-        bar.show(parts)
-        return bar
-
-    def _leaf(self, field: Field, path: Path) -> Widget:
-        typed = self.typed.get(path)
-        match field.kind:
-            case "boolean":
-                return _select([("true", True), ("false", False)], typed)
-            case "enum" if len(field.options) <= MOST_OPTIONS:
-                return _select([(one_line(option.label), option.value) for option in field.options], typed)
-            case "multi" if len(field.options) <= MOST_OPTIONS:
-                chosen = cast("list[Any]", typed) if isinstance(typed, list) else []
-                picks = [(one_line(each.label), at, each.value in chosen) for at, each in enumerate(field.options)]
-                return SelectionList[int](*picks, compact=True)
-            case "multiline" | "json" | "multi":
-                text = typed if isinstance(typed, str) else "" if typed is None else json.dumps(typed, default=str)
-                return TextArea(text, compact=True, tab_behavior="focus")
-            case _:
-                text = "" if typed is None else str(typed)
-                asks = self._complete is not None and len(path) == 1
-                suggester = Completer(str(path[-1]), self._complete, self.typed) if asks and self._complete else None
-                place = "null" if typed is None and field.nullable else ""
-                return Input(text, placeholder=place, password=field.secret, compact=True, suggester=suggester)
-
-    def _object(self, field: Field, path: Path) -> Iterator[Widget]:
-        if path and field.name:
-            yield self._label(field, path)
-        for each in field.fields:
-            yield from self._widgets(each, (*path, each.name))
-        known = {each.name for each in field.fields}
-        typed = self.typed.get(path)
-        if field.extra is not None or field.patterns:
-            for name in cast("dict[str, Any]", typed) if isinstance(typed, dict) else ():
-                if name not in known:
-                    further = field.extra or Field("json")
-                    yield from self._widgets(_named(further, name), (*path, name))
-            new_key = Input(placeholder="a further key; Enter adds it", compact=True)
-            yield self._known(new_key, field, (*path, "$new"))
-        if field.hidden:
-            yield Static(f"{counted(field.hidden, 'more field')}: ctrl+j shows all of it as JSON.")
-
-    def _array(self, field: Field, path: Path) -> Iterator[Widget]:
-        yield self._label(field, path, "a list")
-        typed = self.typed.get(path)
-        count = max(len(cast("list[Any]", typed)) if isinstance(typed, list) else 0, len(field.fields))
-        for at in range(count):
-            item = field.fields[at] if at < len(field.fields) else field.items or Field("json")
-            yield from self._widgets(_named(item, ""), (*path, at))
-        if field.items is not None or not field.closed:
-            yield self._button("Add an entry", "add", field, path)
-        if count > len(field.fields):
-            yield self._button("Remove the last", "remove", field, path)
-
-    def _choice(self, field: Field, path: Path) -> Iterator[Widget]:
-        typed = self.typed.get(path)
-        at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
-        yield self._label(field if path else _named(field, "One of these"), path)
-        options = [
-            (one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)
-        ]
-        yield self._known(_select(options, at), field, path)
-        if isinstance(at, int) and 0 <= at < len(field.fields):
-            branch = field.fields[at]
-            yield from self._widgets(branch if branch.kind == "object" else _named(branch, ""), (*path, "value"))
-
-    def _button(self, label: str, what: str, field: Field, path: Path) -> Widget:
-        return self._known(Button(label, name=what, compact=True), field, path)
 
     # What is typed
 
@@ -354,19 +214,3 @@ class Form(VerticalScroll):
             self.typed.drop(path)
         else:
             self.typed.put(path, value)
-
-
-def _select(options: list[tuple[str, Any]], value: Any) -> Select[Any]:
-    """A list to choose from. Values that cannot be told apart by `==` (1 and true) are told apart by their place."""
-    values = [each for _, each in options]
-    known = value is not None and any(each == value and type(each) is type(value) for each in values)
-    return Select(options, prompt="left out", value=value if known else Select.NULL, compact=True)
-
-
-def _named(field: Field, name: str) -> Field:
-    return replace(field, name=name, title=field.title if not name else "")
-
-
-def fields_in(field: Field) -> int:
-    """How many there are to fill in."""
-    return sum(fields_in(each) if each.kind == "object" else 1 for each in field.fields)

@@ -8,12 +8,13 @@ from textual.containers import Horizontal
 
 from tidings.inspector.tui.bars import Bar, Part
 from tidings.inspector.tui.column import Column
-from tidings.inspector.tui.contents import Joined, Words, json_page, text_page
+from tidings.inspector.tui.contents import json_page, text_page
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.pages import Joined, Page, Words
 from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.reader import Page, Reader
+from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import clock, compact, one_line
 from tidings.inspector.view_items import LineView, LogView, NotificationView

@@ -8,10 +8,10 @@ from textual.containers import Horizontal
 
 from tidings.inspector.tui.bars import Part
 from tidings.inspector.tui.column import Column
-from tidings.inspector.tui.contents import Words
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.inks import Inks
+from tidings.inspector.tui.pages import Words
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import request_page, request_state, subject_of

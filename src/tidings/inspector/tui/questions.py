@@ -13,13 +13,14 @@ from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.reading import as_dict, as_dicts
 from tidings.inspector.schemas import Field, form
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.contents import Joined, Words, json_page
+from tidings.inspector.tui.contents import json_page
 from tidings.inspector.tui.desk import desk_of
 from tidings.inspector.tui.drawing import Line, wrap
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.forms import Form
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.reader import Page, Reader
+from tidings.inspector.tui.pages import Joined, Page, Words
+from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.results import message_pages
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.words import counted, one_line, took

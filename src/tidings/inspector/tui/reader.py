@@ -9,46 +9,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tidings.inspector.tui.desk import desk_of, inks_of
-from tidings.inspector.tui.drawing import Line, crop, row, width_of, wrap
-from tidings.inspector.tui.inks import Inks
-
-
-class Page:
-    """Lines that are made when they are seen. This one has none."""
-
-    def fit(self, width: int) -> None:
-        """Lay it out for so many columns, if that makes a difference."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
-        """One line, and the ground it stands on."""
-        raise IndexError(index)
-
-    def plain(self) -> str:
-        """All of it as text, to be copied."""
-        return ""
-
-
-class Sentence(Page):
-    """A few words where there is nothing else to show."""
-
-    def __init__(self, words: str) -> None:
-        self._words = words
-        self._lines = ["", words]
-
-    def fit(self, width: int) -> None:
-        self._lines = ["", *wrap(self._words, max(10, width - 3))]
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def line(self, index: int, inks: Inks) -> tuple[Line, Style | None]:
-        return [(self._lines[index], inks["soft"])], None
-
-    def plain(self) -> str:
-        return self._words
+from tidings.inspector.tui.drawing import crop, row, width_of
+from tidings.inspector.tui.pages import Page, Sentence
 
 
 class Reader(ScrollView, can_focus=True):

@@ -5,18 +5,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tidings.inspector.reading import as_dict
-from tidings.inspector.tui.contents import (
-    Joined,
-    Prose,
-    Words,
-    block_page,
-    contents_page,
-    cut_page,
-    is_cut,
-    json_page,
-    text_of,
-)
-from tidings.inspector.tui.reader import Page
+from tidings.inspector.tui.contents import block_page, contents_page, cut_page, is_cut, json_page, text_of
+from tidings.inspector.tui.pages import Joined, Page, Prose, Words
 from tidings.inspector.tui.words import clock, compact, one_line, size, took
 from tidings.inspector.view_items import ErrorView, RequestView
 from tidings.inspector.views import ServerView
@@ -148,7 +138,8 @@ def request_page(request: RequestView, problems: list[str] | None = None) -> Pag
 def outcome_page(request: RequestView, problems: list[str] | None = None) -> Page:
     """What came of a request so far."""
     if request.status == "cancelled":
-        return Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
+        words = Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
+        return words if request.error is None else Joined([words, Words([]), Prose(request.error.message, "soft")])
     if request.error is not None:
         return error_page(request.error)
     if request.status == "completed":
