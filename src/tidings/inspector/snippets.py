@@ -21,7 +21,13 @@ _CURL: Final = ("mcp-protocol-version", "authorization")
 
 def as_json(method: str, params: dict[str, Any]) -> str:
     """The JSON-RPC message."""
-    return json.dumps(_message(method, params), indent=2, ensure_ascii=False)
+    return _written(_message(method, params), indent=2)
+
+
+def _written(value: Any, indent: int | None = None) -> str:
+    """As JSON that shows all that is in it: what a terminal would obey, or what turns a text around, is spelt out."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 
 def _message(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +115,7 @@ def _opening(view: "ServerView") -> list[dict[str, Any]]:
 
 
 def _line(message: dict[str, Any]) -> str:
-    return shlex.quote(json.dumps(message, ensure_ascii=False))
+    return shlex.quote(_written(message))
 
 
 def _pipe(words: list[str], message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:

@@ -1,8 +1,10 @@
 """What others wrote, in files and names: it is taken as it is, or refused, and never at the cost of anything else."""
 
+import ast
 import asyncio
 import difflib
 import json
+import shlex
 import sqlite3
 import time
 from contextlib import suppress
@@ -223,3 +225,22 @@ async def test_headers_without_end_are_not_listened_to(tmp_path: Path) -> None:
             assert not await reader.read()
         assert writer.is_closing() or reader.at_eof() or reader.exception() is not None
         writer.close()
+
+
+@pytest.mark.parametrize("shape", ["curl", "json", "python"])
+async def test_what_is_copied_has_nothing_in_it_that_a_terminal_obeys(tmp_path: Path, shape: str) -> None:
+    name = "ü'; touch x; '$(touch x)`touch x`\x1b[201~\x9b201~\n\u202etouch x\x00\ud800"
+    async with opened(plan_in(tmp_path)) as page:
+        await page.post("/api/catalog", {"name": "s", "command": "cat"})
+        asked = {"server": "s", "kind": "call", "as": shape, "tool": name, "arguments": {name: name}}
+        content, kind = json.dumps(asked).encode(), {"Content-Type": "application/json"}
+        text = (await page.http.post("/api/snippet", content=content, headers=kind)).json()["text"]
+    assert all(each.isprintable() or each == "\n" for each in text)
+    assert not any(line.startswith("touch") for line in text.splitlines())
+    assert "ü" in text
+    if shape == "python":
+        calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call) and len(each.args) == 2]
+        assert [ast.literal_eval(each) for each in calls[0].args] == [name, {name: name}]
+    else:
+        body = text if shape == "json" else next(each for each in shlex.split(text) if '"tools/call"' in each)
+        assert json.loads(body.removesuffix(";"))["params"] == {"name": name, "arguments": {name: name}}
