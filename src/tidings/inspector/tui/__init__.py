@@ -6,6 +6,7 @@ Nothing here is imported by another command. What is shown is read from the view
 | file           | what                                                                       |
 |----------------|----------------------------------------------------------------------------|
 | `app.py`       | the application: the session, the clock, the keys                          |
+| `deeds.py`     | what one can do with servers, requests and sessions, from anywhere         |
 | `frame.py`     | what surrounds every screen: servers, facts, tabs, numbers                 |
 | `rows.py`      | the list                                                                   |
 | `feeds.py`     | what a list shows: entries that arrive, or a table that changes            |
@@ -14,9 +15,10 @@ Nothing here is imported by another command. What is shown is read from the view
 | `inks.py`      | the two schemes, and what each colour means                                |
 | `words.py`     | times, sizes, counts; texts from servers made harmless                     |
 | `pane_*.py`    | one tab each                                                               |
-| `forms.py`     | a form from a schema, as widgets                                           |
-| `contents.py`  | contents, results and differences as lines                                 |
+| `forms.py`     | a form from a schema; `form_widgets.py` draws it                           |
+| `pages.py`     | lines that are made when they are seen                                     |
+| `contents.py`  | contents, results and differences as pages                                 |
 | `questions.py` | what servers ask, in a panel that never blocks                             |
-| `dialogs.py`   | adding and importing servers, the keys                                     |
+| `dialog*.py`   | what is asked for a moment: servers, sessions, a request; the keys         |
 | `palette.py`   | everything by name                                                         |
 """

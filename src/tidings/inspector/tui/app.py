@@ -90,6 +90,8 @@ class InspectorApp(Deeds):
     CSS = """
     Screen { color: $t-ink; }
     CommandPalette Input:focus { background: $t-hover; }
+    CommandPalette SearchIcon { display: none; }
+    Select > SelectCurrent { background: $t-hover; }
     #body { height: 1fr; }
     #servers { width: 32; background: $t-pane; border-right: vkey $t-line; }
     .-narrow #servers { display: none; }
@@ -102,6 +104,7 @@ class InspectorApp(Deeds):
     .-narrow Caller .result, .-medium Caller .result { width: 1fr; height: 1fr; }
     Input, TextArea, Select { background: $t-hover; }
     Input:focus, TextArea:focus { background: $t-chosen; }
+    TextArea.whole:focus { background: $t-hover; }
     Input.-invalid, Input.-invalid:focus { background: $t-removed; }
     Button { min-width: 8; }
     Toast { background: $t-hover; }

@@ -72,18 +72,22 @@ class Column(Vertical):
         found = f"{len(model):,} of {counted(model.total, self.noun)}" if model.filtered else ""
         words = found or self.said or counted(model.total, self.noun)
         if feed is None:
-            self._head.show([Part(words)], self.extra)
+            self._head.show([Part(words)], self.extra, ([Part(words.partition(", ")[0])], self.extra))
             return
+        brief = words.partition(" ")[0]
         if feed.searching:
             words += ", still looking"
         if feed.following:
-            state = [Part(f"Following · {words}")]
+            state, short = [Part(f"Following · {words}")], [Part(f"Following · {brief}")]
             pause = Part("space pauses", "faint", "rows_pause")
         else:
             held = f"{feed.held:,} newer held back"
-            state = [Part("Paused · ", "warn"), Part(held if feed.held else words, "b-accent" if feed.held else "soft")]
+            ink = "b-accent" if feed.held else "soft"
+            state = [Part("Paused · ", "warn"), Part(held if feed.held else words, ink)]
+            short = [Part("Paused · ", "warn"), Part(f"{feed.held:,} newer" if feed.held else brief, ink)]
             pause = Part("g follows", "accent", "rows_pause")
-        self._head.show(state, [*self.extra, Part("  "), pause] if self.extra else [pause])
+        right = [*self.extra, Part("  "), pause] if self.extra else [pause]
+        self._head.show(state, right, (short, right), (short, [pause]))
 
     def on_row_list_moved(self) -> None:
         self.say()

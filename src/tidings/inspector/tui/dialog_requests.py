@@ -36,7 +36,7 @@ class EditRequest(Dialog[Asked | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "send", "Send", priority=True, show=False)]
     DEFAULT_CSS = """
-    EditRequest TextArea { height: 20; max-height: 60vh; border: none; padding: 0 1; }
+    EditRequest TextArea { height: 50vh; border: none; padding: 0 1; }
     """
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class EditRequest(Dialog[Asked | None]):
         with Vertical():
             yield Static("[b]Edit the request, and send it[/]")
             yield Input(self._method, compact=True)
-            yield TextArea(self._text, compact=True, tab_behavior="focus")
+            yield TextArea(self._text, classes="whole", compact=True, tab_behavior="focus")
             yield Static("", classes="wrong", markup=False)
             yield Static(f"\nctrl+r sends it. Esc leaves everything as it is.{masked}", classes="soft", markup=False)
 
@@ -79,7 +79,7 @@ class CopyAs(Dialog[None]):
         Binding("y,enter,c", "copy", "Copy", priority=True, show=False),
     ]  # fmt: skip
     DEFAULT_CSS = """
-    CopyAs Reader { height: 24; max-height: 60vh; margin: 1 0; }
+    CopyAs Reader { height: 50vh; margin: 1 0; }
     """
 
     def __init__(self, view: ServerView, method: str, params: dict[str, Any]) -> None:

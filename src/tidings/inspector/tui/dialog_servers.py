@@ -106,7 +106,7 @@ class EditServer(Dialog[str | None]):
         Binding("ctrl+j", "json", "Form or JSON", priority=True, show=False),
     ]
     DEFAULT_CSS = """
-    EditServer > Vertical { height: 34; }
+    EditServer > Vertical { height: 80vh; }
     EditServer Form { margin: 1 0 0 0; }
     """
 

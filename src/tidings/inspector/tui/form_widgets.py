@@ -162,7 +162,7 @@ class Drawing:
         yield self._known(_select(options, at), field, path)
         if isinstance(at, int) and 0 <= at < len(field.fields):
             branch = field.fields[at]
-            yield from self._widgets(branch if branch.kind == "object" else _named(branch, ""), (*path, "value"))
+            yield from self._widgets(_named(branch, ""), (*path, "value"))
 
     def _button(self, label: str, what: str, field: Field, path: Path) -> Widget:
         return self._known(Button(label, name=what, compact=True), field, path)

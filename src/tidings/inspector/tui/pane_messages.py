@@ -161,10 +161,11 @@ def message_page(message: MessageView) -> Page:
     ]
     if message.took is not None:
         facts.append((f", answered in {took(message.took)}", "soft"))
-    if message.partner is not None:
-        facts.append(("   p goes to its " + ("request" if message.incoming else "answer"), "faint"))
+    hints = [f"p goes to its {'request' if message.incoming else 'answer'}"] if message.partner is not None else []
+    if message.kind != "notification" and (message.partner is not None or not message.incoming):
+        hints += ["e edits and sends it", "c copies it"]
     body = cut_page(message.body) if is_cut(message.body) else json_page(message.body)
-    return Joined([Words(facts, []), body])
+    return Joined([Words(facts, [("   ".join(hints), "faint")], []) if hints else Words(facts, []), body])
 
 
 def draw_exchange(exchange: ExchangeView, inks: Inks) -> list[tuple[Line, Line]]:

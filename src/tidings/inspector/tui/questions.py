@@ -128,14 +128,9 @@ class Questions(Vertical):
         self._reader.show(question_page(question), shown)
         self.form.show(answer_form(question))
         verbs = {"sampling": "Answer", "roots": "Answer"}
-        parts = [
-            Part(f" {verbs.get(question.kind, 'Accept')} ", "b-accent on chosen", "answer"),
-            Part(" ctrl+r   ", "faint"),
-        ]
-        parts += [Part("Refuse", "warn", "refuse"), Part(" ctrl+x", "faint")]
-        if question.kind == "elicitation":
-            parts += [Part("   Dismiss", "soft", "dismiss"), Part(" ctrl+o", "faint")]
-        self._buttons.show(parts)
+        answer = verbs.get(question.kind, "Accept")
+        dismiss = question.kind == "elicitation"
+        self._buttons.show(button_parts(answer, "ctrl+", dismiss), [], (button_parts(answer, "^", dismiss), []))
 
     def action_answer(self) -> None:
         """Answer the chosen question with what was filled in."""
@@ -182,6 +177,13 @@ class Questions(Vertical):
         if question.deadline is None:
             return [(left, [])]
         return [(left, [(took(max(0.0, question.deadline - self._desk.now())) + " left", inks["faint"])])]
+
+
+def button_parts(answer: str, control: str, dismiss: bool) -> list[Part]:
+    """What one can do with a question, and the keys for it."""
+    parts = [Part(f" {answer} ", "b-accent on chosen", "answer"), Part(f" {control}r   ", "faint")]
+    parts += [Part("Refuse", "warn", "refuse"), Part(f" {control}x", "faint")]
+    return parts + ([Part("   Dismiss", "soft", "dismiss"), Part(f" {control}o", "faint")] if dismiss else [])
 
 
 def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
