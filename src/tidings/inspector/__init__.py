@@ -4,7 +4,7 @@
 |---|---|
 | `records`, `record_data`, `bounds`, `reading` | everything that happens, as values of one kind; JSON within bounds |
 | `views`, `view_*`, `rings`, `limits` | what is known about a server: a fold over its records. What the faces read |
-| `session`, `inspected`, `opening`, `watches`, `rereading`, `masks` | several servers at once, and what can be done with each |
+| `session`, `inspected`, `opening`, `watches`, `rereading`, `masks` | several servers, and what can be done with each |
 | `observer`, `observer_wire`, `listing`, `errors_seen` | from a `LiveClient` and its wire to records |
 | `diffs`, `alignment` | what changed between two versions |
 | `journal`, `journal_file`, `journal_sessions` | records kept in SQLite; sessions listed, loaded, deleted |
