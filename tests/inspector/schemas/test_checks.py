@@ -147,7 +147,20 @@ def test_a_great_depth_is_told_rather_than_raised() -> None:
     assert all(problem.fault == "schema" for problem in check(schema, value))
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*x", "a*a*a*a*a*a*a*a*b", r"(\w+\s?)+$", "[", r"\p{L}"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(a+)+$", "(a|aa)+$", "(.*)*x", "a*a*a*a*a*a*a*a*b", r"(\w+\s?)+$", "[", r"\p{L}"),
+        *(
+            "^(a{0,16}){0,16}$",
+            "^(a*){10}$",
+            "a?" * 40 + "a" * 40,
+            "^(a?){40}$",
+            "(a|a)" * 30 + "$",
+            "a{0,16}" * 9 + "$",
+        ),
+    ],
+)
 def test_a_pattern_that_might_not_end_or_is_none_is_not_run(pattern: str) -> None:
     assert found_in(pattern, "a" * 500 + "!") is None
     assert check({"type": "string", "pattern": pattern}, "a" * 500 + "!") == [] or pattern == "["
@@ -165,6 +178,13 @@ def test_a_pattern_that_might_not_end_or_is_none_is_not_run(pattern: str) -> Non
 )
 def test_ordinary_patterns_are_run(pattern: str, text: str, *, found: bool) -> None:
     assert found_in(pattern, text) is found
+
+
+def test_a_pattern_for_keys_is_not_run_on_keys_that_are_too_long_for_it() -> None:
+    schema = {"patternProperties": {"a*a*b": {"type": "string"}}, "additionalProperties": False}
+    assert check(schema, {"aab": 1})[0].path == "aab"
+    assert check(schema, [{"deep": {"a" * 100_000: 1}}]) == []
+    assert check({"items": schema}, [{"a" * 100_000: 1}]) == []
 
 
 def test_keys_whose_patterns_are_not_run_are_not_refused() -> None:

@@ -34,6 +34,8 @@ _UNIQUE: Final = 2_000
 """Entries of a list that are compared with each other."""
 _FOR_SCHEMA: Final = 0.5
 """Seconds to look at the schema itself."""
+_KEY: Final = 50
+"""Characters of a key, of those that nobody looked at."""
 _VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords with values below them, not schemas."""
 
@@ -56,7 +58,9 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[P
         kind = _bounded(cast("type[Any]", validator_for(facts, default=jsonschema.Draft202012Validator)))
         if wrong := _schema_problem(json.dumps(facts, default=str), kind):
             return [wrong]
-        errors: Iterable[ValidationError] = kind(_tamed(facts), registry=_registry()).iter_errors(value)
+        errors: Iterable[ValidationError] = kind(_tamed(facts, _longest_key(value)), registry=_registry()).iter_errors(
+            value
+        )
         told = (found for error in errors for found in Teller(facts).told(error))
         return list(islice(dict.fromkeys(told), most))
     except _OutOfTime:
@@ -125,15 +129,35 @@ def _unique(function: Any) -> Callable[..., Iterator[Any]]:
     return bounded
 
 
-def _tamed(schema: Any) -> Any:
-    """The schema without what would lead around the bounds: drafts named further down, patterns that may not end."""
+def _longest_key(value: object) -> int:
+    """How long the keys of a value are, at most."""
+    longest = 0
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            facts = cast("dict[str, Any]", found)
+            longest = max(longest, *map(len, facts), 0)
+            waiting += facts.values()
+        elif isinstance(found, list):
+            waiting += cast("list[Any]", found)
+    return longest
+
+
+def _tamed(schema: Any, longest: int = _KEY) -> Any:
+    """The schema without what would lead around the bounds: drafts named further down, patterns that may not end.
+
+    Args:
+        schema: Any part of one.
+        longest: The length of the keys that patterns for keys are tried on.
+    """
     if isinstance(schema, list):
-        return [_tamed(each) for each in cast("list[Any]", schema)]
+        return [_tamed(each, longest) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     facts = cast("dict[str, Any]", schema)
     made = {
-        key: value if key in _VALUES else _tamed(value)
+        key: value if key in _VALUES else _tamed(value, longest)
         for key, value in facts.items()
         if not (key == "$schema" and isinstance(value, str))
     }
@@ -143,7 +167,7 @@ def _tamed(schema: Any) -> Any:
         made["properties"] = {name: {"not": {}} if each is False else each for name, each in properties}
     patterns: Any = made.get("patternProperties")
     if isinstance(patterns, dict) and not all(
-        found_in(each, "x" * 50) is not None for each in cast("dict[str, Any]", patterns)
+        found_in(each, "x" * max(longest, _KEY)) is not None for each in cast("dict[str, Any]", patterns)
     ):
         # Nobody can say then which keys are left for these.
         for keyword in ("patternProperties", "additionalProperties", "unevaluatedProperties"):
