@@ -127,6 +127,10 @@ class ClientConfig:
     """Bytes of one message from the server. A longer one is refused."""
     max_pages: int = 1_000
     """Pages of one list. A server that has more, or never ends, is refused."""
+    check_output: bool = True
+    """Whether what a tool returns is checked against the schema that its server announced, and refused if it does not
+    fit. The SDK does that at once, in however much time the schema takes: switch it off for servers that you do not
+    trust, as a pattern of theirs could halt everything."""
 
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):

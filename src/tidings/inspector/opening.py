@@ -22,8 +22,11 @@ CONFIG: Final = ClientConfig(
     cache=CacheLimits(entries=1_000, size=32 * 2**20),
     concurrency=32,
     history=0,
+    check_output=False,
 )
-"""A client that is looked at: whether its server is there is known within two seconds, and it never gives up."""
+"""A client that is looked at: whether its server is there is known within two seconds, and it never gives up. What a
+tool returned is shown as it is, beside what is wrong with it, which is found out within bounds.
+"""
 
 
 @dataclass(frozen=True, slots=True)

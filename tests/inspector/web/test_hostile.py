@@ -6,6 +6,7 @@ import difflib
 import json
 import shlex
 import sqlite3
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from tests.inspector.web.page import PATIENCE, opened, plan_in
+from tests.inspector.web.page import PATIENCE, finished, opened, plan_in
 from tidings.inspector.journal import Journal
 from tidings.inspector.journal_sessions import list_sessions, load_session
 from tidings.inspector.records import Record
@@ -244,3 +245,44 @@ async def test_what_is_copied_has_nothing_in_it_that_a_terminal_obeys(tmp_path: 
     else:
         body = text if shape == "json" else next(each for each in shlex.split(text) if '"tools/call"' in each)
         assert json.loads(body.removesuffix(";"))["params"] == {"name": name, "arguments": {name: name}}
+
+
+async def test_a_schema_that_takes_longer_than_a_life_halts_nobody(tmp_path: Path) -> None:
+    program = tmp_path / "slow.py"
+    program.write_text(SLOW)
+    async with opened(plan_in(tmp_path)) as page:
+        await page.post("/api/catalog", {"name": "slow", "command": sys.executable, "args": [str(program)]})
+        await page.until(lambda: "slow" in page.session.servers and bool(page.session.servers["slow"].view.tools))
+        for tool in ("pattern", "keys", "ways"):
+            started = await page.post("/api/servers/slow/call", {"tool": tool})
+            facts = await finished(page, "slow", started["id"])
+            assert facts["status"] == "completed"
+            assert "structuredContent" in facts["result"]
+
+
+SLOW = """
+import json, sys
+
+def schema(keywords):
+    return {"type": "object", "properties": {"a": keywords}}
+
+bomb = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {"type": "integer"}}
+OUTPUTS = {
+    "pattern": (schema({"pattern": "^(a+)+$"}), "a" * 5000 + "!"),
+    "keys": (schema({"patternProperties": {"a*a*a*b": {}}, "additionalProperties": False}), {"a" * 5000: 1}),
+    "ways": ({"type": "object", "$defs": bomb, "properties": {"a": {"$ref": "#/$defs/d0"}}}, "x"),
+}
+TOOLS = [{"name": k, "inputSchema": {"type": "object"}, "outputSchema": v[0]} for k, v in OUTPUTS.items()]
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    params = asked.get("params") or {}
+    result = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "slow", "version": "1"}},
+        "tools/list": {"tools": TOOLS},
+        "tools/call": {"content": [], "structuredContent": {"a": OUTPUTS.get(params.get("name"), [0, 0])[1]}},
+    }.get(asked["method"], {})
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
