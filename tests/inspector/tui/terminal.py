@@ -36,6 +36,11 @@ class Terminal:
         """All that was written, without the codes that place and colour it."""
         return _CODES.sub(b" ", self.raw).decode(errors="replace")
 
+    @property
+    def last(self) -> str:
+        """What was written last, without the blanks of a screen: for whoever has to find out what went wrong."""
+        return re.sub(r"[\s▁▔▕]+", " ", self.text)[-3000:]
+
     def read(self, seconds: float = 0.2) -> bool:
         """Read what is there. False if the program has ended."""
         ready, _, _ = select.select([self._fd], [], [], seconds)
@@ -51,9 +56,11 @@ class Terminal:
     def wait_for(self, *words: str, since: int = 0) -> None:
         """Wait until these words are written, one after the other, whatever is between them."""
         end = time.monotonic() + PATIENCE
-        while not self._has(words, since):
-            assert time.monotonic() < end, f"{words!r} was never written. Last: {self.text[-2000:]}"
-            assert self.read(), f"It ended without writing {words!r}: {self.text[-2000:]}"
+        seen = -1
+        while len(self.raw) == seen or not self._has(words, since):
+            seen = len(self.raw)
+            assert time.monotonic() < end, f"{words!r} was never written. Last: {self.last}"
+            assert self.read(), f"It ended without writing {words!r}: {self.last}"
 
     def _has(self, words: tuple[str, ...], since: int) -> bool:
         text = _CODES.sub(b" ", self.raw[since:]).decode(errors="replace")
@@ -81,7 +88,7 @@ class Terminal:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
                 return os.waitstatus_to_exitcode(status)
-            assert time.monotonic() < end, f"It does not end: {self.text[-2000:]}"
+            assert time.monotonic() < end, f"It does not end: {self.last}"
 
     def close(self) -> None:
         """End the program if it still runs."""
