@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test check bench chaos ui docs pictures requirements
+.PHONY: run test thorough check bench chaos ui docs pictures requirements
 
 run: .venv/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -14,7 +14,10 @@ test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is i
 	@scripts/system-packages
 	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
 	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough"
+
+thorough: .venv/.ready-dev $(PAGE) ## the few tests that take longest: whole runs of the benchmarks, the SDK in the chaos
+	$(BIN)/pytest --no-header -m thorough
 
 check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .

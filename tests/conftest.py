@@ -1,6 +1,9 @@
 """What every test shares: the event loop it runs on, and what is left out where a program is missing."""
 
+import os
 import shutil
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +11,7 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
 settings.register_profile(
     "tidings",
+    max_examples=50,  # of each; what must be searched more thoroughly says so itself
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
@@ -16,6 +20,21 @@ settings.load_profile("tidings")
 
 PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
 """What a marker needs. `make test` installs these, or fails in CI."""
+
+HERE = Path(__file__).parent
+UNMEASURED = tuple(HERE / name for name in ("benchmarks", "browser", "chaos", "conformance", "examples"))
+"""Where programs are started that other tests start too: to measure them once more takes half as long again."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    measured = not any(item.path.is_relative_to(folder) for folder in UNMEASURED)
+    names = [] if measured else [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]
+    kept = {name: os.environ.pop(name) for name in names}
+    try:
+        return (yield)
+    finally:
+        os.environ.update(kept)
 
 
 @pytest.fixture(scope="session")

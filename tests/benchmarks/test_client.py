@@ -19,6 +19,7 @@ def rows_of(tmp_path, *parts: str) -> tuple[int, list[dict]]:
     return code, json.loads(file.read_text())
 
 
+@pytest.mark.thorough
 def test_a_request_is_measured_on_each_transport_and_in_both_eras(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     code, rows = rows_of(tmp_path, "calls")
     assert code in {0, 1}
@@ -34,6 +35,7 @@ def test_a_request_is_measured_on_each_transport_and_in_both_eras(tmp_path, caps
     assert "bare sockets" not in table  # Nobody has a floor here.
 
 
+@pytest.mark.thorough
 def test_many_watched_resources_take_one_stream(tmp_path) -> None:
     code, (hit, streams, update) = rows_of(tmp_path, "cache", "watch")
     assert code in {0, 1}
@@ -44,6 +46,7 @@ def test_many_watched_resources_take_one_stream(tmp_path) -> None:
     assert update["tidings"] > 0
 
 
+@pytest.mark.thorough
 def test_after_a_kill_one_of_the_two_clients_comes_back(tmp_path) -> None:
     code, (comeback,) = rows_of(tmp_path, "comeback")
     assert code == 0

@@ -74,6 +74,7 @@ def test_a_missed_target_is_shown_and_fails_the_run() -> None:
     assert "MISSED" in table([good, bad])
 
 
+@pytest.mark.thorough
 def test_a_part_runs_from_the_command_line(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.json"
     code = fanout.main(["--quick", "--only", "deliveries", "--streams", "5", "--events", "1", "--json", str(file)])

@@ -34,6 +34,7 @@ def rows_of(tmp_path: Path, bus: str, *parts: str) -> list[dict]:
     return json.loads(file.read_text())
 
 
+@pytest.mark.thorough
 @each_bus
 def test_each_bus_is_timed_filled_and_caught_up_with(tmp_path: Path, bus: str) -> None:
     rows = rows_of(tmp_path, bus, "latency", "publishes")
@@ -45,6 +46,7 @@ def test_each_bus_is_timed_filled_and_caught_up_with(tmp_path: Path, bus: str) -
     assert judged == {"memory": set(), "sqlite": {"latency"}}.get(bus, {"latency", "catch-up"})
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("bus", ["memory", "nats"])
 def test_servers_on_one_bus_deliver_to_every_stream(tmp_path: Path, bus: str) -> None:
@@ -54,6 +56,7 @@ def test_servers_on_one_bus_deliver_to_every_stream(tmp_path: Path, bus: str) ->
     assert all(row["tidings"] > 0 for row in delivered)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_the_model_is_held_against_a_point_that_it_was_not_fitted_to(tmp_path: Path) -> None:
     *costs, check, broker = rows_of(tmp_path, "nats", "model")

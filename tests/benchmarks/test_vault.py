@@ -42,6 +42,7 @@ def rows_of(tmp_path: Path, *parts: str) -> list[dict]:
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_starts_builds_and_restarts_are_timed_on_both_vaults(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, "start", "index")

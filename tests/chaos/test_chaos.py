@@ -20,6 +20,7 @@ async def test_after_the_chaos_every_copy_of_every_client_equals_the_truth(engin
     assert told.deeds
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
 async def test_the_stock_sdk_is_left_stale_by_the_same_run(tmp_path: Path) -> None:
