@@ -16,8 +16,8 @@ test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is i
 	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
 	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough"
 
-thorough: .venv/.ready-dev $(PAGE) ## the few tests that take longest: whole runs of the benchmarks, the SDK in the chaos
-	$(BIN)/pytest --no-header -m thorough
+thorough: .venv/.ready-dev $(PAGE) ## the tests that take longest: more of the page in a browser, whole runs of the benchmarks
+	$(BIN)/pytest --no-header -n 2 --dist loadfile -m thorough
 
 check: .venv/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .

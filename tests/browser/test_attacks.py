@@ -14,7 +14,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.attacker import RESOURCES
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 NAME = "@scope/attacker"
 HERE = quote(NAME, safe="")

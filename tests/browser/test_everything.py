@@ -8,7 +8,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.inspecting import Inspector, Look, command, inspecting, looking
 from tests.client import everything
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.hostile import RESOURCES, SCRIPT
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 NOT_RUN = ("sandboxed", "Content Security Policy", "violates the following")
 """What the browser says when it does not run what is in a frame."""

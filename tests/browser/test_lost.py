@@ -15,7 +15,7 @@ from tests.browser.inspecting import Inspector, Look, answers, inspecting, looki
 from tests.ports import free_port
 from tests.server.serving import Child, eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.browser.inspecting import HERE, Inspector, Look, answers, inspecting,
 from tests.ports import free_port
 from tests.server.serving import Child, eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 SAMPLE = f"{sys.executable} {HERE / 'sample.py'}"
 

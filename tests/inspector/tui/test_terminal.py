@@ -49,7 +49,7 @@ def wait_until_gone(pid: int) -> None:
 def test_it_shows_a_server_and_q_ends_both(terminal: Terminal, number: Path) -> None:
     terminal.wait_for("connected, answered")
     terminal.type("2")
-    terminal.wait_for("Make Oslo warmer.")
+    terminal.wait_for("Make Oslo warm")
     terminal.type("q")
 
     assert terminal.wait() == 0
