@@ -75,6 +75,36 @@ async def test_a_server_is_shown_with_all_it_has(era: str) -> None:
         assert view.last_answer_ms is not None
 
 
+async def test_what_is_asked_before_there_is_a_client_waits_for_it() -> None:
+    async with Session() as session:
+        server = await session.add(Opening("it", weather()[0]))
+        assert (server.client, server.view.state, server.view.words) == (None, "connecting", "connecting")
+        found = await server.wait(server.call("add", {"a": 1, "b": 2}))
+        assert found.result["structuredContent"] == {"result": 3}
+
+
+async def test_one_that_is_ended_before_there_is_a_client_is_not_connected() -> None:
+    async with Session() as session:
+        server = await session.add(Opening("it", weather()[0]))
+        await asyncio.sleep(0)
+        await server.disconnect()
+        assert server.view.words == "not connected"
+        await server.connect()
+        assert server.view.state == "connected"
+
+
+async def test_that_a_server_is_connected_to_is_told_once(tmp_path: Path) -> None:
+    async with Session(journal=tmp_path / "kept.db") as session:
+        told: list[str] = []
+        session.listen(lambda record: told.append(record.data["state"]) if record.kind == "state" else None)
+        server = await session.add(Opening("it", weather()[0]))
+        await server.connect()
+        await server.disconnect()
+        await server.connect()
+    once = ["connecting", "connected", "disconnecting", "disconnected"]
+    assert told == once + once
+
+
 @ERAS
 async def test_what_is_asked_is_answered_under_the_id_that_was_given(era: str) -> None:
     async with watched(weather()[0], era=era) as (_, server):

@@ -5,9 +5,6 @@ mean; what goes over the wire from the tap (`observer_wire`).
 """
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 from mcp_types import ElicitResult, ErrorData, ReadResourceResult
@@ -36,24 +33,12 @@ from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
 from tidings.inspector.bounds import cut, plain, weigh
+from tidings.inspector.claims import current_claim
 from tidings.inspector.errors_seen import seen
 from tidings.inspector.limits import SessionLimits
 from tidings.inspector.listing import ListKeeper
 from tidings.inspector.observer_wire import Tell, WireObserver
 from tidings.inspector.record_data import ListName
-
-
-@dataclass(slots=True)
-class Claim:
-    """The id under which a request that is about to be made is known. The first of the client's entries takes it."""
-
-    id: str
-    aside: bool = False
-    """Whether the inspector makes it by itself."""
-    taken: bool = False
-
-
-current_claim: ContextVar[Claim | None] = ContextVar("current_claim", default=None)
 
 _MASKED: Final = 65_536
 
@@ -62,20 +47,27 @@ class Observer:
     """Makes the records of one server, whichever client talks to it. `wire` is the tap that the client is made with."""
 
     def __init__(
-        self, tell: Tell, *, limits: SessionLimits, clock: Callable[[], float], mask: Callable[[Any], Any]
+        self,
+        tell: Tell,
+        next_id: Callable[[], str],
+        *,
+        limits: SessionLimits,
+        clock: Callable[[], float],
+        mask: Callable[[Any], Any],
     ) -> None:
         self._tell = tell
+        self._next_id = next_id
         self._limits = limits
         self._clock = clock
         self._mask = mask
         self._lists = ListKeeper(limits.record_bytes)
         self.wire = WireObserver(tell, self._lists, limits, clock)
-        self._numbers = count(1)
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
         self._asides: set[str] = set()
         self._answering: dict[str, tuple[int, int]] = {}
         self._malformed: dict[str, list[Malformed]] = {}
+        self._is_new = True
         self.is_command = False
 
     def attach(self, client: LiveClient) -> None:
@@ -87,6 +79,7 @@ class Observer:
         self._entries.clear()
         self._malformed.clear()
         self._asides.clear()
+        self._is_new = True
         client.on(StateChanged, self._state)
         client.on(RequestChanged, lambda event: self._request(event.entry))
         client.on(ProgressMade, self._progress)
@@ -104,22 +97,20 @@ class Observer:
         )
         client.on(PromptsChanged, lambda event: self._list("prompts", event.prompts, event.error))
 
-    def next_id(self) -> str:
-        """An id for one more request."""
-        return f"r{next(self._numbers)}"
-
     def entry(self, request_id: str) -> QueueEntry | None:
         """The client's entry for a request that waits or runs."""
         return self._entries.get(request_id)
 
-    def error(self, error: BaseException, method: str | None = None) -> Any:
-        """An error as records keep it."""
+    def _error(self, error: BaseException, method: str | None = None) -> Any:
         return seen(error, is_command=self.is_command, method=method)
 
     # The connection.
 
     def _state(self, event: StateChanged) -> None:
         client = self._client
+        if self._is_new:
+            self._is_new = False
+            return  # That a new client is to connect was told when somebody asked for it.
         if event.new is State.CONNECTED:
             self._hello(client)
             self.wire.connected = True
@@ -130,7 +121,7 @@ class Observer:
             "old": event.old.value,
             "signal": event.signal.value,
             "tries": event.tries,
-            "error": None if event.error is None else self.error(event.error),
+            "error": None if event.error is None else self._error(event.error),
             "next_retry": None if event.next_retry is None else event.next_retry.timestamp(),
         }
         self._tell("state", data)
@@ -148,7 +139,7 @@ class Observer:
 
     def _list(self, name: ListName, items: Sequence[BaseModel], error: TidingsError | None) -> None:
         if error is not None:
-            self._tell("list", {"list": name, "error": self.error(error)})
+            self._tell("list", {"list": name, "error": self._error(error)})
             return
         elsewhere = {id(each) for other, found in self._malformed.items() if other != name for each in found}
         # A list that was loaded has new objects for what is malformed in it; the others have the same as before.
@@ -160,7 +151,7 @@ class Observer:
         self._tell(kind, {"text": text[: self._limits.record_bytes]})
 
     def _failed(self, kind: str, uri: str, error: TidingsError) -> None:
-        self._tell(kind, {"uri": uri, "error": self.error(error)})
+        self._tell(kind, {"uri": uri, "error": self._error(error)})
 
     # Requests.
 
@@ -191,7 +182,7 @@ class Observer:
         claim = current_claim.get()
         # Tasks that a request starts inherit its claim: what the client does by itself must not take it.
         if claim is None or claim.taken or entry.aside:
-            known = self.next_id()
+            known = self._next_id()
             self._asides.add(known)
             return known, True
         claim.taken = True
@@ -201,7 +192,7 @@ class Observer:
 
     def _result(self, entry: QueueEntry, known: str, data: dict[str, Any]) -> None:
         if entry.error is not None:
-            data["error"] = self.error(entry.error, entry.method)
+            data["error"] = self._error(entry.error, entry.method)
             if isinstance(entry.error, MalformedMessage) and entry.method == "tools/call":
                 # Whoever looks at a server wants to see what it really said.
                 answer = self.wire.answer_to(entry.params)

@@ -6,17 +6,20 @@ What is subscribed to by name is watched by the client; what a prefix covers is 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from tidings.changes import ResourceUpdated
-from tidings.client.live import LiveClient
 from tidings.errors import TidingsError
 from tidings.inspector.rereading import Rereader
+
+if TYPE_CHECKING:
+    from tidings.changes import ResourceUpdated
+    from tidings.client.live import LiveClient
 
 
 class Watches:
     """The resources of one server that are read by themselves. What is read is told as records, by the observer."""
 
-    def __init__(self, client: Callable[[], LiveClient], reread: Callable[[str], Awaitable[object]]) -> None:
+    def __init__(self, client: "Callable[[], LiveClient]", reread: Callable[[str], Awaitable[object]]) -> None:
         """Nothing is watched yet.
 
         Args:
@@ -38,7 +41,7 @@ class Watches:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def updated(self, event: ResourceUpdated) -> None:
+    def updated(self, event: "ResourceUpdated") -> None:
         """Read what a prefix covers, and what is not watched any more because it could not be read."""
         uri = str(event.uri)
         if not uri.endswith("*") and not self._is_watched(uri):

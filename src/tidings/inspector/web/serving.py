@@ -1,13 +1,12 @@
-"""An inspector that runs: the page first, the session right after, and an end within a second.
+"""An inspector that runs: the page first, its session right after, and an end within a second.
 
-The page is served before the SDK is imported, which takes longer than everything else: whoever opens it waits for
-neither. On SIGINT or SIGTERM every stream is ended, servers that were started are stopped, and what is left of them is
-killed.
+The SDK, which takes longer than everything else, is imported when the first server is connected to: the page is there,
+and answers, before. On SIGINT or SIGTERM every stream is ended, servers that were started are stopped, and what is
+left of them is killed.
 """
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -15,23 +14,23 @@ import socket
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from tidings.inspector.catalog import Catalog
+from tidings.inspector.session import Session
 from tidings.inspector.web.answers import error_facts
 from tidings.inspector.web.app import make_app
+from tidings.inspector.web.catalogs import Servers
+from tidings.inspector.web.feed import Feed
 from tidings.inspector.web.gate import Key
 from tidings.inspector.web.inspector import Inspector
+from tidings.inspector.web.saved import SavedCalls
 
 if TYPE_CHECKING:
     from tidings.inspector.catalog import ServerEntry
-    from tidings.inspector.session import Session
-    from tidings.inspector.web.catalogs import Servers
-    from tidings.inspector.web.feed import Feed
-    from tidings.inspector.web.saved import SavedCalls
 
 logger = logging.getLogger(__name__)
 
@@ -112,29 +111,24 @@ class Serving:
                     loop.remove_signal_handler(number)
 
     async def _hold_session(self) -> None:
+        session = Session(journal=self._plan.journal, environ=self._plan.environ)
         try:
-            made = await asyncio.to_thread(_imported)
-            session = made.session(self._plan)
-        except Exception as error:
-            logger.exception("The inspector's session could not be started")
-            self.inspector.failure = error_facts(error)
-            return
-        try:
-            await self._fill(session, made)
+            await self._fill(session)
             await self.inspector.stopping.wait()
         finally:
             await _end(session)
 
-    async def _fill(self, session: "Session", made: "_Made") -> None:
-        inspector = self.inspector
+    async def _fill(self, session: Session) -> None:
+        inspector, plan = self.inspector, self._plan
         try:
             await session.__aenter__()
             if session.journal is not None and session.journal.notice:
                 logger.warning("%s", session.journal.notice)
-            inspector.saved = made.saved(self._plan.saved)
-            servers = inspector.servers = made.servers(session, self._plan)
-            inspector.feed = made.feed(session)
-            await servers.begin(self._plan.given, connect=self._plan.connect)
+            catalog = None if plan.catalog is None else Catalog(plan.catalog, read_only=plan.read_only)
+            inspector.saved = SavedCalls(plan.saved)
+            servers = inspector.servers = Servers(session, catalog, plan.environ)
+            inspector.feed = Feed(session)
+            await servers.begin(plan.given, connect=plan.connect)
             inspector.session = session
             if inspector.guide is not None:
                 inspector.guide.begin(session, partial(inspector.feed.mark_stale, "tour"))
@@ -143,7 +137,7 @@ class Serving:
             inspector.failure = error_facts(error)
 
 
-async def _end(session: "Session") -> None:
+async def _end(session: Session) -> None:
     """Disconnect from everything within the time there is; then make sure that nothing is left."""
     pids = [server.view.pid for server in session.servers.values() if server.view.pid is not None]
     with contextlib.suppress(TimeoutError):
@@ -155,40 +149,3 @@ async def _end(session: "Session") -> None:
             os.killpg(pid, signal.SIGKILL)
     if session.journal is not None:
         await asyncio.to_thread(session.journal.close, _WRITING_SECONDS)
-
-
-class _Made:
-    """What could only be imported once the page was served."""
-
-    def session(self, plan: Plan) -> "Session":
-        from tidings.inspector.session import Session  # noqa: PLC0415 - imports the SDK
-
-        return Session(journal=plan.journal, environ=plan.environ)
-
-    def saved(self, path: Path | None) -> "SavedCalls":
-        from tidings.inspector.web.saved import SavedCalls  # noqa: PLC0415 - likewise
-
-        return SavedCalls(path)
-
-    def servers(self, session: "Session", plan: Plan) -> "Servers":
-        from tidings.inspector.catalog import Catalog  # noqa: PLC0415 - likewise
-        from tidings.inspector.web.catalogs import Servers  # noqa: PLC0415 - likewise
-
-        catalog = None if plan.catalog is None else Catalog(plan.catalog, read_only=plan.read_only)
-        return Servers(session, catalog, plan.environ)
-
-    def feed(self, session: "Session") -> "Feed":
-        from tidings.inspector.web.feed import Feed  # noqa: PLC0415 - likewise
-
-        return Feed(session)
-
-
-def _imported() -> _Made:
-    """Import the slow part, in a thread: the page is served meanwhile."""
-    gc.disable()  # Nothing of what is imported is garbage; looking for some takes an eighth of the time.
-    try:
-        for name in ("client.live", "inspector.session", "inspector.web.catalogs", "inspector.web.feed"):
-            import_module(f"tidings.{name}")
-    finally:
-        gc.enable()
-    return _Made()
