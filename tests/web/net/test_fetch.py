@@ -70,16 +70,18 @@ async def test_a_packed_page_is_unpacked_and_progress_is_told_in_bytes_that_came
     assert len(told) > 2
 
 
-async def test_a_body_without_a_length_has_no_total() -> None:
+async def test_a_body_without_a_length_has_no_total_until_it_is_here() -> None:
     told: list[tuple[int, int | None]] = []
 
     async def progress(came: int, total: int | None) -> None:
         told.append((came, total))
 
-    page = raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+    body = b"hello" * 30_000
+    page = raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
     async with site({"/": page}) as here, fetcher() as fetch:
-        assert (await fetch.fetch(Request(here.url()), progress)).body == b"hello"
-    assert told == [(5, None)]
+        assert (await fetch.fetch(Request(here.url()), progress)).body == body
+    assert told[-1] == (len(body), len(body))
+    assert {total for _, total in told[:-1]} == {None}
 
 
 async def test_whatever_the_status_it_is_a_response() -> None:

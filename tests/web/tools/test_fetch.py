@@ -167,6 +167,20 @@ async def test_what_comes_is_told_while_it_comes() -> None:
         assert [progress for progress, _, _ in told] == sorted({progress for progress, _, _ in told})
 
 
+@pytest.mark.parametrize(("tool", "argument"), [("fetch", "urls"), ("extract", "url"), ("watch", "page")])
+async def test_a_large_page_is_told_to_come_to_be_read_and_to_be_done(tool: str, argument: str) -> None:
+    told: list[str | None] = []
+
+    async def hear(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with at({"/": html(*LONG * 40)}) as agent:
+        url = agent.site.url("/")
+        await agent.client.call_tool(tool, {argument: [url] if argument == "urls" else url}, progress_callback=hear)
+    assert told[0] == "0 of 1 done, 0.1 MB here"
+    assert told[-2:] == ["0 of 1 done, 1.1 MB here, being read", "1 of 1 done"]
+
+
 async def test_a_call_that_is_cancelled_stops_fetching() -> None:
     asked = anyio.Event()
     closed = anyio.Event()

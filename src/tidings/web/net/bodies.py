@@ -12,7 +12,7 @@ from tidings.web.net.model import MIB, BadAnswer, TooLarge
 from tidings.web.net.packings import PIECE, Corrupt, OverLimit, Unpacker
 
 Progress = Callable[[int, int | None], Awaitable[None]]
-"""Is told of the bytes that came, and of how many will come if the server said so."""
+"""Is told of the bytes that came, and of how many will come if the server said so; equal when all are here."""
 
 _CURE = "allow more with max_bytes, or fetch a part of it from elsewhere"
 
@@ -55,8 +55,8 @@ async def read(
             if progress is not None and came - told >= PIECE:
                 told = came
                 await progress(came, total)
-        if progress is not None and came > told:
-            await progress(came, total)
+        if progress is not None and (told, total) != (came, came):
+            await progress(came, came)
     except OverLimit:
         if cut:
             return Body(bytes(data), truncated=True)

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 Progress = Callable[[int, int | None], Awaitable[None]]
-"""Told how many bytes have come, and of how many if that is known."""
+"""Told how many bytes have come, and of how many if that is known; equal when all are here."""
 
 
 class _Flight(Generic[T]):

@@ -7,6 +7,8 @@ from mcp.server.mcpserver import Context
 
 _LEAST: Final = 0.02
 """Smaller advances are not worth a message."""
+_HERE: Final = 0.9
+"""How much of a step it is to have the bytes; the rest is to read them."""
 
 
 class Steps:
@@ -16,6 +18,7 @@ class Steps:
         self._ctx = ctx
         self._total = total
         self._parts: dict[str, float] = {}
+        self._bytes: dict[str, int] = {}
         self._told = 0.0
 
     def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
@@ -24,7 +27,8 @@ class Steps:
         async def tell(done: int, whole: int | None) -> None:
             # Of an unknown whole nobody knows the half; it comes nearer without arriving.
             part = done / whole if whole else done / (done + 262_144)
-            await self._tell(name, min(part, 1.0) * 0.9)
+            self._bytes[name] = done
+            await self._tell(name, min(part, 1.0) * _HERE)
 
         return tell
 
@@ -35,7 +39,14 @@ class Steps:
     async def _tell(self, name: str, part: float) -> None:
         self._parts[name] = max(part, self._parts.get(name, 0.0))
         so_far = sum(self._parts.values())
-        if so_far - self._told >= _LEAST or (so_far > self._told and so_far == self._total):
+        if so_far - self._told >= _LEAST or (so_far > self._told and part >= _HERE):
             self._told = so_far
-            done = sum(part == 1.0 for part in self._parts.values())
-            await self._ctx.report_progress(so_far, self._total, f"{done} of {self._total} done")
+            await self._ctx.report_progress(so_far, self._total, self._words())
+
+    def _words(self) -> str:
+        done = sum(part == 1.0 for part in self._parts.values())
+        words = f"{done} of {self._total} done"
+        if done == self._total:
+            return words
+        all_here = len(self._parts) == self._total and min(self._parts.values()) >= _HERE
+        return f"{words}, {sum(self._bytes.values()) / 1e6:.1f} MB here" + (", being read" if all_here else "")

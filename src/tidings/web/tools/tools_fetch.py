@@ -132,6 +132,7 @@ class FetchTools:
 
     async def extract(
         self,
+        ctx: Context[Any, Any],
         *,
         raw_bytes: Annotated[str, Field(description="Base64")] = "",
         text: Annotated[str, Field(description="Instead of raw_bytes, for HTML and other text")] = "",
@@ -157,7 +158,9 @@ class FetchTools:
             if not raw_bytes and not text:
                 if not url:
                     raise BadArgument("There is nothing to read: give raw_bytes, text or url.")
-                fetched = await self._server.library.fetch(url, options)
+                steps = Steps(ctx, 1)
+                fetched = await self._server.library.fetch(url, options, steps.of(url))
+                await steps.done(url)
                 had = Had(url, fetched.entry, fetched.from_cache)
             else:
                 body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)

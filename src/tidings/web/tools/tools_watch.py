@@ -84,6 +84,7 @@ class WatchTools:
             steps = Steps(ctx, 1)
             options = FetchOptions(respect_robots=self._settings.robots != "ignore")
             fetched = await self._server.library.fetch(page, options, steps.of(page))
+            await steps.done(page)
             name = fetched.page_id
         return await page_meant(store, name)
 
