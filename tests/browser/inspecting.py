@@ -166,8 +166,8 @@ async def looking(browser: Browser, inspector: Inspector, to: str = "", **option
         await _watch(context, look)
         await page.goto(inspector.url + (f"&to={to}" if to else ""))
         yield look
-        assert look.outside == set()
-        assert look.faults == []
+        assert not look.outside, look.outside
+        assert not look.faults, look.faults
     finally:
         await context.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import logging
 import sys
 from typing import Annotated, Any
@@ -103,6 +104,25 @@ async def write(text: str) -> str:
     plan["text"] = text
     await server.notify.resource_updated("note://plan")
     return "written"
+
+
+@server.tool()
+async def beat() -> str:
+    """Change the plan, and the tool `pulse`, each 50 ms until it is cancelled."""
+
+    def pulse() -> str:
+        return "felt"
+
+    try:
+        for number in itertools.count():
+            plan["text"] = f"# Plan\n\nbeat {number}\n"
+            await server.notify.resource_updated("note://plan")
+            server.add_tool(pulse, description=f"beat {number}")
+            await asyncio.sleep(0.05)
+            server.remove_tool("pulse")
+    finally:
+        plan["text"] = PLAN
+    return "never"
 
 
 @server.tool()

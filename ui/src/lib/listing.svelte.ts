@@ -1,6 +1,8 @@
 /** One of a server's lists, fetched when it is first shown and again whenever it changed. */
+import { untrack } from 'svelte'
 import * as api from './api'
 import type { ErrorFacts, ListName } from './api'
+import { asking } from './asking'
 import type { ServerStore } from './store.svelte'
 
 type Items<L extends ListName> = Awaited<ReturnType<typeof api.list<L>>>
@@ -8,15 +10,16 @@ type Items<L extends ListName> = Awaited<ReturnType<typeof api.list<L>>>
 export function listing<L extends ListName>(server: () => ServerStore, name: L) {
   let found = $state.raw<Items<L> | null>(null)
   let error = $state.raw<ErrorFacts | null>(null)
-  $effect(() => {
+  const ask = asking(() => {
     const one = server()
-    void one.lists[name]
-    let stale = false
-    api.list(one.name, name).then(
-      (items) => { if (!stale) { found = items; error = null } },
-      (failure: unknown) => { if (!stale && failure instanceof api.ApiError) error = failure.facts },
+    return api.list(one.name, name).then(
+      (items) => () => { if (one === server()) { found = items; error = null } },
+      (failure: unknown) => () => { if (one === server() && failure instanceof api.ApiError) error = failure.facts },
     )
-    return () => { stale = true }
+  })
+  $effect(() => {
+    void server().lists[name]
+    untrack(ask)
   })
   return {
     get items(): Items<L>['items'] {

@@ -1,0 +1,65 @@
+"""A steady stream of changes: what changes faster than it can be asked for is shown all the same."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+
+from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+
+SLOW = 0.3
+"""Seconds that an answer takes: several changes come meanwhile."""
+
+
+@pytest.fixture(scope="module")
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
+    async with inspecting(tmp_path_factory.mktemp("stream"), {"sample": program("sample")}) as one:
+        yield one
+
+
+@pytest.fixture
+async def look(browser: Browser, inspector: Inspector) -> AsyncGenerator[Look]:
+    """The page on a server whose plan and tools change each 50 ms, for as long as the test takes."""
+    async with looking(browser, inspector) as one:
+        await one.connected("sample")
+        await one.screen("sample", "tools", "beat")
+        await one("call").click()
+        await expect(one("cancel-request")).to_be_visible()
+        yield one
+        await one.page.unroute_all(behavior="wait")
+        await one.screen("sample", "tools", "beat")
+        await one("cancel-request").click()
+        await expect(one("request-status")).to_contain_text("cancelled")
+
+
+async def _slowed(look: Look, address: str) -> None:
+    async def later(route: Route) -> None:
+        await asyncio.sleep(SLOW)
+        await route.continue_()
+
+    await look.page.route(address, later)
+
+
+async def test_what_changed_is_shown_while_it_changes(look: Look) -> None:
+    await look.screen("sample", "resources", "note://plan")
+    await look("subscribe").click()
+    await expect(look("version")).not_to_have_count(0)
+    await look("view-rendered").click()
+    await _slowed(look, "**/diff?**")
+    await look("view-changes").click()
+    await expect(look("diff").locator(".add")).to_contain_text("beat")
+    await look("subscribe").click()
+
+
+async def test_a_list_is_shown_while_it_changes_and_what_is_typed_stays(look: Look) -> None:
+    await _slowed(look, "**/list/tools**")
+    await look.screen("sample", "tools", "speak")
+    text = look("field-text").get_by_role("textbox")
+    await text.fill("typed")
+    pulse = look.row("tools", "pulse")
+    seen = await pulse.inner_text()
+    await expect(pulse).not_to_have_text(seen)
+    await expect(text).to_have_value("typed")
