@@ -1,8 +1,10 @@
 """Lists that are none, never end, change under our hands or have nonsense in them: the rest of them is used."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from mcp_types import CallToolResult
 
 from tests.client.bad_servers import (
     ERAS,
@@ -148,16 +150,13 @@ async def test_a_tool_that_the_protocol_forbids_to_call_is_kept_aside(era: str) 
 @pytest.mark.parametrize(
     ("schema", "result", "says"),
     [
-        ({"type": "nonsense"}, FILLED, "Invalid schema for tool tool"),
-        ({"$ref": "#"}, FILLED, "recursion"),
-        ({"$ref": "http://127.0.0.1:1/schema"}, FILLED, "Unresolvable: http://127.0.0.1:1/schema"),
-        ({"type": "object", "required": ["b"]}, FILLED, "'b' is a required property"),
-        (
-            {"enum": [1]},
-            {"structuredContent": {"a": "x" * 100_000}},
-            "Invalid structured content returned by tool tool",
-        ),
-        ({"type": "object"}, {}, "did not return structured content"),
+        ({"type": "nonsense"}, FILLED, "Tool tool: its output schema is wrong at $.type: 'nonsense' is not valid"),
+        ({"$ref": "#"}, FILLED, "refers to itself without end"),
+        ({"$ref": "http://127.0.0.1:1/schema"}, FILLED, "refers to http://127.0.0.1:1/schema, which is not in it"),
+        ({"type": "object", "required": ["b"]}, FILLED, "does not fit its output schema: 'b' is a required property"),
+        ({"properties": {"a": {"type": "string"}}}, FILLED, "schema: $.a: 1 is not of type 'string'"),
+        ({"enum": [1]}, {"structuredContent": {"a": "x" * 100_000}}, "does not fit its output schema: {'a': 'xxx"),
+        ({"type": "object"}, {}, "has an output schema, but returned no structured content"),
     ],
 )
 async def test_a_result_that_does_not_fit_what_its_tool_announced_is_a_fault_of_the_server(
@@ -170,8 +169,27 @@ async def test_a_result_that_does_not_fit_what_its_tool_announced_is_a_fault_of_
         error = await failure(client.call_tool("tool"))
         assert isinstance(error, MalformedMessage)
         assert says in error.message
+        assert len(error.message) < 500
         assert "This is a fault of the server: tell its authors" in error.message
         assert client.connected
+
+
+async def test_a_schema_with_a_pattern_that_never_ends_holds_nobody_up(era: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["a"]}
+    does = behaved(era)
+    does["tools/list"] = {**HINTS, "tools": [{**TOOL, "outputSchema": schema}]}
+    does["tools/call"] = {"resultType": "complete", "content": [], "structuredContent": {"a": "a" * 100 + "!"}}
+    async with web(does) as here, connect(here.url, config=QUICK) as client:
+        assert (await client.call_tool("tool")).success
+
+
+async def test_what_tools_return_is_taken_as_it_is_where_nobody_wants_it_checked(era: str) -> None:
+    does = behaved(era)
+    does["tools/list"] = {**HINTS, "tools": [{**TOOL, "outputSchema": {"type": "nonsense"}}]}
+    does["tools/call"] = {"resultType": "complete", "content": [], **FILLED}
+    config = replace(QUICK, check_output=False)
+    async with web(does) as here, connect(here.url, config=config) as client:
+        assert (await client.call_tool("tool")).result == CallToolResult(content=[], structured_content={"a": 1})
 
 
 async def test_a_template_that_is_none_is_a_fault_of_the_server(era: str) -> None:

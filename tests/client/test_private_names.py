@@ -61,12 +61,14 @@ def client_version(mode: str) -> str:
 async def test_a_session_takes_a_list_of_tools_that_was_loaded_elsewhere() -> None:
     """`Link.absorb_tools` gives the mirror's tools to `_absorb_tool_listing`: the session checks results by their
     schemas, and sends headers that they ask for. If it is gone, let the mirror load tools with `session.list_tools`.
+    `output.py` takes the schemas from `_tool_output_schemas`, and replaces `validate_tool_result`.
     """
     tool = Tool(name="other", input_schema={"type": "object"})
     async with Client(_server()) as client:
         kept = client.session._absorb_tool_listing(ListToolsResult(tools=[tool]), complete=True)
         assert kept.tools == [tool]
         assert client.session._tool_output_schemas.keys() == {"other"}
+        assert callable(client.session.validate_tool_result)
 
 
 @pytest.mark.anyio

@@ -13,6 +13,7 @@
 | `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
 | `subscriptions`, `wanted`, `watching`, `refresh` | what is wanted, known to be current, and read again |
+| `output`, `validation`, `patterns` | what tools return, held against their schemas within bounds |
 | `lists`, `mirrors`, `cache`, `store` | the server's lists and content as last heard; what outlives the process |
 | `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks, and who answers |
 

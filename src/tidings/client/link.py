@@ -22,8 +22,9 @@ from mcp_types import ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
+from tidings.client.output import check_in_bounds, leave_unchecked
 from tidings.client.quiet import quiet
-from tidings.client.sdk import AUTO, LEGACY, Setup, complete, leave_unchecked, make_client
+from tidings.client.sdk import AUTO, LEGACY, Setup, complete, make_client
 from tidings.client.stdio import RunningCommand, open_command
 from tidings.client.tapped_memory import tap_dispatcher, tapped_streams
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget
@@ -172,8 +173,7 @@ class Link:
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
                     self._check_version(client)
-                    if not self._setup.config.check_output:
-                        leave_unchecked(client)
+                    (check_in_bounds if self._setup.config.check_output else leave_unchecked)(client)
                     self._ready.set_result(client)
                     await self._over.wait()
         except Exception as error:  # noqa: BLE001 - told by its name

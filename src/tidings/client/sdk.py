@@ -53,15 +53,6 @@ def make_client(setup: Setup, server: Any) -> Client:
     )
 
 
-def leave_unchecked(client: Client) -> None:
-    """Have the SDK take what tools return as it is, whatever schema their server announced."""
-
-    async def taken(_name: str, _result: Any) -> None:
-        pass
-
-    cast("Any", client.session).validate_tool_result = taken
-
-
 def complete(
     dispatcher: Dispatcher[Any], *, on_speaks: Callable[[list[Any]], None], is_modern: Callable[[], bool]
 ) -> None:

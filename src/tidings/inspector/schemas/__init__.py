@@ -7,13 +7,13 @@
 | `arguments` | the same for a prompt's arguments and a resource template's variables |
 | `values`, `texts` | `initial(field)`, `from_texts(field, texts)`; back: `to_texts(field, value)` |
 | `pairs`, `steps` | `parse_pairs(schema, ["limit=5", …])`, for the command line |
-| `checks`, `validating`, `failures`, `bounded` | `check(schema, value)`: what is wrong, and where |
+| `checks`, `validating`, `failures` | `check(schema, value)`: what is wrong, and where |
 | `words`, `places` | how limits, values and places are told |
 
 Schemas come from servers and may be broken or hostile: nothing here raises for a schema, follows an address, or takes
 longer than its limits allow.
 
-May import: `client.masking`. Never the SDK.
+May import: `client.masking`, `client.validation`, `client.patterns`. Never the SDK.
 """
 
 from tidings.inspector.schemas.arguments import prompt_form, template_form

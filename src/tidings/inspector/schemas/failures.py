@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from jsonschema.exceptions import ValidationError, by_relevance
 
-from tidings.inspector.schemas.bounded import found_in
+from tidings.client.patterns import found_in
 from tidings.inspector.schemas.merging import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.schemas.objects import is_secret
 from tidings.inspector.schemas.places import Key, Problem, problem, unexpected

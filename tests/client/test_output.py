@@ -1,0 +1,28 @@
+"""What a tool returned is held against its schema, and never for longer than a moment."""
+
+from typing import Any
+
+import pytest
+
+from tidings.client.output import complaint
+
+
+def test_what_fits_is_not_complained_about() -> None:
+    assert complaint({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": 1}) == ""
+
+
+def test_a_complaint_says_where_and_what_in_few_words() -> None:
+    schema = {"properties": {"list": {"items": {"type": "integer"}}}}
+    assert complaint(schema, {"list": [1, "x" * 10_000]}).startswith(
+        "what it returned does not fit its output schema: $.list[1]: 'xxx"
+    )
+    assert len(complaint(schema, {"list": [1, "x" * 10_000]})) < 400
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf"])
+def test_a_schema_that_doubles_at_each_step_is_given_up_and_lets_through(keyword: str) -> None:
+    steps: dict[str, Any] = {"s0": {"type": "string"}}
+    for number in range(40):
+        inner = {"$ref": f"#/$defs/s{number}"}
+        steps[f"s{number + 1}"] = {keyword: [inner, inner]}
+    assert complaint({"$defs": steps, "$ref": "#/$defs/s40"}, 5) == ""
