@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test thorough check bench chaos ui docs pictures requirements
+.PHONY: run test thorough check bench chaos ui docs dist pictures requirements
 
 run: .venv/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -40,6 +40,11 @@ docs: .venv/.ready-dev ## the site, built strictly into build/docs; and the code
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	$(BIN)/pytest --no-header README.md docs tests/test_docs.py
 	@echo "The documentation is in build/docs/index.html"
+
+dist: .venv/.ready-dev $(PAGE) ## the wheel and the source distribution in dist/, with their sizes; both bring the page
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@ls -lh dist
 
 pictures: .venv/.ready-dev $(PAGE) ## the README's pictures, taken from the running product
 	@$(BIN)/python scripts/pictures

