@@ -124,7 +124,9 @@ async def test_the_server_is_told_which_level_to_send(look: Look) -> None:
     await expect(look("server-level")).to_have_value("info")
     await look("server-level").select_option("error")
     await look.screen("logger", "messages")
-    await look.rows("messages").filter(has_text="→").filter(has_text="logging/setLevel").first.click()
+    told = look.rows("messages").filter(has_text="→").filter(has_text="logging/setLevel")
+    await expect(told).to_have_count(2)
+    await told.first.click()
     await expect(look("json")).to_contain_text('"level": "error"')
 
 

@@ -176,7 +176,7 @@ def test_an_input_that_ends_at_once_ends_it(tmp_path: Path) -> None:
 def test_a_server_that_cannot_start_says_why_and_ends_with_its_code(tmp_path: Path) -> None:
     with talking(tmp_path, "--cache", str(tmp_path / "Notes" / "A.md")) as talk:
         talk.send(0, "initialize", initialize("2025-06-18"))
-        out, err = talk.process.communicate(timeout=10)
+        out, err = talk.process.communicate(timeout=60)
         assert (out, talk.process.returncode) == (b"", 2)
         assert b"--cache takes a folder" in err
 
@@ -184,7 +184,7 @@ def test_a_server_that_cannot_start_says_why_and_ends_with_its_code(tmp_path: Pa
 def test_a_server_that_breaks_while_it_starts_says_why_and_ends_with_its_code(tmp_path: Path) -> None:
     with talking(tmp_path, sdk="raise RuntimeError('it is broken')") as talk:
         talk.send(0, "initialize", initialize("2025-06-18"))
-        out, err = talk.process.communicate(timeout=10)
+        out, err = talk.process.communicate(timeout=60)
         assert talk.process.returncode == 1
         assert b"it is broken" in err
         assert all(json.loads(line)["id"] == 0 for line in out.splitlines())

@@ -333,7 +333,7 @@ async def test_what_was_written_was_written_though_the_index_does_not_know_it_ye
         assert written.touched
         assert (root / "A.md").read_text().startswith("one #tag\ntwo")
         world.happens(LookAround("events"))
-        await world.until(lambda: "two" in world.index.queries.text("A.md") or "")
+        await world.until(lambda: "two" in (world.index.queries.text("A.md") or ""))
 
 
 async def test_what_cannot_be_swept_up_stays_and_does_not_stop_anything(
