@@ -1,10 +1,15 @@
 """A cable to a server on this machine, which a test cuts, mends and stops up."""
 
 import asyncio
+import ctypes
+import socket
+import struct
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
+
+_SO_ATTACH_FILTER = 26
 
 
 class Cut:
@@ -50,6 +55,13 @@ class Cut:
     def freeze(self) -> None:
         """Carry nothing any more, and let nobody notice."""
         self._flows = anyio.Event()
+
+    def swallow(self) -> None:
+        """Lose every packet from here, as a network does that is gone: nobody even acknowledges one. Linux only."""
+        listening = () if self._server is None else self._server.sockets
+        for each in (*listening, *(writer.get_extra_info("socket") for writer in set(self._writers.values()))):
+            nothing = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # A filter: keep 0 bytes of each.
+            each.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(nothing)))
 
     def thaw(self) -> None:
         """Carry on."""

@@ -233,7 +233,7 @@ class Link:
                 max_message=setup.config.max_message,
                 watch=self.web,
                 kind=self._transport,
-                sign_in=setup.config.timeouts.answer,
+                timeouts=setup.config.timeouts,
                 teller=setup.teller,
             )
         elif isinstance(target, CommandTarget):

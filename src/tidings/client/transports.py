@@ -20,6 +20,7 @@ from mcp_types import INTERNAL_ERROR
 
 from tidings.client.addresses import HttpTarget
 from tidings.client.bodies import ENCODING, BodyTooLarge, BoundedTransport, body_of, words_in
+from tidings.client.config import Timeouts
 from tidings.client.quiet import Clean, quiet
 from tidings.client.sse import sse_streams
 from tidings.client.tapped_http import TappedTransport
@@ -92,7 +93,7 @@ async def open_transport(
     max_message: int,
     watch: Watch,
     kind: Literal["http", "sse"] | None = None,
-    sign_in: float | None = None,
+    timeouts: Timeouts | None = None,
     teller: Teller | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """A way to `target`: what the SDK reads from and writes to.
@@ -102,7 +103,7 @@ async def open_transport(
         max_message: Bytes of one message from the server.
         watch: Hears of each exchange.
         kind: The transport; unless given the target's own, or streamable HTTP.
-        sign_in: Seconds that a person may take to sign in.
+        timeouts: How long a person may take to sign in, and a connection be silent.
         teller: Tells a tap of everything that goes over the wire.
     """
     url = httpx2.URL(target.url)
@@ -110,7 +111,9 @@ async def open_transport(
     with quiet(target.clean):
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                _WatchedClient(target, url, max_message=max_message, watch=watch, sign_in=sign_in, teller=teller)
+                _WatchedClient(
+                    target, url, max_message=max_message, watch=watch, timeouts=timeouts or Timeouts(), teller=teller
+                )
             )
             if (kind or target.kind) == "sse":
                 way = sse_streams(plain, client, max_message)
@@ -130,15 +133,15 @@ class _WatchedClient(httpx2.AsyncClient):
         *,
         max_message: int,
         watch: Watch,
-        sign_in: float | None,
+        timeouts: Timeouts,
         teller: Teller | None,
     ) -> None:
-        auth = None if target.auth is None else _SignIn(target.auth, watch, sign_in)
+        auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
         if auth is None and url.userinfo:
             auth = httpx2.BasicAuth(url.username, url.password)
         headers = httpx2.Headers({"accept-encoding": ENCODING})
         headers.update(target.headers)
-        transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url), max_message)
+        transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url, timeouts), max_message)
         if teller is not None:
             transport = TappedTransport(transport, teller, max_message)
         super().__init__(
@@ -190,7 +193,7 @@ class _WatchedClient(httpx2.AsyncClient):
 class _SignIn(httpx2.Auth):
     """An `auth` object: watched while it signs in, and with a name for whatever it raises, since nobody could."""
 
-    def __init__(self, inner: httpx2.Auth, watch: Watch, seconds: float | None) -> None:
+    def __init__(self, inner: httpx2.Auth, watch: Watch, seconds: float) -> None:
         self._inner = inner
         self._watch = watch
         self._seconds = seconds
@@ -273,14 +276,14 @@ class _QuietWriter:
         await self.aclose()
 
 
-def _transport(url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-    from tidings.client.sockets import close_in_any_case  # noqa: PLC0415 - much is imported, and only where HTTP is
+def _transport(url: httpx2.URL, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport:
+    from tidings.client import sockets  # noqa: PLC0415 - much is imported, and only where HTTP is
 
     # As many connections as there are requests: each stream keeps one, and how many run at once is decided elsewhere.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     proxy = _proxy(url)
     try:
-        return close_in_any_case(httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy))
+        return sockets.keep(httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy), timeouts)
     except (ValueError, ImportError) as error:
         raise ConnectFailed(f"The proxy that this machine is set to use cannot be used: {error}") from error
 
