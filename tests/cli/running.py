@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests import forking
+from tests.forking import PIPE, Forked
 from tests.ports import free_port
 
 HERE = Path(__file__).parent
@@ -61,45 +63,25 @@ def environment(**more: str) -> dict[str, str]:
 
 def tidings(*args: str, given: str | None = None, cwd: Path | None = None, **env: str) -> Done:
     """Run a command to its end."""
-    run = subprocess.run(
-        [*PROGRAM, *args],
-        input=given,
-        stdin=subprocess.DEVNULL if given is None else None,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-        cwd=cwd,
-        env=environment(**env),
-        check=False,
-    )
+    run = forking.run("-m", "tidings", *args, given=given, cwd=cwd, env=environment(**env), timeout=WITHIN)
     assert "Traceback" not in run.stderr, run.stderr
     return Done(run.returncode, run.stdout, run.stderr)
 
 
 @contextlib.contextmanager
-def started(*args: str, **env: str) -> Generator[subprocess.Popen[str]]:
+def started(*args: str, **env: str) -> Generator[Forked]:
     """A command that runs meanwhile."""
-    process = subprocess.Popen(
-        [*PROGRAM, *args],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**env),
-    )
+    process = Forked("-m", "tidings", *args, stdout=PIPE, stderr=PIPE, env=environment(**env))
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.stop()
 
 
-def line_of(process: subprocess.Popen[str], stream: str = "stdout") -> str:
+def line_of(process: Forked, stream: str = "stdout") -> str:
     """The next line that a running command prints."""
     pipe, line = getattr(process, stream).fileno(), b""
     while not line.endswith(b"\n"):
@@ -114,19 +96,13 @@ def line_of(process: subprocess.Popen[str], stream: str = "stdout") -> str:
 @contextlib.contextmanager
 def serving(port: int, *more: str) -> Generator[int]:
     """The weather server over HTTP; yields the number of its process."""
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "weather.py"), str(port), *more],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = Forked(str(HERE / "weather.py"), str(port), *more)
     try:
         until(lambda: listens(port) or process.poll() is not None)
         assert process.poll() is None
         yield process.pid
     finally:
-        process.kill()
-        process.wait(10)
+        process.stop()
 
 
 def listens(port: int) -> bool:
@@ -155,7 +131,7 @@ def is_gone(pid: int) -> bool:
 class Terminal:
     """A command in a terminal of its own."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     master: int
     seen: str = ""
 
@@ -200,24 +176,25 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*args: str, columns: int = 80, program: Sequence[str] = PROGRAM, **env: str) -> Generator[Terminal]:
+def terminal(*args: str, columns: int = 80, cwd: Path | None = None, **env: str) -> Generator[Terminal]:
     """A command whose input and output are a terminal."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [*program, *args],
+    process = Forked(
+        "-m",
+        "tidings",
+        *args,
         stdin=slave,
         stdout=slave,
         stderr=slave,
         start_new_session=True,
+        cwd=cwd,
         env=environment(TERM="xterm", COLUMNS=str(columns), **env),
     )
     os.close(slave)
     try:
         yield Terminal(process, master)
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(10)
+        process.stop()
         os.close(master)
 
 

@@ -173,7 +173,7 @@ def test_it_tells_how_far_it_is_and_how_each_went(benchmarks: Path) -> None:
 def test_in_a_terminal_one_line_tells_how_far_it_is(benchmarks: Path) -> None:
     waits = "import sys, time; print('in the midst of it', file=sys.stderr, flush=True); time.sleep(60)"
     (benchmarks / "benchmarks/vault.py").write_text(waits)
-    with terminal("bench", "--all", program=["env", "-C", str(benchmarks), *PROGRAM]) as screen:
+    with terminal("bench", "--all", cwd=benchmarks) as screen:
         screen.expect("[1/3] fanout: ")
         for _ in range(3):  # It is written anew, with the time that passed.
             screen.expect("\r\x1b[K[2/3] vault, ")
