@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.running import PROGRAM, environment, terminal
-from tidings.cli import bench
+from tidings.cli import bench, bench_table
+from tidings.cli.bench_table import Compared
 from tidings.cli.main import main
 
 SOURCE = """
@@ -171,13 +172,13 @@ def test_it_tells_how_far_it_is_and_how_each_went(benchmarks: Path) -> None:
 
 
 def test_in_a_terminal_one_line_tells_how_far_it_is(benchmarks: Path) -> None:
-    waits = "import sys, time; print('in the midst of it', file=sys.stderr, flush=True); time.sleep(60)"
+    waits = "import sys, time; print('[  0.1 s] in the midst of it', file=sys.stderr, flush=True); time.sleep(60)"
     (benchmarks / "benchmarks/vault.py").write_text(waits)
     with terminal("bench", "--all", cwd=benchmarks) as screen:
         screen.expect("[1/3] fanout: ")
         for _ in range(3):  # It is written anew, with the time that passed.
-            screen.expect("\r\x1b[K[2/3] vault, ")
-            screen.expect(" s so far  in the midst of it")
+            screen.expect("\r\x1b[K[#..] 2/3 vault, ")
+            screen.expect(" s  in the midst of it")
         os.killpg(screen.process.pid, signal.SIGINT)
         code, shown = screen.end()
     assert code == 130
@@ -192,12 +193,33 @@ def test_one_that_falls_over_is_told_and_stops_no_other(benchmarks: Path) -> Non
     assert "vault" in done.stdout
 
 
-def test_each_is_made_smaller_in_its_own_way(benchmarks: Path) -> None:
+def test_what_is_missing_beside_it_is_named_again_at_the_end(benchmarks: Path) -> None:
+    says = "print('ripgrep is left out: it is not installed', 'not measured: x: y', sep='\\n', file=sys.stderr)"
+    rows = [row("CPU", 3.25, met=True)]
+    source = MEASURING.format(name="fanout", code=2, rows=rows).replace('print("a table of its own")', says)
+    (benchmarks / "benchmarks/fanout.py").write_text(source)
+    done = bench_all(benchmarks)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-3:] == [
+        "fanout: ripgrep is left out: it is not installed",
+        "fanout: not measured: x: y",
+        "web: nothing measured: there are no pages",
+    ]
+
+
+def test_one_that_is_killed_counts_as_not_measured(benchmarks: Path) -> None:
+    killed = MEASURING.format(name="fanout", code=0, rows=[row("CPU", 3.25, met=True)]).replace(
+        "sys.exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    (benchmarks / "benchmarks/fanout.py").write_text(killed)
+    done = bench_all(benchmarks)
+    assert done.returncode == 2
+    assert "all met; not everything could be measured" in done.stderr
+
+
+def test_each_is_made_smaller(benchmarks: Path) -> None:
     bench_all(benchmarks, "--quick")
     assert (benchmarks / "given").read_text().splitlines() == ["fanout --quick", "vault --quick"]
-    (benchmarks / "benchmarks/web.py").write_text(MEASURING.format(name="web", code=0, rows=[]))
-    bench_all(benchmarks, "--quick")
-    assert (benchmarks / "given").read_text().splitlines()[-1] == "web --most 60"
 
 
 def test_ctrl_c_leaves_nothing_running_and_shows_what_was_measured(benchmarks: Path) -> None:
@@ -230,6 +252,7 @@ def test_ctrl_c_leaves_nothing_running_and_shows_what_was_measured(benchmarks: P
         (("--all", "fanout"), "--all takes no NAME"),
         (("--quick", "fanout"), "after the benchmark's NAME: tidings bench fanout --quick"),
         (("--json", "x.json"), "--json goes with --all"),
+        (("--all", "--json", "nowhere/x.json"), "there is no folder 'nowhere'"),
     ],
 )
 def test_options_that_go_with_all_are_refused_elsewhere(args: tuple[str, ...], words: str) -> None:
@@ -256,3 +279,24 @@ def test_the_table_shows_what_the_reports_own_does() -> None:
     ours = Compared.of("x", made.as_json())
     theirs = [cell.strip() for cell in table([made]).splitlines()[2].split("|")[1:-1]]
     assert [ours.what, ours.peer.removeprefix("SDK "), ours.tidings, ours.ratio, ours.target, "met"] == theirs[:6]
+
+
+# The table.
+
+
+def compared(what: str, *, benchmark: str = "fanout", met: bool | None = True) -> Compared:
+    return Compared.of(benchmark, row(what, 3.25, met=met, sdk=34.1))
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_table_is_no_wider_than_the_terminal_and_leaves_out_no_ratio(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    what = "CPU microseconds of a delivery in the old era to a thousand streams that are open at once, each on its own"
+    monkeypatch.setattr(bench_table, "width", lambda _: columns)
+    shown = bench_table.table([compared(what), compared("CPU", met=False), compared("s", benchmark="web", met=None)])
+    assert max(map(len, shown.splitlines())) <= columns
+    assert shown.count("3.250") == 3
+    assert [shown.count(word) for word in ("met", "MISSED")] == [1, 1]
+    assert " ".join(what.split()) in " ".join(re.sub(r"3.250x|≥ 2x|met", "", shown).split())
+    assert ("SDK 34.1" in shown) is (columns == 200)  # There the figures themselves have room.

@@ -22,9 +22,6 @@ BENCHMARKS = {
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
 
-QUICK: dict[str, tuple[str, ...]] = {"web": ("--most", "60")}
-"""What makes a benchmark smaller, where it is not `--quick`."""
-
 HERE = Path(tidings.__file__).parents[2]
 """The checkout, if the package runs from one (an editable install)."""
 
@@ -59,6 +56,8 @@ def command(
     if every:
         if name is not None:
             ctx.fail("--all takes no NAME: it runs all of them.")
+        if file is not None and not file.parent.is_dir():
+            ctx.fail(f"--json cannot write {str(file)!r}: there is no folder {str(file.parent)!r}.")
         ctx.exit(run_every(_checkout("report"), quick=quick, file=file))
     if quick or file is not None:
         option = "--quick" if quick else "--json"
@@ -104,7 +103,7 @@ def run_every(checkout: Path, *, quick: bool, file: Path | None) -> int:
         )
 
     names = [name for name in BENCHMARKS if find_checkout(name, (checkout,))]
-    return run_all(names, lambda name: QUICK.get(name, ("--quick",)) if quick else (), start, file)
+    return run_all(names, ("--quick",) if quick else (), start, file)
 
 
 def _program(name: str, args: Sequence[str]) -> list[str]:

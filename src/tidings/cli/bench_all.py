@@ -6,22 +6,27 @@ meanwhile is the progress: on a terminal the newest line of it, with the time so
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 import click
 
-from tidings.cli.terminal import harmless, is_terminal, shortened, styled, width
+from tidings.cli.bench_table import Compared, table
+from tidings.cli.terminal import harmless, is_terminal, shortened, width
 
-_NOTHING: Final = "–"  # noqa: RUF001 - the sign for nothing in a table
 _TICK: Final = 0.5
+_TIME: Final = re.compile(r"\[ *[\d.]+ s\] ")
+"""What a benchmark says of its own time: the line has the time already."""
+_KEPT: Final = re.compile(r" is left out: |^not measured: ")
+"""What is worth saying again at the end."""
 
 
 class Start(Protocol):
@@ -30,37 +35,6 @@ class Start(Protocol):
     def __call__(self, name: str, args: Sequence[str], *, stdout: int, stderr: int) -> "subprocess.Popen[str]":
         """Start the benchmark `name`; what it writes is text."""
         ...
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One figure of a benchmark, beside the peer's, and what is held against the target."""
-
-    benchmark: str
-    what: str
-    tidings: str
-    peer: str
-    ratio: str
-    target: str
-    met: bool | None
-    """None: it has no target."""
-
-    @classmethod
-    def of(cls, benchmark: str, row: dict[str, Any]) -> "Compared":
-        """From a row as the benchmark wrote it."""
-        peers = {"SDK": row["sdk"], **row["others"], "bare sockets": row["floor"]}
-        known = {name: _figure(value) for name, value in peers.items() if value is not None}
-        target: dict[str, Any] = row["target"] or {}
-        unit: str = target.get("unit", "")
-        return cls(
-            benchmark,
-            row["what"],
-            _figure(row["tidings"]),
-            ", ".join(f"{name} {figure}" for name, figure in known.items()) or _NOTHING,
-            f"{_judged(row['value'])}{unit}",
-            f"{'≥' if target['at'] == 'least' else '≤'} {_figure(target['bound'])}{unit}" if target else "",
-            row["met"],
-        )
 
 
 @dataclass(frozen=True)
@@ -80,6 +54,11 @@ class Ended:
         return [Compared.of(self.name, row) for row in self.rows if row["value"] is not None]
 
     @property
+    def kept(self) -> list[str]:
+        """What it said that whoever reads the table has to know."""
+        return [text for text in self.said if _KEPT.search(text)] if self.rows else []
+
+    @property
     def words(self) -> str:
         """How it went, in a line."""
         missed = sum(row["met"] is False for row in self.rows)
@@ -89,15 +68,15 @@ class Ended:
             how = f"{missed} missed"
         else:
             how = "all met"
-        return how if self.code in (0, 1) or not self.rows else f"{how}; not everything could be measured"
+        return how if self.code != 2 or not self.rows else f"{how}; not everything could be measured"
 
 
-def run_all(names: Sequence[str], arguments: Callable[[str], Sequence[str]], start: Start, file: Path | None) -> int:
+def run_all(names: Sequence[str], args: Sequence[str], start: Start, file: Path | None) -> int:
     """Run them, and print the table; what was measured before a Ctrl-C is in it, too.
 
     Args:
         names: The benchmarks.
-        arguments: What each is given, besides where to write its rows.
+        args: What each is given, besides where to write its rows.
         start: Starts one.
         file: Where to write all rows as JSON.
 
@@ -108,8 +87,8 @@ def run_all(names: Sequence[str], arguments: Callable[[str], Sequence[str]], sta
     worst, began = 0, time.monotonic()
     try:
         for number, name in enumerate(names, 1):
-            progress = Progress(f"[{number}/{len(names)}] {name}")
-            done = _run(name, arguments(name), start, progress)
+            progress = Progress(number, len(names), name)
+            done = _run(name, args, start, progress)
             progress.end(f"{_span(done.seconds)}, {done.words}")
             ended.append(done)
             worst = max(worst, done.code)
@@ -146,8 +125,8 @@ def _run(name: str, args: Sequence[str], start: Start, progress: "Progress") -> 
                 process.wait()
             hearing.join(5)
         rows: list[dict[str, Any]] = json.loads(file.read_text("utf-8")) if file.is_file() else []
-    # One that fell over has no rows, and one that measured nothing says why.
-    code = code if rows or code == 0 else 2
+    # One that fell over has no rows, or a code of its own; one that measured nothing says why.
+    code = code if code == 0 or (code == 1 and rows) else 2
     return Ended(name, code, time.monotonic() - began, tuple(rows), tuple(said))
 
 
@@ -162,8 +141,9 @@ def _hear(stream: IO[str], said: list[str], progress: "Progress") -> None:
 class Progress:
     """How far one benchmark is, on standard error: one line on a terminal, else a line for each thing that it says."""
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self, number: int, of: int, name: str) -> None:
+        self._title = f"[{number}/{of}] {name}"
+        self._bar = f"[{'#' * (number - 1)}{'.' * (of - number + 1)}] {number}/{of} {name}"
         self._began = time.monotonic()
         self._newest = ""
         self._one_line = is_terminal(sys.stderr)
@@ -171,11 +151,11 @@ class Progress:
         if self._one_line:
             self.tick()
         else:
-            click.echo(title, err=True)
+            click.echo(self._title, err=True)
 
     def say(self, text: str) -> None:
         """The benchmark said something."""
-        self._newest = text
+        self._newest = _TIME.sub("", text, count=1)
         if self._one_line:
             self.tick()
         else:
@@ -185,7 +165,7 @@ class Progress:
         """Some time has passed."""
         if not self._one_line:
             return
-        text = f"{self._title}, {_span(time.monotonic() - self._began)} so far  {harmless(self._newest)}"
+        text = f"{self._bar}, {_span(time.monotonic() - self._began)}  {harmless(self._newest)}"
         with self._lock:
             sys.stderr.write(f"\r\x1b[K{shortened(text, (width(sys.stderr) or 80) - 1)}")
             sys.stderr.flush()
@@ -207,42 +187,10 @@ def _conclude(ended: Sequence[Ended], seconds: float, file: Path | None) -> None
     judged = [each.met for each in compared if each.met is not None]
     click.echo(f"{judged.count(True)} of {len(judged)} targets met, in {_span(seconds)}.")
     for one in ended:
-        if one.code not in (0, 1) or not one.rows:
+        if not one.rows:
             click.echo(f"{one.name}: {harmless(one.words)}", err=True)
-
-
-def table(compared: Sequence[Compared]) -> str:
-    """A Markdown table, aligned so that it reads well in a terminal, too."""
-    lines = [("", "what", "Tidings", "beside it", "ratio", "target", "")]
-    before = ""
-    for each in compared:
-        verdict = {None: "", True: "met", False: "MISSED"}[each.met]
-        name = "" if each.benchmark == before else each.benchmark
-        lines.append((name, each.what, each.tidings, each.peer, each.ratio, each.target, verdict))
-        before = each.benchmark
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    text = [line.replace("MISSED", styled("MISSED", "bad", sys.stdout)) for line in text]
-    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(text)
-
-
-def _figure(value: float | str | None) -> str:
-    """A figure as the benchmarks' own tables have it."""
-    match value:
-        case None:
-            return _NOTHING
-        case str():
-            return value
-        case _:
-            return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _judged(value: float) -> str:
-    """With a digit more: what is just beside its target must not look as if it met it."""
-    if value == int(value) or value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+        for text in one.kept:
+            click.echo(f"{one.name}: {harmless(text)}", err=True)
 
 
 def _span(seconds: float) -> str:
