@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from benchmarks.engines import Engine
 from benchmarks.lab import Lab, Size, Subject
 from benchmarks.process import Process
+from benchmarks.report import say
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ class Ground:
 
     def __init__(self, engine: Engine, size: ScaleSize) -> None:
         self.engine, self.size = engine, size
-        self._started = time.monotonic()
 
     @contextmanager
     def handle(self, options: str = "") -> Generator[Process]:
@@ -81,7 +81,7 @@ class Ground:
         uris = [f"bench://{number}" for number in range(self.size.changes)]
         turns = Turns(servers * streams * len(uris))
         with Lab(Size()) as lab, ExitStack() as stack:
-            lab.say(f"{self.engine.name}: {servers} servers, {streams} streams each")
+            say(f"{self.engine.name}: {servers} servers, {streams} streams each")
             options = ("--bus", self.engine.url, "--anywhere")
             subjects = [stack.enter_context(lab.serve("tidings", *options, name=f"s{n}")) for n in range(servers)]
             for subject in subjects:

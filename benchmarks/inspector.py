@@ -17,8 +17,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -26,7 +27,7 @@ from urllib.parse import quote
 import psutil
 from playwright.async_api import Browser, Error, expect
 
-from benchmarks.report import TIMES, Row, Target, conclude
+from benchmarks.report import TIMES, Row, Target, conclude, say
 from tests.browser.inspecting import Look, chromium, inspecting, looking, program
 from tests.ports import free_port
 from tests.server.serving import Child
@@ -340,27 +341,34 @@ async def _kill(look: Look, kind: str, server: Child | None) -> float:
     return time.perf_counter() - began
 
 
-Part = Callable[[Browser], Awaitable[list[Row]]]
+@dataclass(frozen=True)
+class PageSize:
+    """How much is measured."""
+
+    turns: int = 5
+    kills: int = 3
+    rows: int = KEPT
 
 
-async def measure(*, quick: bool, only: str | None = None) -> tuple[list[Row], list[str]]:
-    turns = 1 if quick else 5
-    parts: dict[str, Part] = {
-        "start": lambda browser: start(browser, turns),
-        "flood": lambda browser: flood(browser, turns),
-        "tools": lambda browser: tools(browser, turns),
-        "json": lambda browser: document(browser, turns),
-        "killed": lambda browser: killed(browser, min(turns, 3)),
-        "rows": lambda browser: many_rows(browser, 20_000 if quick else KEPT),
-    }
+QUICK: Final = PageSize(turns=1, kills=1, rows=20_000)
+PARTS: Final[dict[str, Callable[[Browser, PageSize], Awaitable[list[Row]]]]] = {
+    "start": lambda browser, size: start(browser, size.turns),
+    "flood": lambda browser, size: flood(browser, size.turns),
+    "tools": lambda browser, size: tools(browser, size.turns),
+    "json": lambda browser, size: document(browser, size.turns),
+    "killed": lambda browser, size: killed(browser, size.kills),
+    "rows": lambda browser, size: many_rows(browser, size.rows),
+}
+
+
+async def measure(parts: Sequence[str], size: PageSize) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     failed: list[str] = []
-    for name, part in parts.items():
-        if only not in (None, name):
-            continue
+    for name in parts:
+        say(name)
         try:
             async with chromium() as browser:
-                rows += await part(browser)
+                rows += await PARTS[name](browser, size)
         except (Error, AssertionError, TimeoutError) as error:
             failed.append(f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return rows, failed
@@ -369,10 +377,10 @@ async def measure(*, quick: bool, only: str | None = None) -> tuple[list[Row], l
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("benchmarks.inspector", description="The inspector's page in a real Chromium.")
     parser.add_argument("--quick", action="store_true", help="each once, and 20,000 rows instead of 100,000")
-    parser.add_argument("--only", metavar="PART", help="start, flood, tools, json, killed or rows")
+    parser.add_argument("--only", choices=list(PARTS), action="append", help="one part (again for more)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     chosen = parser.parse_args(argv)
-    rows, failed = asyncio.run(measure(quick=chosen.quick, only=chosen.only))
+    rows, failed = asyncio.run(measure(chosen.only or list(PARTS), QUICK if chosen.quick else PageSize()))
     return conclude(rows, failed, chosen.json)
 
 

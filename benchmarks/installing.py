@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.process import ROOT
+from benchmarks.report import say
 
 TOOLS: Final = ROOT / ".tools"
 INSTALL_SECONDS: Final = 240
@@ -26,6 +27,7 @@ def installed(name: str, version: str, command: Callable[[Path], list[str]]) -> 
     if not complete.exists():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
+        say(f"installing {name} {version}")
         run(command(home))
         complete.touch()
     return home

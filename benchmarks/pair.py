@@ -1,8 +1,6 @@
 """The bench on which two clients are measured: processes that hold them, and servers that come and go."""
 
 import statistics
-import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,7 +35,6 @@ class Pair:
     def __init__(self, size: PairSize) -> None:
         self.size = size
         self._stack = ExitStack()
-        self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -55,9 +52,6 @@ class Pair:
         """A server to call, and its port."""
         server = self._stack.enter_context(Process("benchmarks.server", "callee", "--port", str(port)))
         return server, server.answer(30)["port"]
-
-    def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 def ratios(mine: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +12,18 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _NOTHING = "\N{EN DASH}"
 
 Cell = float | str | None
+
+_BEGAN = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Say what is being measured, and how long it has been so far."""
+    print(f"[{time.monotonic() - _BEGAN:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def leave_out(name: str, why: object) -> None:
+    """Say what is not there to stand beside Tidings. `tidings bench --all` says it again at its end."""
+    print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

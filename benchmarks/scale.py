@@ -17,7 +17,7 @@ from benchmarks.ground import QUICK, Ground, ScaleSize
 from benchmarks.lab import DeliveryLost
 from benchmarks.parts import latency, model, publishes, servers
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, conclude
+from benchmarks.report import Row, conclude, leave_out
 
 PARTS: dict[str, Callable[[Ground], list[Row]]] = {
     "latency": latency.measure,
@@ -48,7 +48,7 @@ def _measure(buses: Sequence[str], parts: Sequence[str], size: ScaleSize) -> tup
     failed: list[str] = []
     for name in buses:
         if why := missing(name):
-            print(f"{name} is left out: {why}", file=sys.stderr)
+            leave_out(name, why)
             continue
         for part in parts:
             # A broker of its own for each part: none must pay for what another left behind.

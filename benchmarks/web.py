@@ -1,6 +1,6 @@
 """The web server's extraction beside its peers: quality, pages a CPU second, memory.
 
-    python -m benchmarks.web [--pages DIR] [--most N] [--alone] [--cross TIMES] [--json FILE]
+    python -m benchmarks.web [--pages DIR] [--most N] [--quick] [--alone] [--cross TIMES] [--json FILE]
 
 The pages whose content is known are no part of the repository; without them there is nothing to measure, and that is
 said. A peer that cannot be installed is left out, and named. `--cross` also fits the model anew on parts of the pages
@@ -17,13 +17,17 @@ from benchmarks.parts.web_truth import HOME
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Row, conclude
 
+QUICK = 60
+"""Pages."""
+
 
 def main(argv: list[str] | None = None) -> int:
     chosen = _parser().parse_args(argv)
     rows: list[Row] = []
     failed: list[str] = []
     try:
-        rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=chosen.most)
+        most = chosen.most or (QUICK if chosen.quick else None)
+        rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=most)
         if rows and chosen.cross:
             rows += _crossed(chosen.pages, chosen.cross)
     except ProcessFailed as error:
@@ -37,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("benchmarks.web", description="Extraction beside its peers.")
     parser.add_argument("--pages", type=Path, default=HOME, metavar="DIR", help="pages with their truth.jsonl")
     parser.add_argument("--most", type=int, metavar="N", help="no more than so many pages")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} pages")
     parser.add_argument("--alone", action="store_true", help="without the peers; nothing is installed")
     parser.add_argument("--cross", type=int, default=0, metavar="TIMES", help="cross-validate, too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")

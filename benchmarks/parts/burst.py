@@ -7,7 +7,7 @@ after the last change of its URI, and stale if not.
 from dataclasses import dataclass
 
 from benchmarks.lab import MICRO, Lab
-from benchmarks.report import Row, Target
+from benchmarks.report import Row, Target, say
 
 URIS = 100
 NONE = Target(0, "most")
@@ -52,7 +52,7 @@ def measure(lab: Lab) -> list[Row]:
 
 
 def _burst(lab: Lab, variant: str, *options: str, pause: bool = False) -> Outcome:
-    lab.say(f"burst: {lab.size.burst:,} changes of {URIS} URIs to {lab.size.burst_streams} streams on {variant}")
+    say(f"burst: {lab.size.burst:,} changes of {URIS} URIs to {lab.size.burst_streams} streams on {variant}")
     uris = [f"bench://burst/{number}" for number in range(URIS)]
     with lab.serve(variant, *options, name=f"burst-{variant}") as subject:
         subject.open("modern", [uris] * lab.size.burst_streams)

@@ -4,7 +4,7 @@ import statistics
 from typing import Final
 
 from benchmarks.pair import Pair, ratios
-from benchmarks.report import TIMES, Row, Target
+from benchmarks.report import TIMES, Row, Target, say
 
 LITTLE_MORE: Final = Target(1.15, "most", TIMES)
 TRANSPORTS: Final = {"http": "HTTP", "stdio": "stdio"}
@@ -25,7 +25,7 @@ def _measure(pair: Pair, kind: str, what: str, target: Target | None) -> list[Ro
     for transport, transport_name in TRANSPORTS.items():
         for era, era_name in ERAS.items():
             name = f"{transport_name}, {era_name}"
-            pair.say(f"{kind}: {name}, {pair.size.pairs} times {pair.size.requests} by each client")
+            say(f"{kind}: {name}, {pair.size.pairs} times {pair.size.requests} by each client")
             samples = caller.ask(
                 "compare",
                 300,

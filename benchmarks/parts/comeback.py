@@ -9,7 +9,7 @@ import time
 from benchmarks.pair import Pair
 from benchmarks.parts.watch import keep
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row
+from benchmarks.report import Cell, Row, say
 
 PATIENCE = {"sdk": 3.0, "tidings": 30.0}
 
@@ -20,12 +20,12 @@ def measure(pair: Pair) -> list[Row]:
     server, port = pair.serve()
     callers = {side: pair.caller() for side in ("sdk", "tidings")}
     for side, caller in callers.items():
-        pair.say(f"comeback: {kept} resources watched by {side}")
+        say(f"comeback: {kept} resources watched by {side}")
         keep(caller, side, port, uris)
     seconds: dict[str, list[float]] = {side: [] for side in callers}
     ended = ""
     for number in range(pair.size.kills):
-        pair.say(f"comeback: kill {number + 1} of {pair.size.kills}")
+        say(f"comeback: kill {number + 1} of {pair.size.kills}")
         server.stop()
         server, _ = pair.serve(port)
         started = time.monotonic()

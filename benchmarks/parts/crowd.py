@@ -2,7 +2,7 @@
 
 from benchmarks.lab import DeliveryLost, Lab
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, Target
+from benchmarks.report import Row, Target, say
 
 URI = "bench://crowd"
 SPARE_FILES = 200
@@ -15,7 +15,7 @@ def measure(lab: Lab) -> list[Row]:
     if lab.open_files < streams + SPARE_FILES:
         note = f"the limit on open files is {lab.open_files:,}: raise `ulimit -n`"
         return [Row("crowd", what, value=0, target=target, note=note)]
-    lab.say(f"crowd: {streams:,} streams on one process")
+    say(f"crowd: {streams:,} streams on one process")
     with lab.serve("tidings", name="crowd") as subject:
         before = subject.server.ask("memory")["resident"]
         try:

@@ -6,7 +6,7 @@ All servers of one size run at the same time and are measured in turn, so that t
 from contextlib import ExitStack
 
 from benchmarks.lab import Lab, Subject
-from benchmarks.report import TIMES, Row, Target
+from benchmarks.report import TIMES, Row, Target, say
 
 URI = "bench://shared"
 FASTER = {"modern": Target(7, "least", TIMES), "legacy": Target(12, "least", TIMES)}
@@ -25,13 +25,13 @@ def _measure(lab: Lab, streams: int) -> list[Row]:
         memory: dict[str, dict[str, float]] = {}
         for era, era_name in ERAS.items():
             for side, variant in (("sdk", f"sdk-{era}"), ("tidings", "tidings"), ("floor", "floor")):
-                lab.say(f"deliveries: {streams} streams of the {era_name} on {side}")
+                say(f"deliveries: {streams} streams of the {era_name} on {side}")
                 subject = stack.enter_context(lab.serve(variant, name=f"{side}-{era}"))
                 memory.setdefault(era, {})[side] = _open(subject, era, streams)
                 subjects.setdefault(era, {})[side] = subject
         everyone = [subject for sides in subjects.values() for subject in sides.values()]
         for number in range(lab.size.repetitions):
-            lab.say(f"deliveries: {streams} streams, repetition {number + 1} of {lab.size.repetitions}")
+            say(f"deliveries: {streams} streams, repetition {number + 1} of {lab.size.repetitions}")
             for subject in everyone:
                 subject.samples.append(subject.cost(URI, streams=streams, events=lab.size.events))
         for subject in everyone:

@@ -7,7 +7,7 @@ only the number of those who are not interested.
 from contextlib import ExitStack
 
 from benchmarks.lab import MICRO, Lab, Subject
-from benchmarks.report import TIMES, Row, Target
+from benchmarks.report import TIMES, Row, Target, say
 
 FEW, MANY, PUBLISHED = 100, 1000, 50
 INDEPENDENT = Target(1.2, "most", TIMES)
@@ -18,13 +18,13 @@ def measure(lab: Lab) -> list[Row]:
         subjects: dict[str, dict[int, Subject]] = {}
         for variant in ("sdk-modern", "tidings"):
             for streams in (FEW, MANY):
-                lab.say(f"interest: {streams} streams with a URI each on {variant}")
+                say(f"interest: {streams} streams with a URI each on {variant}")
                 subject = stack.enter_context(lab.serve(variant, name=f"interest-{variant}-{streams}"))
                 subject.open("modern", [[f"bench://own/{number}"] for number in range(streams)])
                 subjects.setdefault(variant, {})[streams] = subject
         everyone = [subject for sizes in subjects.values() for subject in sizes.values()]
         for number in range(lab.size.repetitions + 1):
-            lab.say(f"interest: repetition {number} of {lab.size.repetitions}")
+            say(f"interest: repetition {number} of {lab.size.repetitions}")
             for subject in everyone:
                 cost = _cost(subject, lab.size.interest)
                 if number:  # the first round warms up

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.lab import Lab, Subject
-from benchmarks.report import TIMES, Row, Target
+from benchmarks.report import TIMES, Row, Target, say
 
 SHARED = "bench://shared"
 LONG = "bench://" + "x" * 4_000
@@ -61,7 +61,7 @@ def _tell(outcome: Outcome) -> str:
 
 
 def _stall(lab: Lab, variant: str, *options: str) -> Outcome:
-    lab.say(f"stall: 1 stalled reader among {OTHERS} on {variant}")
+    say(f"stall: 1 stalled reader among {OTHERS} on {variant}")
     with lab.serve(variant, *options, name=f"stall-{variant}") as subject:
         subject.open("modern", [[SHARED]] * OTHERS)
         subject.cost(SHARED, streams=OTHERS, events=20)

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.lab import Lab
-from benchmarks.report import Cell, Row, Target
+from benchmarks.report import Cell, Row, Target, say
 
 STREAMS = 100
 STALLED = 5
@@ -51,7 +51,7 @@ def _tell(seconds: float | None) -> Cell:
 
 
 def _stop(lab: Lab, variant: str) -> tuple[float | None, int]:
-    lab.say(f"stop: SIGTERM with {STREAMS} streams on {variant}")
+    say(f"stop: SIGTERM with {STREAMS} streams on {variant}")
     with lab.serve(variant, name=f"stop-{variant}") as subject:
         subject.open("modern", [[SHARED]] * STREAMS)
         seconds = subject.server.terminate(PATIENCE)
@@ -60,7 +60,7 @@ def _stop(lab: Lab, variant: str) -> tuple[float | None, int]:
 
 
 def _stop_hindered(lab: Lab) -> tuple[float | None, int]:
-    lab.say(f"stop: SIGTERM with {STREAMS} streams, a locked bus, {STALLED} stalled readers and a slow source")
+    say(f"stop: SIGTERM with {STREAMS} streams, a locked bus, {STALLED} stalled readers and a slow source")
     with tempfile.TemporaryDirectory() as folder:
         bus = Path(folder) / "bus.db"
         with lab.serve("tidings", "--hindered", "--bus", f"sqlite://{bus}?timeout=60", name="stop-hindered") as subject:

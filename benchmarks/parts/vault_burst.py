@@ -12,7 +12,7 @@ from benchmarks.parts.vault_notes import Vault
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import Yard, median
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, Target
+from benchmarks.report import Row, Target, say
 
 SOON = Target(2, "most", " s")
 PATIENCE = 60.0
@@ -29,7 +29,7 @@ def measure(yard: Yard) -> list[Row]:
     with yard.indexed(yard.tidings, vault) as session:
         session.subscribe("vault://stats")
         for number in range(yard.size.bursts):
-            yard.say(f"burst: {yard.size.burst:,} files")
+            say(f"burst: {yard.size.burst:,} files")
             checkout = Checkout(vault, rng.sample(notes, yard.size.burst * 9 // 10), yard.size.burst // 10, number)
             watched = checkout.replaced[: yard.size.watched]
             for note in watched:

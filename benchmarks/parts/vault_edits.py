@@ -10,7 +10,7 @@ from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import Yard, high, median
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target, shown
+from benchmarks.report import Cell, Row, Target, say, shown
 
 SOON = Target(50, "most", " ms")
 ONCE = Target(1, "most")
@@ -20,7 +20,7 @@ OVERVIEWS = ("vault://recent", "vault://stats", "vault://tags", "vault://search/
 
 def measure(yard: Yard) -> list[Row]:
     vault = yard.vault(yard.size.notes, "Edited")
-    yard.say(f"edits: {yard.size.edits}")
+    say(f"edits: {yard.size.edits}")
     with yard.indexed(yard.tidings, vault) as session:
         alone = _edit(yard, session, vault, "")
         for uri in OVERVIEWS:
@@ -97,7 +97,7 @@ def _seen(yard: Yard, ours: float) -> Row:
 def _seen_by(yard: Yard, peer: Server) -> Cell:
     # In the vault that it has indexed already: one more word does no harm there.
     vault = yard.vault(yard.size.notes)
-    yard.say(f"edits: {peer.name}")
+    say(f"edits: {peer.name}")
     with yard.indexed(peer, vault) as session:
         return _found(peer, session, vault) or f"> {SEEN_WITHIN:.0f}"
 

@@ -12,7 +12,7 @@ from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Memory, Session
 from benchmarks.parts.vault_yard import BARE, Yard, median, ratios
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target
+from benchmarks.report import Cell, Row, Target, say
 
 ASLEEP = Target(1, "most", " %")
 
@@ -116,7 +116,7 @@ def _row(
 def _builds(yard: Yard, server: Server, vault: Vault, times: int) -> Builds:
     found = Builds()
     for _ in range(times):
-        yard.say(f"index: {server.name}, {len(vault.notes):,} notes")
+        say(f"index: {server.name}, {len(vault.notes):,} notes")
         cache = yard.fresh()
         with server.start(vault, cache) as session:
             found.first.append(_ready(yard, server, session, vault))

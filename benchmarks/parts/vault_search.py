@@ -11,7 +11,7 @@ from benchmarks.parts.vault_servers import LIMIT, Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import BARE, Yard, high, median, ratios
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target, shown
+from benchmarks.report import Cell, Row, Target, leave_out, say, shown
 
 RG = "ripgrep"
 SMALL = Target(150, "most", " MB")
@@ -33,7 +33,7 @@ LONG_ENOUGH = 10
 
 def measure(yard: Yard) -> Iterator[Row]:
     if ripgrep(yard.vault(yard.size.notes), "rare", 1) is None:
-        yard.say("ripgrep is left out: rg is not installed")
+        leave_out("ripgrep", "rg is not installed")
     # The peers are asked about the smaller vault alone, and the targets are for that.
     for notes in (yard.size.notes, yard.size.many):
         yield from _rows(yard, yard.vault(notes))
@@ -42,7 +42,7 @@ def measure(yard: Yard) -> Iterator[Row]:
 def _rows(yard: Yard, vault: Vault) -> list[Row]:
     judged = len(vault.notes) == yard.size.notes
     of = f"{len(vault.notes):,} notes"
-    yard.say(f"search: {of}")
+    say(f"search: {of}")
     plain = yard.fresh()
     plain_index(vault, plain)
     others: dict[str, dict[str, Cell]] = {name: {} for name in SAID}
@@ -133,7 +133,7 @@ def _timed(session: Session, ask: Callable[[], str], times: int) -> tuple[list[f
 
 def _ask_peer(yard: Yard, peer: Server, vault: Vault, others: dict[str, dict[str, Cell]]) -> float:
     """Adds its figures to `others`; returns what it occupies then."""
-    yard.say(f"search: {peer.name}")
+    say(f"search: {peer.name}")
     with yard.indexed(peer, vault) as session:
         for name, query in QUERIES.items():
             others[name][peer.name] = _median(lambda query=query: peer.find(session, query), yard.size.peer_calls)

@@ -8,14 +8,14 @@ from benchmarks.parts.vault_notes import Vault
 from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import BARE, Yard, median, ratios
-from benchmarks.report import Cell, Row, Target
+from benchmarks.report import Cell, Row, Target, say
 
 AT_ONCE = Target(0.5, "most", " s")
 
 
 def measure(yard: Yard) -> list[Row]:
     small, large = yard.vault(yard.size.notes), yard.vault(yard.size.many)
-    yard.say(f"start: {yard.size.starts} times")
+    say(f"start: {yard.size.starts} times")
     begin: dict[str, Callable[[], Session]] = {
         "small": lambda: yard.tidings.start(small, yard.fresh()),
         "large": lambda: yard.tidings.start(large, yard.fresh()),

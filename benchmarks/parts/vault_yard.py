@@ -2,7 +2,6 @@
 
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -19,7 +18,7 @@ from benchmarks.parts.vault_notes import Vault, generate
 from benchmarks.parts.vault_servers import PEERS, Server, Tidings
 from benchmarks.parts.vault_session import Session
 from benchmarks.process import ProcessFailed
-from benchmarks.report import TIMES, Cell, shown
+from benchmarks.report import TIMES, Cell, leave_out, say, shown
 
 T = TypeVar("T")
 
@@ -82,7 +81,7 @@ class Yard:
             try:
                 found.append(peer())
             except NotInstalled as why:
-                print(f"{peer.__name__} is left out: {why}", file=sys.stderr)
+                leave_out(peer.__name__, why)
         return found
 
     def beside(self, ask: Callable[[Server], T]) -> dict[str, T]:
@@ -92,14 +91,14 @@ class Yard:
             try:
                 found[peer.name] = ask(peer)
             except (ProcessFailed, LookupError, TypeError, ValueError) as error:  # Or answers in another shape.
-                print(f"{peer.name} is left out from here on: {error}", file=sys.stderr)
+                leave_out(f"{peer.name} from here on", error)
                 self.peers.remove(peer)
         return found
 
     def vault(self, notes: int, name: str = "Notes") -> Vault:
         """A vault of so many notes; the same one for the same name."""
         if (notes, name) not in self._vaults:
-            self.say(f"writing {notes:,} notes")
+            say(f"writing {notes:,} notes")
             self._vaults[notes, name] = generate(Path(self._folder.name, f"{name}-{notes}"), notes)
         return self._vaults[notes, name]
 
@@ -127,9 +126,6 @@ class Yard:
         """How many cores others have used on average since this began."""
         used, own = _used()
         return max(0.0, (used - own) - (self._used[0] - self._used[1])) / (time.monotonic() - self._started)
-
-    def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._started:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 def _used() -> tuple[float, float]:

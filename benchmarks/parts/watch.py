@@ -7,7 +7,7 @@ import statistics
 
 from benchmarks.pair import Pair
 from benchmarks.process import Process, ProcessFailed
-from benchmarks.report import Row, Target
+from benchmarks.report import Row, Target, say
 
 MICRO = 1e6
 ONE = Target(1, "most")
@@ -19,14 +19,14 @@ def measure(pair: Pair) -> list[Row]:
     callers: dict[str, Process] = {}
     listeners = 0
     for side in ("tidings", "sdk"):
-        pair.say(f"watch: {watched:,} resources by {side}")
+        say(f"watch: {watched:,} resources by {side}")
         callers[side] = pair.caller()
         keep(callers[side], side, port, _uris(side, watched))
         if side == "tidings":  # as long as it is alone
             listeners = callers[side].ask("listeners")["listeners"]
     costs: dict[str, list[float]] = {side: [] for side in callers}
     for number in range(pair.size.rounds):
-        pair.say(f"watch: {pair.size.updates} updates, round {number + 1} of {pair.size.rounds}")
+        say(f"watch: {pair.size.updates} updates, round {number + 1} of {pair.size.rounds}")
         for side, caller in callers.items():
             costs[side].append(_cost(server, caller, _uris(side, watched)[: pair.size.updates]))
     sdk, tidings = (statistics.median(costs[side]) for side in ("sdk", "tidings"))

@@ -17,7 +17,7 @@ from statistics import median
 from benchmarks.installing import NotInstalled, from_pypi
 from benchmarks.parts.web_truth import Known, Scores, mean_scores, pages
 from benchmarks.process import Process, ProcessFailed
-from benchmarks.report import Cell, Row, Target
+from benchmarks.report import Cell, Row, Target, leave_out, say
 
 OVERALL = Target(0.875, "least")
 ARTICLES = Target(0.96, "least")
@@ -88,13 +88,15 @@ def _peer(name: str, home: Path) -> Process | None:
     try:
         return _started(name, home, from_pypi(name, PEERS[name]))
     except (NotInstalled, ProcessFailed) as why:
-        print(f"{name} is left out: {why}", file=sys.stderr)
+        leave_out(name, why)
         return None
 
 
 def _in_turn(processes: dict[str, Process], known: Sequence[Known]) -> dict[str, Measured]:
     found: dict[str, Measured] = defaultdict(Measured)
     for number, page in enumerate(known):
+        if number % 20 == 0:
+            say(f"quality: page {number + 1:,} of {len(known):,}")
         for name, process in processes.items():
             if number % EVERY.get(name, 1):
                 continue

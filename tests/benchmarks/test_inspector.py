@@ -26,3 +26,9 @@ def test_what_cannot_be_measured_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(inspector, "tools", broken)
     assert inspector.main(["--quick", "--only", "tools"]) == 2
     assert "not measured: tools: the page said no\n" in capsys.readouterr().err
+
+
+def test_a_part_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        inspector.main(["--only", "floods"])
+    assert "invalid choice: 'floods'" in capsys.readouterr().err

@@ -88,6 +88,7 @@ def test_alone_no_peer_is_installed(tmp_path: Path, capsys: pytest.CaptureFixtur
     shown = capsys.readouterr()
     assert "| word F1, article pages" in shown.out
     assert "trafilatura" not in shown.out
+    assert "quality: page 1 of 1\n" in shown.err
 
 
 def test_a_page_that_a_method_fails_on_is_one_without_text(
