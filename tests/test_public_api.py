@@ -4,10 +4,12 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tidings
+from tidings import client
 
 PUBLIC = [
     "Change",
@@ -24,12 +26,13 @@ PUBLIC = [
     "connect",
 ]
 
-SOURCE = ast.parse(Path(tidings.__file__).read_text("utf-8"))
+LAZY = pytest.mark.parametrize("package", [tidings, client], ids=lambda package: package.__name__)
 
 
-def names_for_type_checkers() -> dict[str, str]:
+def names_for_type_checkers(package: ModuleType) -> dict[str, str]:
     """What `if TYPE_CHECKING:` imports, and from where."""
-    (block,) = [node for node in SOURCE.body if isinstance(node, ast.If)]
+    source = ast.parse(Path(package.__file__ or "").read_text("utf-8"))
+    (block,) = [node for node in source.body if isinstance(node, ast.If)]
     return {
         alias.asname or alias.name: statement.module or ""
         for statement in block.body
@@ -42,8 +45,9 @@ def test_the_public_names_are_these() -> None:
     assert tidings.__all__ == PUBLIC
 
 
-def test_the_public_names_are_what_dir_shows() -> None:
-    assert dir(tidings) == sorted(PUBLIC)
+@LAZY
+def test_the_public_names_are_what_dir_shows(package: ModuleType) -> None:
+    assert dir(package) == sorted(package.__all__)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -53,21 +57,23 @@ def test_each_public_name_can_be_imported(name: str) -> None:
     assert namespace[name] is getattr(tidings, name)
 
 
-def test_a_type_checker_sees_each_name_where_it_really_lives() -> None:
-    assert names_for_type_checkers() == tidings._HOMES
-    assert {*tidings._HOMES, "__version__"} == set(PUBLIC)
+@LAZY
+def test_a_type_checker_sees_each_name_where_it_really_lives(package: ModuleType) -> None:
+    assert names_for_type_checkers(package) == package._HOMES
+    assert package._HOMES.keys() == {*package.__all__} - {"__version__"}
 
 
-def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
-    with pytest.raises(AttributeError, match="module 'tidings' has no attribute 'nothing'"):
-        _ = tidings.nothing
+@LAZY
+def test_an_unknown_name_is_an_attribute_error_that_names_it(package: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):
+        _ = package.nothing
 
 
 def test_importing_the_package_imports_none_of_its_rooms_and_no_sdk() -> None:
     program = "import sys, tidings; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert "tidings" in modules
-    assert not [name for name in modules if name.startswith("tidings.") or name == "mcp"]
+    assert {name for name in modules if name.startswith("tidings")} == {"tidings", "tidings.lazy"}
+    assert "mcp" not in modules
 
 
 def test_type_checkers_are_told_that_the_package_is_typed() -> None:

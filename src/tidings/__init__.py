@@ -4,8 +4,9 @@ The names below are the public API; everything else may change. They are importe
 `import tidings` and the one-shot commands start quickly.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.changes import (
@@ -51,11 +52,7 @@ _HOMES = {
     "connect": "tidings.client",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

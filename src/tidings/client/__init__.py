@@ -20,14 +20,15 @@
 One update's way through it: `link` hears it in order of arrival, the era's feed knows it for a change,
 `subscriptions` lets go of the cached content, `events` tells it, `refresh` reads it again, `watching` passes it on.
 
-May import: `bus`, `changes`, `errors`. Never `server`.
+May import: `bus`, `changes`, `errors`, `lazy`. Never `server`.
 
 The names below are imported when they are first used: `servers_file` and `masking` serve those who never connect, and
 must not cost what the SDK costs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.client.cache import Cache
@@ -88,10 +89,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
