@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from tidings.vault.files.paths import Vault
+from tidings.vault.index.ahead import Ahead, taken
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries
@@ -209,7 +210,7 @@ class Keeper:
                 if len(todo.changed) > _WORTH_A_WORD:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
                 self.lost = None
-                unsettled = await self._read_and_store(todo)
+                unsettled = await self._read_and_store(todo, ahead=taken(self._vault))
                 break
             except VaultAway as away:
                 self.lost = str(away)
@@ -235,15 +236,16 @@ class Keeper:
                 await anyio.sleep(_UNSETTLED_SECONDS)
         logger.warning("Files that change whenever they are read are left for later: %s", ", ".join(sorted(paths)[:5]))
 
-    async def _read_and_store(self, todo: Plan, *, fresh: bool = False) -> list[str]:
+    async def _read_and_store(self, todo: Plan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
         """Do what is planned, batch by batch; the files that could not be read for now.
 
         Args:
             todo: What is different.
             fresh: Whether this was found just now: an older plan gives way to it.
+            ahead: What was read of it before.
         """
         gone, unsettled, done = todo.gone, list[str](), 0
-        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
+        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
         try:
             while batch := await self.in_thread(_next, batches):
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)

@@ -107,7 +107,7 @@ else:
 def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: list[Job]
 ) -> None:
-    monkeypatch.setattr(scan, "_MANY_FILES", len(jobs) - 1)
+    monkeypatch.setattr(scan, "MANY_FILES", len(jobs) - 1)
     vault = Vault([tmp_path])
     before = set(psutil.Process().children())
     batches = read_all(vault, list(walk(vault)))

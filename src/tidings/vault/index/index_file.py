@@ -77,6 +77,11 @@ def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
     return folder
 
 
+def has_index(vault: Vault, chosen: Path | None = None) -> bool:
+    """Whether there is an index of these vaults already, be it an old one."""
+    return any(folder_for(vault, chosen).glob("index-*.db"))
+
+
 def open_in(folder: Path) -> Opened:
     """The first index in `folder` that no other server uses, made if need be; one in memory if none can be had."""
     try:

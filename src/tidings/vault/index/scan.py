@@ -8,17 +8,18 @@
 What the file system says of a file (its stamp) decides whether it is read. A file that changed within two seconds
 before it was read is read once more at the next occasion: within the same tick of the clock it may change unnoticed.
 
-May import: `index`, `model`, `paths`, `scan_*`, `workers`.
+May import: `ahead`, `index`, `jobs`, `model`, `paths`, `scan_*`, `workers`.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Final, NamedTuple, cast
 
 from tidings.vault.files.paths import Vault
+from tidings.vault.index.ahead import Ahead
 from tidings.vault.index.index import Index
+from tidings.vault.index.jobs import MANY_BYTES, MANY_FILES, chunks_of, job_of
 from tidings.vault.index.scan_file import (
-    Job,
     Limits,
     Missed,
     Same,
@@ -34,9 +35,6 @@ from tidings.vault.text.model import Entry
 
 __all__ = ["Batch", "Limits", "Plan", "Seen", "VaultAway", "build", "look", "plan", "read", "read_all", "walk"]
 
-_MANY_FILES: Final = 500
-_MANY_BYTES: Final = 5_000_000
-"""From so much on, processes of their own read it."""
 _LARGE_FILE: Final = 1_000_000
 """One of so many bytes is always read by such a process: its text would keep all threads of this one waiting."""
 _SMALL_CHUNK: Final = 600_000
@@ -44,9 +42,6 @@ _SMALL_CHUNK: Final = 600_000
 _LARGEST_HASHED: Final = 10_000_000
 _HASHED_BYTES: Final = 20_000_000
 """Larger attachments, or more at once, are not hashed: a vault may hold thousands of pictures."""
-_CHUNK_FILES: Final = 50
-_CHUNK_BYTES: Final = 500_000
-"""What such a process reads at once."""
 _BATCH_FILES: Final = 1000
 _BATCH_CHARACTERS: Final = 8_000_000
 """What is stored at once."""
@@ -104,7 +99,7 @@ def read(vault: Vault, path: str, limits: Limits = Limits()) -> Entry | Missed: 
     """What a file holds by now."""
     seen = Walk(vault).file(path)
     # Nothing is said of what it held before, so it is never the same.
-    return cast("Entry | Missed", read_file(_job(vault, seen), limits)) if seen else Missed(path, "gone")
+    return cast("Entry | Missed", read_file(job_of(vault, seen), limits)) if seen else Missed(path, "gone")
 
 
 def read_all(
@@ -113,14 +108,17 @@ def read_all(
     *,
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     stopped: Callable[[], bool] = lambda: False,
+    ahead: Ahead | None = None,
 ) -> Generator[Batch]:
     """What files hold: small batches first, so that there is something to see soon. Ends early when `stopped`.
+
+    What was read `ahead` is not read again if it is the same still.
 
     Raises:
         VaultAway: The folder of a vault is not there any more.
     """
     before = identities(vault)
-    with closing(_answers(vault, files, limits, stopped)) as answers:
+    with closing(_answers(vault, files, limits, stopped, ahead)) as answers:
         for batch in _batches(answers):
             if batch.gone and identities(vault) != before:
                 raise VaultAway("The folder of the vault went away while it was read.")
@@ -164,20 +162,42 @@ def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], b
             )
 
 
-def _answers(vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Callable[[], bool]) -> Generator[Answer]:
+def _answers(
+    vault: Vault, files: Sequence[Seen], limits: Limits, stopped: Callable[[], bool], ahead: Ahead | None = None
+) -> Generator[Answer]:
     """Files as they are read. Attachments come first."""
-    yield _attachments(vault, [seen for seen in files if seen.kind == "attachment"])
-    texts = [seen for seen in files if seen.kind != "attachment"]
-    # What is over the limit is not read at all.
-    sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= limits.size}
-    many = len(sizes) > _MANY_FILES or sum(sizes.values()) > _MANY_BYTES
-    large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
-    for chunk in _chunks(vault, (seen for seen in texts if seen.path not in large)):
-        yield [read_file(job, limits) for job in chunk]
-    if large:
-        chunks = list(_chunks(vault, (seen for seen in texts if seen.path in large)))
+    workers, begun = ahead.take() if ahead else (None, frozenset[str]())
+    with workers or nullcontext():
+        yield _attachments(vault, [seen for seen in files if seen.kind == "attachment"])
+        texts = [seen for seen in files if seen.kind != "attachment"]
+        # What is over the limit is not read at all.
+        sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= limits.size}
+        many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
+        large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
+        for chunk in chunks_of(vault, (seen for seen in texts if seen.path not in large)):
+            yield [read_file(job, limits) for job in chunk]
+        by_workers = [seen for seen in texts if seen.path in large]
+        if workers is not None:
+            early = {seen.path: seen for seen in by_workers if seen.path in begun}
+            chunks = chunks_of(vault, (seen for seen in by_workers if seen.path not in begun))
+            for answer in workers.read(chunks, stopped):
+                yield [item for item in answer if _counts(item, begun, early)]
+            by_workers = list(early.values())
+    if by_workers and not stopped():
+        chunks = list(chunks_of(vault, by_workers))
         with Workers(limits, count=processes_for(len(chunks)), small=_SMALL_CHUNK) as workers:
             yield from workers.read(chunks, stopped)
+
+
+def _counts(item: Entry | Missed | Same, begun: frozenset[str], early: dict[str, Seen]) -> bool:
+    """Whether an answer is one to what was asked: what was begun early is, if the file is the same still."""
+    return item.path not in begun or (_is_still(item, early.get(item.path)) and bool(early.pop(item.path)))
+
+
+def _is_still(item: Entry | Missed | Same, seen: Seen | None) -> bool:
+    if seen is None or not isinstance(item, Entry):
+        return False
+    return item.stamp == seen.stamp or is_same_but_racy(item.stamp, seen.stamp)
 
 
 def _attachments(vault: Vault, files: Sequence[Seen]) -> Answer:
@@ -185,27 +205,9 @@ def _attachments(vault: Vault, files: Sequence[Seen]) -> Answer:
     sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
     most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
     return [
-        read_attachment(_job(vault, seen)) if seen.stamp.size <= most else name_only(seen.path, seen.kind, seen.stamp)
+        read_attachment(job_of(vault, seen)) if seen.stamp.size <= most else name_only(seen.path, seen.kind, seen.stamp)
         for seen in files
     ]
-
-
-def _chunks(vault: Vault, files: Iterable[Seen]) -> Iterator[list[Job]]:
-    chunk: list[Job] = []
-    size = 0
-    for seen in files:
-        chunk.append(_job(vault, seen))
-        size += seen.stamp.size
-        if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
-def _job(vault: Vault, seen: Seen) -> Job:
-    mount, inner = vault.split(seen.path)
-    return Job(*seen, str(mount.root), inner)
 
 
 def _batches(answers: Iterable[Answer]) -> Iterator[Batch]:

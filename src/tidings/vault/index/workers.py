@@ -37,26 +37,42 @@ Answer = list[Entry | Missed | Same]
 
 
 class Workers:
-    """Processes that read files, from entering this until leaving it.
+    """Processes that read files, from entering this (or `start`) until leaving it (or `close`).
 
     Args:
         limits: How much is read of a file.
         count: How many processes; see `processes_for`.
         command: What is started.
         small: Bytes that this process itself reads at once while those start.
+        room: How many answers of each process may wait before `read` takes the first.
     """
 
-    def __init__(self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND, small: int = 0) -> None:
+    def __init__(
+        self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND, small: int = 0, room: int = _AHEAD
+    ) -> None:
         self._limits = limits
         self._small = small
         self._count = count
         self._command = command
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads: list[threading.Thread] = []
-        self._room = threading.Semaphore(self._count * _AHEAD)
+        self._todo: deque[list[Job]] = deque()
+        self._more = threading.Condition()
+        self._all_given = False
+        self._done: SimpleQueue[Answer | None] = SimpleQueue()
+        self._room = threading.Semaphore(count * room)
+        self._surplus = count * (room - _AHEAD)
         self._left = False
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the processes."""
         try:
             for _ in range(self._count):
                 self._processes.append(
@@ -64,10 +80,12 @@ class Workers:
                 )
         except OSError as error:
             logger.warning("not all processes that read files could be started: %s", error)
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._left = True
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        with self._more:
+            self._left = True
+            self._more.notify_all()
         self._room.release(max(1, len(self._threads)))
         for process in self._processes:
             process.kill()
@@ -79,53 +97,66 @@ class Workers:
                 with suppress(OSError):  # Something was still to be written.
                     cast("IO[bytes]", pipe).close()
 
+    def add(self, chunks: Iterable[list[Job]]) -> None:
+        """Have files read. The answers wait for `read`."""
+        with self._more:
+            self._todo.extend(chunks)
+            self._more.notify_all()
+        if not self._threads:
+            for process in self._processes:
+                thread = threading.Thread(target=self._serve, args=(process,), name="tidings-vault-worker", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
     def read(self, chunks: Iterable[list[Job]], stopped: Callable[[], bool] = lambda: False) -> Iterator[Answer]:
-        """Read all files. The answers come as they are ready, in any order. To be called once.
+        """Read all files, and what was added before. The answers come as they are ready, in any order. Once.
 
         Ends early when `stopped`, even while a process is busy with a large file.
         """
-        todo = deque(chunks)
-        done: SimpleQueue[Answer | None] = SimpleQueue()
-        for process in self._processes:
-            self._threads.append(
-                threading.Thread(
-                    target=self._serve, args=(process, todo, done), name="tidings-vault-worker", daemon=True
-                )
-            )
-            self._threads[-1].start()
-        working = len(self._processes)
-        while self._small and working and done.empty() and not stopped() and (chunk := self._take_small(todo)):
+        self.add(chunks)
+        with self._more:
+            self._all_given = True
+            self._more.notify_all()
+        working = len(self._threads)
+        while self._small and working and self._done.empty() and not stopped() and (chunk := self._take_small()):
             yield self._read_here(chunk)
         while working and not stopped():
             try:
-                answer = done.get(timeout=_STOP_SECONDS)
+                answer = self._done.get(timeout=_STOP_SECONDS)
             except Empty:
                 continue
             if answer is None:
                 working -= 1
             else:
-                self._room.release()
+                self._make_room()
                 yield answer
         if working:
             return
-        for chunk in todo:  # There are no processes at all.
+        for chunk in self._todo:  # There are no processes at all.
             yield self._read_here(chunk)
 
-    def _serve(
-        self, process: subprocess.Popen[bytes], todo: deque[list[Job]], done: "SimpleQueue[Answer | None]"
-    ) -> None:
+    def _make_room(self) -> None:
+        """An answer was taken: there is room for another, unless more waited than shall from now on."""
+        if self._surplus > 0:
+            self._surplus -= 1
+        else:
+            self._room.release()
+
+    def _serve(self, process: subprocess.Popen[bytes]) -> None:
         """The thread that gives one process its tasks: one after the other, while there is room for answers."""
         try:
-            while self._room.acquire() and not self._left:
-                try:
-                    chunk = todo.popleft()
-                except IndexError:
-                    return
-                done.put(self._ask(process, chunk))
+            while self._room.acquire() and (chunk := self._take()):
+                self._done.put(self._ask(process, chunk))
         finally:
             # Whoever else waits for room need not any more.
             self._room.release()
-            done.put(None)
+            self._done.put(None)
+
+    def _take(self) -> list[Job] | None:
+        """The next chunk, as soon as there is one; None if there will be none."""
+        with self._more:
+            self._more.wait_for(lambda: self._todo or self._all_given or self._left)
+            return self._todo.popleft() if self._todo and not self._left else None
 
     def _ask(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:
         if process.poll() is None and process.stdin and process.stdout:
@@ -139,15 +170,11 @@ class Workers:
                 process.wait()
         return self._read_here(chunk)
 
-    def _take_small(self, todo: deque[list[Job]]) -> list[Job] | None:
+    def _take_small(self) -> list[Job] | None:
         """The last chunk, unless reading it would keep all threads of this process waiting."""
-        try:
-            chunk = todo.pop()
-        except IndexError:
-            return None
-        if sum(job.stamp.size for job in chunk) <= self._small:
-            return chunk
-        todo.append(chunk)
+        with self._more:
+            if self._todo and sum(job.stamp.size for job in self._todo[-1]) <= self._small:
+                return self._todo.pop()
         return None
 
     def _read_here(self, chunk: list[Job]) -> Answer:

@@ -1,0 +1,74 @@
+"""Reading a vault before there is a server: its first files, while that is still being imported.
+
+    begin(vault, cache)       # at the very start; nothing is read if there is an index already
+    ahead = taken(vault)      # whoever builds the index goes on from there, once; None: nothing was begun
+
+What was read so early counts only if the file is still the same when the vault is looked at in earnest.
+
+May import: `index_file`, `jobs`, `paths`, `scan_file`, `scan_walk`, `workers`.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from tidings.vault.files.paths import Mount, Vault
+from tidings.vault.index.index_file import has_index
+from tidings.vault.index.jobs import MANY_FILES, chunks_of
+from tidings.vault.index.scan_file import Limits
+from tidings.vault.index.scan_walk import Seen, VaultAway, Walk
+from tidings.vault.index.workers import Workers, processes_for
+
+_MOST: Final = 3_000
+"""Files that are looked at so early: more than can be read meanwhile."""
+_ROOM: Final = 25
+"""Answers of each process that may wait."""
+
+_begun: dict[tuple[Mount, ...], "Ahead"] = {}
+
+
+class Ahead:
+    """The first files of a vault, as they are being read."""
+
+    def __init__(self, vault: Vault, limits: Limits = Limits()) -> None:  # noqa: B008 - a frozen value
+        self._vault = vault
+        self._limits = limits
+        self._workers: Workers | None = None
+        self._paths: frozenset[str] = frozenset()
+        # To look at the folders takes a moment, which is better spent beside the import than before it.
+        self._thread = threading.Thread(target=self._begin, name="tidings-vault-ahead", daemon=True)
+        self._thread.start()
+
+    def take(self) -> tuple[Workers | None, frozenset[str]]:
+        """The processes, to be given the rest and closed by whoever takes them; and what they were given already."""
+        self._thread.join()
+        return self._workers, self._paths
+
+    def _begin(self) -> None:
+        count = processes_for(_MOST)
+        with suppress(VaultAway):  # Who looks at it in earnest says so.
+            files = list(islice(self._texts(), _MOST))
+            if count and len(files) > MANY_FILES:
+                self._paths = frozenset(seen.path for seen in files)
+                self._workers = Workers(self._limits, count=count, room=_ROOM)
+                self._workers.start()
+                self._workers.add(chunks_of(self._vault, files))
+
+    def _texts(self) -> Iterator[Seen]:
+        for seen in Walk(self._vault).everything():
+            if seen.kind != "attachment" and seen.stamp.size <= self._limits.size:
+                yield seen
+
+
+def begin(vault: Vault, cache: Path | None = None) -> None:
+    """Read the first files of a vault that has no index yet."""
+    if not has_index(vault, cache):
+        _begun[vault.mounts] = Ahead(vault)
+
+
+def taken(vault: Vault) -> Ahead | None:
+    """What was begun for this vault, if nobody has taken it yet."""
+    return _begun.pop(vault.mounts, None)
