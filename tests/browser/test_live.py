@@ -2,11 +2,14 @@
 
 import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.inspecting import Inspector, Look, command, inspecting, looking
+from tests.browser.inspecting import Inspector, Look, answers, command, inspecting, looking
+from tests.ports import free_port
+from tests.server.serving import Child, eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -15,7 +18,12 @@ ERAS = ["modern", "legacy"]
 
 
 @pytest.fixture(scope="module")
-async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+async def inspector(tmp_path_factory: pytest.TempPathFactory, port: int) -> AsyncGenerator[Inspector]:
     folder = tmp_path_factory.mktemp("live")
     vault = folder / "vault"
     (vault / "Projects").mkdir(parents=True)
@@ -23,6 +31,7 @@ async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[
         (vault / "Projects" / f"Plan {era}.md").write_text(NOTE)
     words = (sys.executable, "-m", "tidings", "vault", str(vault))
     servers = {"modern": command(*words, era="auto"), "legacy": command(*words, era="legacy")}
+    servers["sample"] = {"url": f"http://127.0.0.1:{port}/mcp", "tidings": {"autoConnect": True}}
     async with inspecting(folder, servers) as one:
         yield one
 
@@ -77,3 +86,57 @@ async def test_the_address_of_a_change_leads_to_it_again(look: Look) -> None:
     await look.page.reload()
     await expect(look("change-title")).to_have_text(str(title))
     assert look.page.url == address
+
+
+async def test_a_change_of_a_list_and_what_changed_while_away_say_what_is_different(
+    look: Look, port: int, tmp_path: Path
+) -> None:
+    words = ("tests.browser.sample", "http", str(port))
+    server = Child(*words, log=tmp_path / "first")
+    try:
+        await eventually(lambda: answers(port))
+        await look.connected("sample")
+        await look.screen("sample", "resources", "note://plan")
+        await look("subscribe").click()
+        await _call(look, "grow", "name", "sprig")
+        await _call(look, "write", "text", "# Another plan")
+        await look("tab-live").click()
+        await look.row("changes", "tools list: sprig added").click()
+        await expect(look("different")).to_have_text("+addedsprig")
+        await expect(look("fresh")).to_contain_text("fresh in")
+        await look.row("changes", "note://plan").click()
+        await expect(look("diff").locator(".add")).to_contain_text("# Another plan")
+        server.stop()
+        server = Child(*words, log=tmp_path / "second")
+        await look.row("changes", "tools list: sprig removed").click()
+        await expect(look("hops")).to_contain_text("changed while the server was away")
+        await expect(look("different")).to_contain_text("removedsprig")
+        await look.rows("changes").filter(has_text="note://plan").filter(has_text="while away").click()
+        await expect(look("diff").locator(".del")).to_contain_text("# Another plan")
+        await expect(look("diff")).to_contain_text("Freeze the API by Friday")
+    finally:
+        server.stop()
+
+
+async def test_what_a_prefix_covers_is_shown_with_what_changed(look: Look) -> None:
+    await look.connected("modern")
+    await look.screen("modern", "resources")
+    await look("uri").fill("vault://note/Projects/*")
+    await look("uri").press("Enter")
+    await look("subscribe").click()
+    await look("tab-live").click()
+    file = look.inspector.folder / "vault" / "Projects" / "Plan legacy.md"
+    for text in ("# One\n", "# Two\n"):
+        seen = await look.rows("changes").filter(has_text="Plan legacy.md").count()
+        file.write_text(text)
+        await expect(look.rows("changes").filter(has_text="Plan legacy.md")).not_to_have_count(seen)
+        await look.row("changes", "Plan legacy.md").click()
+        await expect(look("screen-live")).to_contain_text(text.strip("# \n"))
+    await expect(look("diff").locator(".del")).to_contain_text("# One")
+
+
+async def _call(look: Look, tool: str, field: str, text: str) -> None:
+    await look.screen("sample", "tools", tool)
+    await look(f"field-{field}").get_by_role("textbox").fill(text)
+    await look("call").click()
+    await expect(look("request-status")).to_contain_text("done")

@@ -8,8 +8,8 @@ from hypothesis import given
 from tests.inspector.recorded import Writer, sessions
 from tidings.inspector.limits import SessionLimits
 from tidings.inspector.records import Record
-from tidings.inspector.view_items import Hop
-from tidings.inspector.view_words import span
+from tidings.inspector.view_items import Hop, ListDifference
+from tidings.inspector.view_words import difference_words, span
 from tidings.inspector.views import ServerView, SessionView
 
 
@@ -93,6 +93,49 @@ def test_a_list_is_folded_from_what_is_different() -> None:
     view = fold(writer)
     assert list(view.tools) == ["d", "a", "c"]
     assert view.list_errors["tools"].message == "no"
+
+
+def test_a_change_of_a_list_says_what_is_different() -> None:
+    writer = Writer()
+    writer("state", state="connected")
+    writer("list", list="tools", added=[{"name": "a"}, {"name": "b"}])
+    writer("list", list="prompts", added=[{"name": "p"}])
+    writer("change", 2000.0, change="tools-list-changed", times={"received": 2000.0})
+    assert fold(writer).changes[0].items is None
+    writer("list", 2000.5, list="tools", removed=["b"], changed=[{"name": "a", "title": "A"}], added=[{"name": "d"}])
+    (change,) = fold(writer).changes
+    assert change.items == ListDifference(["d"], ["b"], ["a"])
+    writer("list", 2009.0, list="tools")
+    assert (change.away, fold(writer).changes[0].fresh_in) == (False, 0.5)
+    writer("list", list="tools", added=[{"name": f"n{number}"} for number in range(100)])
+    (change,) = fold(writer).changes
+    assert change.items is not None
+    assert difference_words(change.items) == "30 added; b removed; a changed; 71 more"
+
+
+def test_what_changed_while_the_server_was_away_is_a_change_of_its_own() -> None:
+    writer = Writer()
+    uri = "note://a"
+    writer("state", state="connected")
+    writer("subscriptions", uris=[uri])
+    writer("content", uri=uri, contents=[{"uri": uri, "text": "old"}], hash="1", size=3)
+    writer("list", list="tools", added=[{"name": "a"}])
+    writer("list", list="resources", added=[{"uri": uri}])
+    writer("change", change="tools-list-changed")
+    assert [change.away for change in fold(writer).changes] == [False]
+    writer("state", state="error", error={})
+    writer("state", state="connected")
+    writer("list", list="tools", removed=["a"], added=[{"name": "b"}])
+    writer("list", list="resources")
+    writer("content", uri=uri, contents=[{"uri": uri, "text": "new"}], hash="2", size=3)
+    view = fold(writer)
+    told, tools, note = view.changes
+    assert (told.away, told.items) == (False, None)
+    assert (tools.away, tools.change, tools.items) == (True, "tools-list-changed", ListDifference(["b"], ["a"]))
+    assert (note.away, note.uri, note.before, note.content) == (True, uri, 3, 11)
+    assert view.subscriptions[uri].updates == 1
+    assert not view.subscriptions[uri].stale
+    assert len(view.notifications) == 1
 
 
 def test_a_response_knows_its_request_and_how_long_it_took() -> None:

@@ -25,6 +25,13 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
     "notifications/resources/list_changed": "resources-list-changed",
     "notifications/prompts/list_changed": "prompts-list-changed",
 }
+LIST_CHANGES: Final[dict[str, ChangeName]] = {
+    "tools": "tools-list-changed",
+    "resources": "resources-list-changed",
+    "templates": "resources-list-changed",
+    "prompts": "prompts-list-changed",
+}
+"""Which change tells that a list is different."""
 
 Items = list[dict[str, Any]]
 Names = list[str]

@@ -33,13 +33,21 @@ def _change(view: "ServerView", record: Record) -> None:
         as_size(data.get("merged")),
     )
     view.changes.append(change, record.seq, size)
+    if uri is None:
+        view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
     view.notifications.append(NotificationView(record.seq, record.at, method, params), record.seq, size)
-    if uri is not None:
-        for subscription in _covering(view, uri):
-            subscription.updates += 1
-            subscription.last_update, subscription.last_uri, subscription.last_change = record.at, uri, record.seq
-            subscription.merged += change.merged > 0
+    _updated(view, change)
+
+
+def _updated(view: "ServerView", change: ChangeView) -> None:
+    """Tell the subscriptions that this change is of."""
+    if change.uri is None:
+        return
+    for subscription in _covering(view, change.uri):
+        subscription.updates += 1
+        subscription.last_update, subscription.last_uri, subscription.last_change = change.at, change.uri, change.seq
+        subscription.merged += change.merged > 0
 
 
 def _covering(view: "ServerView", uri: str) -> list[SubscriptionView]:
@@ -76,6 +84,11 @@ def _content(view: "ServerView", record: Record) -> None:
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
         versions.append(version, record.seq, weight)
         _make_room(view, uri)
+        if last is not None and change is None and (last.confirmed or last.at) < (view.connected_at or 0):
+            change = version.change = record.seq
+            found = ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
+            view.changes.append(found, record.seq)
+            _updated(view, found)
     if change is not None and (shown := view.changes.get(change)) is not None:
         shown.read, shown.content = record.at, version.seq
         shown.before = None if before is None else before.seq

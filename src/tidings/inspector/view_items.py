@@ -5,7 +5,7 @@ epoch, durations are seconds. `seq` is the number of the record that a thing cam
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tidings.inspector.reading import as_dict, as_dict_or_none, as_float, as_text
 from tidings.inspector.rings import Ring
@@ -147,8 +147,35 @@ class Hop:
 
 
 @dataclass(slots=True)
+class ListDifference:
+    """What is different in a list: the names of the first items, and how many more there are."""
+
+    added: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
+    changed: list[str] = field(default_factory=list[str])
+    more: int = 0
+
+    def add(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+        """One more load of the list: what it was, and what it is."""
+        names = {
+            "added": [name for name in now if name not in before],
+            "removed": [name for name in before if name not in now],
+            "changed": [name for name, item in now.items() if before.get(name, item) != item],
+        }
+        for what, found in names.items():
+            kept: list[str] = getattr(self, what)
+            room = max(0, _MOST_NAMES - len(kept))
+            kept += [name[:_LONGEST_NAME] for name in found[:room]]
+            self.more += max(0, len(found) - room)
+
+
+_MOST_NAMES: Final = 30
+_LONGEST_NAME: Final = 300
+
+
+@dataclass(slots=True)
 class ChangeView:
-    """Something that changed, as the server told it, and what became of it."""
+    """Something that changed, as the server told it or as it was found, and what became of it."""
 
     seq: int
     at: float
@@ -166,6 +193,10 @@ class ChangeView:
     content: int | None = None
     """The `seq` of the `ContentVersion` that shows it, and of the one before it."""
     before: int | None = None
+    away: bool = False
+    """Whether it changed while the server was away: nobody told it, and it was found afterwards."""
+    items: ListDifference | None = None
+    """Of a list: what is different in it, once it is loaded."""
 
     @property
     def hops(self) -> list[Hop]:

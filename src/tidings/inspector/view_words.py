@@ -4,7 +4,7 @@ import math
 import shlex
 from typing import Any, Protocol, cast
 
-from tidings.inspector.view_items import Count, ErrorView
+from tidings.inspector.view_items import Count, ErrorView, ListDifference
 
 
 class Standing(Protocol):
@@ -63,6 +63,18 @@ def question_words(number: int) -> str:
 def kept_words(what: str, count: Count) -> str:
     """How much there is: "12,480 messages kept, 0 dropped"."""
     return f"{count.kept:,} {what} kept, {count.dropped:,} dropped"
+
+
+def difference_words(items: ListDifference) -> str:
+    """What is different in a list: "search added; 12 removed"."""
+    found = [_named(names, what) for what in ("added", "removed", "changed") if (names := getattr(items, what))]
+    if items.more:
+        found.append(f"{items.more:,} more")
+    return "; ".join(found) or "nothing is different"
+
+
+def _named(names: list[str], what: str) -> str:
+    return f"{', '.join(names) if len(names) < 4 else f'{len(names):,}'} {what}"
 
 
 def target_of(entry: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidings.inspector import view_connection, view_contents, view_requests, view_wire
+from tidings.inspector import view_connection, view_contents, view_lists, view_requests, view_wire
 from tidings.inspector.limits import SessionLimits
 from tidings.inspector.records import Record
 from tidings.inspector.rings import Ring
@@ -127,7 +127,9 @@ class ServerView:
     """Records that could not be understood. A fault of this program, if there ever is one."""
 
     asked: dict[tuple[bool, str | int], MessageView] = field(repr=False)
-    """Requests on the wire that have no response yet. These five serve the fold."""
+    """Requests on the wire that have no response yet. These six serve the fold."""
+    list_changes: dict[str, int] = field(repr=False)
+    """For each kind of list: the `seq` of its last change."""
     prefixes: tuple[str, ...] = field(repr=False)
     open_exchanges: dict[int, ExchangeView] = field(repr=False)
     ended: dict[str, int] = field(repr=False)
@@ -153,7 +155,8 @@ class ServerView:
         self.stderr = Ring(limits.stderr, limits.ring_bytes)
         self.requests, self.requests_total, self.questions = {}, 0, {}
         self.answered = Ring(limits.requests, limits.ring_bytes)
-        self.asked, self.open_exchanges, self.ended, self.ended_aside, self.prefixes = {}, {}, {}, {}, ()
+        self.asked, self.list_changes, self.open_exchanges = {}, {}, {}
+        self.ended, self.ended_aside, self.prefixes = {}, {}, ()
 
     def apply(self, record: Record) -> None:
         """Take in one more record. Never fails."""
@@ -209,6 +212,7 @@ _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "s
 Fold = Callable[[ServerView, Record], None]
 _FOLDS: Final[dict[str, Fold]] = {
     **view_connection.FOLDS,
+    **view_lists.FOLDS,
     **view_wire.FOLDS,
     **view_contents.FOLDS,
     **view_requests.FOLDS,

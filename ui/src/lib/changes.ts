@@ -1,5 +1,5 @@
 /** A change in words, and how long each hop of its way took. */
-import type { ChangeKind, ChangeRow, ContentRow, JsonObject, SubscriptionFacts, VersionFacts } from './api'
+import type { ChangeData, ChangeKind, ChangeRow, VersionFacts } from './api'
 
 const LISTS: Record<string, 'tools' | 'resources' | 'prompts'> = {
   'tools-list-changed': 'tools', 'resources-list-changed': 'resources', 'prompts-list-changed': 'prompts',
@@ -14,7 +14,7 @@ export function readable(uri: string): string {
     return uri
   }
 }
-export const wordsOf = (row: ChangeRow) => (row[5] === null ? `${kindOf(row[4])} list` : readable(row[5]))
+export const wordsOf = (row: ChangeRow) => (row[5] === null ? `${kindOf(row[4])} list${row[9] ? `: ${row[9]}` : ''}` : readable(row[5]))
 
 /** What a resource is called in a heading: without its scheme and kind. */
 export function shortName(uri: string): string {
@@ -25,10 +25,11 @@ export function shortName(uri: string): string {
 export interface Hop { words: string; /** since the hop before; null for the first, or when it is not known */ ms: number | null }
 
 /** The hops of a change, as far as they are known; clocks of two machines may differ, so none is less than 0. */
-export function hops(change: ChangeRow, data: JsonObject | null, read: ContentRow | null): Hop[] {
-  const times = (data?.times ?? {}) as { source?: number; published?: number; received?: number }
+export function hops(change: ChangeRow, data: ChangeData | null): Hop[] {
+  const times = data?.times ?? {}
   const passed: [string, number | undefined][] = [
-    ['changed', times.source], ['notified', times.published], ['received', times.received ?? change[1]], ['read again', read?.[1]],
+    ['changed', times.source], ['notified', times.published],
+    ['received', times.received ?? (change[8] ? undefined : change[1])], ['read again', times.read],
   ]
   const known = passed.filter((entry): entry is [string, number] => typeof entry[1] === 'number')
   return known.map(([words, at], place) => {
@@ -38,6 +39,6 @@ export function hops(change: ChangeRow, data: JsonObject | null, read: ContentRo
 }
 
 /** The version that answered a change: the first that was read at or after it. */
-export function versionAfter(subscription: SubscriptionFacts | undefined, at: number): VersionFacts | undefined {
-  return subscription?.versions.find((version) => version.at >= at - 0.001) ?? subscription?.versions.at(-1)
+export function versionAfter(versions: readonly VersionFacts[], at: number): VersionFacts | undefined {
+  return versions.find((version) => version.at >= at - 0.001) ?? versions.at(-1)
 }

@@ -103,34 +103,38 @@ export class Log<T> implements Source<T> {
  * What of a log passes a test. Only what is new is tested when it is asked again, so that a filter on 100,000 rows costs
  * once. Make a new one when the test changes: `const shown = $derived(filtered(log, row => …))`.
  */
-export function filtered<T>(log: Source<T>, test: (item: T) => boolean, limit = 100_000): Source<T> {
-  let items: T[] = []
-  let gone = 0
+export function filtered<T>(log: Source<T>, test: (item: T) => boolean): Source<T> {
+  let places: number[] = [] // in the log, where an entry may be replaced by a newer state of itself
+  let gone = 0 // cut off from the head of places
+  let head = 0 // those that the log has dropped, not yet cut off
   let seen = log.first
   const update = () => {
     const { total, first } = log
     if (first > seen) seen = first
     for (; seen < total; seen++) {
       const item = log.at(seen)
-      if (item !== undefined && test(item)) items.push(item)
+      if (item !== undefined && test(item)) places.push(seen)
     }
-    if (items.length > limit * 1.25) {
-      gone += items.length - limit
-      items = items.slice(-limit)
+    while ((places[head] ?? Infinity) < first) head++
+    if (head > 10_000) {
+      places = places.slice(head)
+      gone += head
+      head = 0
     }
   }
   return {
     get first() {
       update()
-      return gone
+      return gone + head
     },
     get total() {
       update()
-      return gone + items.length
+      return gone + places.length
     },
     at(place) {
       update()
-      return items[place - gone]
+      const found = places[place - gone]
+      return found === undefined ? undefined : log.at(found)
     },
   }
 }

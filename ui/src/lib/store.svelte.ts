@@ -149,16 +149,17 @@ class Store {
       for (const [kind, some] of kinds) {
         const log = server.rows[kind] as Log<Row> | undefined
         if (kind === 'content') for (const row of some) freshened(server, row as ContentRow)
-        if (kind === 'request' || kind === 'exchange') for (const row of some) latest(log as Log<Row>, row)
+        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) latest(log as Log<Row>, row)
         else log?.append(some)
       }
     }
   }
 }
 
-/** A request or an exchange is told of several times: one row, in its newest state. */
+/** A request, an exchange or the change of a list is told of several times: one row, in its newest state. */
 function latest(log: Log<Row>, row: Row): void {
-  if (!log.amend(row, (old) => old[4] === row[4])) log.append([row])
+  const known = row[0] <= (log.last()?.[0] ?? -1) && log.amend(row, (old) => old[0] === row[0])
+  if (!known) log.append([row])
 }
 
 /** A content that answers a change says how long that took: the change's own row gets to know it. */
@@ -167,7 +168,7 @@ function freshened(server: ServerStore, content: ContentRow): void {
   if (change === null || fresh === null) return
   const log = server.rows.change
   const found = log.find(change)
-  if (found) log.amend([...found.slice(0, 7), fresh] as unknown as ChangeRow, (old) => old[0] === change)
+  if (found) log.amend([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow, (old) => old[0] === change)
 }
 
 /** Trade the token of the address for a cookie, once, and take it out of the address and its history. */

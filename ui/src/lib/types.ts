@@ -37,6 +37,11 @@ export interface SubscriptionFacts {
   versions: VersionFacts[]
   error: ErrorFacts | null
 }
+/** A change whole: with the times of its hops, and of a list what is different in it. */
+export interface ChangeData {
+  times: { source?: number; published?: number; received?: number; read?: number }
+  items: { added: string[]; removed: string[]; changed: string[]; more: number } | null
+}
 /** A content that was read: `version` names it in `content`, `diff` and `blob`. */
 export interface VersionFacts { version: number; at: number; hash: string; size: number; cut: boolean }
 export interface QuestionFacts {
@@ -102,7 +107,7 @@ export interface Hello {
 export interface Snapshot { seq: number; now: number; servers: ServerFacts[]; saved: SavedCall[] }
 
 type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
-export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null]
+export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null, away: boolean, different: string | null]
 export type ContentRow = [...Head<'content'>, uri: string, hash: string, change: number | null, took_ms: number | null, fresh_ms: number | null, is_new: boolean]
 export type MessageRow = [...Head<'message'>, incoming: boolean, method: string | null, id: string | number | null, size: number, ms: number | null, is_error: boolean]
 export type NotificationRow = [...Head<'notification'>, method: string, summary: string]

@@ -182,8 +182,10 @@ class InspectorApp(Deeds):
     def heard(self, record: Record) -> None:
         """A record arrived: remember that there is something to show."""
         self._dirty = True
-        if record.kind == "change":
-            self.pace(record.server).add(record.at, str(record.data.get("change")))
+        view = self.session.view.servers.get(record.server)
+        newest = None if view is None else view.changes.last
+        if newest is not None and newest.seq == record.seq:
+            self.pace(record.server).add(record.at, newest.change)
 
     def pace(self, name: str) -> Pace:
         """The pace of the server of this name."""

@@ -11,11 +11,13 @@ from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.frame import Timeline
 from tidings.inspector.tui.inks import KINDS, Inks
+from tidings.inspector.tui.pages import Page, Words
 from tidings.inspector.tui.pane import Pane
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.versions import Versions
 from tidings.inspector.tui.words import clock, counted, one_line, took
 from tidings.inspector.view_items import ChangeView
+from tidings.inspector.view_words import difference_words
 
 EMPTY: Final = (
     "No change yet. When the server says that something is different now, it appears here, and what changed beside it. "
@@ -70,7 +72,7 @@ class LivePane(Pane):
         hops.show(*hop_parts(change))
         versions = self.view.contents.get(change.uri) if change.uri else None
         if change.uri is None:
-            self._versions.clear("The list was loaded again. What it has now is under its tab.")
+            self._versions.show_page(list_page(change), change.seq)
         elif not versions:
             self._versions.clear(
                 "Its content is not kept: it is read again when something subscribes to this resource."
@@ -83,7 +85,25 @@ def change_words(change: ChangeView) -> str:
     """A change in words: the URI, or which list."""
     if change.uri:
         return str(change.uri)
-    return str(change.change).replace("-list-changed", " list changed").replace("-", " ")
+    words = str(change.change).replace("-list-changed", " list").replace("-", " ")
+    return words if change.items is None else f"{words}: {difference_words(change.items)}"
+
+
+def list_page(change: ChangeView) -> Page:
+    """What is different in a list, a name a line."""
+    items = change.items
+    if items is None:
+        return Words([("The list is about to be loaded again.", "soft")])
+    lines: list[list[tuple[str, str]]] = []
+    for names, sign, ink in (
+        (items.added, "+", "added_ink"),
+        (items.removed, "-", "removed_ink"),
+        (items.changed, "~", "ink"),
+    ):
+        lines += [[(f"{sign} ", ink), (one_line(name), ink)] for name in names]
+    if items.more:
+        lines.append([(f"and {items.more:,} more", "faint")])
+    return Words(*lines or [[("The list was loaded again, and nothing in it is different.", "soft")]])
 
 
 def draw_change(change: ChangeView, inks: Inks) -> list[tuple[Line, Line]]:
@@ -94,7 +114,9 @@ def draw_change(change: ChangeView, inks: Inks) -> list[tuple[Line, Line]]:
         (" ■ ", inks[ink]),
         (one_line(change_words(change)), inks["ink"]),
     ]
-    if change.merged:
+    if change.away:
+        right = "while away"
+    elif change.merged:
         right = f"{change.merged + 1} merged"
     else:
         right = took(change.fresh_in) if change.fresh_in is not None else ""
@@ -115,7 +137,7 @@ def hop_parts(change: ChangeView) -> tuple[list[Part], list[Part], Parts, Parts,
 
 
 def _hops(change: ChangeView, names: dict[str, str]) -> list[Part]:
-    parts: list[Part] = []
+    parts: list[Part] = [Part("changed while the server was away; ", "ink")] if change.away else []
     for hop in change.hops:
         if hop.took is not None:
             parts.append(Part(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint"))

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from tidings.inspector.tui.bars import Bar, Part
 from tidings.inspector.tui.contents import contents_page
 from tidings.inspector.tui.differences import diff_page
+from tidings.inspector.tui.pages import Page, Sentence
 from tidings.inspector.tui.reader import Reader
 from tidings.inspector.tui.words import clock
 
@@ -57,9 +58,13 @@ class Versions(Vertical):
 
     def clear(self, words: str = "") -> None:
         """Show no content."""
+        self.show_page(Sentence(words))
+
+    def show_page(self, page: Page, key: object = None) -> None:
+        """Show this in the place of a content."""
         self.versions, self.at, self._drawn = [], -1, None
         self._bar.show([])
-        self.reader.say(words)
+        self.reader.show(page, key)
 
     def action_mode(self, mode: str | None = None) -> None:
         """The next way to look at it, or this one."""

@@ -17,7 +17,7 @@ from tidings.inspector.records import Record
 from tidings.inspector.views import ServerView, SessionView
 from tidings.inspector.web.facts import MAKERS, PARTS, Facts, level_of, subscription_of
 from tidings.inspector.web.notes import PACE_SECONDS, Notes
-from tidings.inspector.web.rows import Row, row_of
+from tidings.inspector.web.rows import Row, rows_of
 
 MOST_KEPT: Final = 20_000
 """Rows for readers who are behind. The rings of the session have more."""
@@ -137,15 +137,14 @@ class Feed:
         for part in PARTS.get(record.kind, ()):
             server.touched[part] = record.seq
         server.note(view, record)
-        row = row_of(record, view)
-        if row is not None:
+        for row in rows_of(record, view):
             if len(self._rows) == MOST_KEPT:
                 self._lost = self._rows[0][0]
             self._rows.append((record.seq, row))
             self._total += 1
-            if record.kind == "state":
+            if row[3] == "state":
                 server.states.append(row)
-            elif record.kind == "content":
+            elif row[3] == "content":
                 server.contents.append(row)
         self._wake()
 

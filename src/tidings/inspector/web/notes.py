@@ -42,9 +42,10 @@ class Notes:
     def note(self, view: ServerView, record: Record) -> None:
         """What a part needs that the view does not say."""
         data = record.data
+        if (newest := view.changes.last) is not None and newest.seq == record.seq:
+            self.count(newest.change, record.at)
         match record.kind:
             case "change":
-                self.count(data.get("change"), record.at)
                 self.touch(view, data.get("uri"), record.seq)
             case "content" | "content-failed" | "subscription-failed":
                 self.touch(view, data.get("uri"), record.seq)

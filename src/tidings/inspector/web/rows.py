@@ -4,7 +4,7 @@
 
 | kind | fields |
 |---|---|
-| `change` | change, uri, merged, fresh_ms |
+| `change` | change, uri, merged, fresh_ms, was it found after the server was away, what is different in a list |
 | `content` | uri, hash, seq of the change it answers, took_ms, fresh_ms of that change, is it a new version |
 | `message` | incoming, method, id, size, ms, is_error |
 | `notification` | method, summary |
@@ -14,8 +14,8 @@
 | `exchange` | id, method, url, status, ms, is_stream |
 | `state` | state, words |
 
-A request and an exchange have one row, of the `seq` they began with, told anew whenever they change. A page fetches the
-whole of what it shows (`/api/record/{seq}`) when somebody looks at it.
+A request, an exchange and a change of a list have one row, of the `seq` they began with, told anew when they change.
+A page fetches the whole of what it shows (`/api/record/{seq}`) when somebody looks at it.
 """
 
 from collections.abc import Callable
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tidings.inspector.bounds import head_of
 from tidings.inspector.reading import as_dict, as_text
+from tidings.inspector.record_data import LIST_CHANGES
 from tidings.inspector.records import Record
 from tidings.inspector.view_items import (
     ChangeView,
@@ -34,6 +35,7 @@ from tidings.inspector.view_items import (
     NotificationView,
     RequestView,
 )
+from tidings.inspector.view_words import difference_words
 from tidings.inspector.views import ServerView
 
 Row = list[Any]
@@ -53,7 +55,11 @@ def _short(text: str | None, most: int = _LONGEST) -> str | None:
 def change_row(server: str, view: ChangeView) -> Row:
     """A change."""
     uri = _short(view.uri, _LONGEST_URI)
-    return [view.seq, view.at, server, "change", view.change, uri, view.merged, _ms(view.fresh_in)]
+    different = None if view.items is None else _short(difference_words(view.items))
+    return [
+        *(view.seq, view.at, server, "change"),
+        *(view.change, uri, view.merged, _ms(view.fresh_in), view.away, different),
+    ]
 
 
 def message_row(server: str, view: MessageView) -> Row:
@@ -133,10 +139,10 @@ def _log_text(data: Any) -> str:
     return head_of(said, _LONGEST)
 
 
-def row_of(record: Record, view: ServerView) -> Row | None:
-    """The row of a record that the view has just taken in; None if it has none."""
-    make = _MAKERS.get(record.kind)
-    return None if make is None else make(record, view)
+def rows_of(record: Record, view: ServerView) -> list[Row]:
+    """The rows of a record that the view has just taken in."""
+    makers = _MAKERS.get(record.kind, ())
+    return [row for make in makers if (row := make(record, view)) is not None]
 
 
 def _last(ring: str, make: Callable[[str, Any], Row]) -> Callable[[Record, ServerView], Row | None]:
@@ -174,15 +180,23 @@ def _content(record: Record, view: ServerView) -> Row | None:
     return content_row(view.name, newest, record.seq, record.at, change, new=newest.seq == record.seq)
 
 
-_MAKERS: Final[dict[str, Callable[[Record, ServerView], Row | None]]] = {
-    "change": _last("changes", change_row),
-    "content": _content,
-    "message": _last("messages", message_row),
-    "notification": _last("notifications", notification_row),
-    "log": _last("logs", log_row),
-    "stderr": _last("stderr", line_row),
-    "garbage": _last("stderr", line_row),
-    "request": _request,
-    "exchange": _exchange,
-    "state": lambda record, view: state_row(view.name, record, view),
+def _list(record: Record, view: ServerView) -> Row | None:
+    kind = LIST_CHANGES.get(as_text(record.data.get("list")) or "")
+    change = view.changes.get(view.list_changes.get(kind, 0)) if kind is not None else None
+    return None if change is None or change.read != record.at else change_row(view.name, change)
+
+
+_change = _last("changes", change_row)
+_MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]] = {
+    "change": (_change,),
+    "content": (_content, _change),
+    "list": (_list,),
+    "message": (_last("messages", message_row),),
+    "notification": (_last("notifications", notification_row),),
+    "log": (_last("logs", log_row),),
+    "stderr": (_last("stderr", line_row),),
+    "garbage": (_last("stderr", line_row),),
+    "request": (_request,),
+    "exchange": (_exchange,),
+    "state": (lambda record, view: state_row(view.name, record, view),),
 }
