@@ -1,6 +1,8 @@
 """A server that asks before it acts: what `in_ci.py` tries.
 
-tidings call 'python examples/asking_server.py' book seats=3 # in a terminal, it asks you
+    tidings call 'python examples/asking_server.py' book seats=3     # in a terminal, it asks you
+
+Where nobody is, a script answers: `--answers examples/in_ci_answers.json`.
 """
 
 from mcp.server.mcpserver import Context

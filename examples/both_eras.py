@@ -1,6 +1,8 @@
 """Watch a change travel: one live server, and the official SDK's own clients of both eras listening to it.
 
-python examples/both_eras.py [how many changes]     (Ctrl-C ends it)
+    python examples/both_eras.py [how many changes]     (Ctrl-C ends it)
+
+Nothing of Tidings is in the clients: they are told because the server is live.
 """
 
 import asyncio

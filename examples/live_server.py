@@ -1,8 +1,10 @@
 """A live server in 20 lines: notice boards, and whoever reads one hears of each new notice.
 
-python examples/live_server.py # serves until Ctrl-C; a port may follow tidings watch http://127.0.0.1:8000/mcp
-board://kitchen # in a second terminal: the notice, always tidings call http://127.0.0.1:8000/mcp post room=kitchen
-text=Cake! # in a third: look at the second
+    python examples/live_server.py                                         # serves until Ctrl-C; a port may follow
+    tidings watch http://127.0.0.1:8000/mcp board://kitchen                # in a second terminal: the notice, always
+    tidings call http://127.0.0.1:8000/mcp post room=kitchen text=Cake!    # in a third: look at the second
+
+Nobody asks twice: the second terminal is told.
 """
 
 import sys

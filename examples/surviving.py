@@ -1,16 +1,17 @@
-"""Watch two copies stay fresh: a live server that is killed now and then, and a live client of each era.
+"""A server is killed now and then, and a client's copy stays fresh: one machine, no broker, nothing but the defaults.
 
-python examples/surviving.py [how many changes]     (Ctrl-C ends it)
+    python examples/surviving.py [how many changes]     (Ctrl-C ends it)
+
+Every third time the server is killed (`kill -9`), and the note changes while nobody serves it. The client comes back by
+itself, learns that the new server cannot say what it missed, and reads again. `replicas.py` has a server that can.
 """
 
 import asyncio
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import tidings
@@ -18,8 +19,7 @@ from tidings.client import Backoff, ClientConfig
 from tidings.client.events import StateChanged
 
 URI = "note://today"
-QUICK = ClientConfig(backoff=Backoff(delays=(0.1, 0.2, 0.4), tries=None))
-ERAS = {"modern": "2026-07-28", "old": "legacy"}
+PATIENT = ClientConfig(backoff=Backoff(delays=(0.1, 0.2, 0.4), tries=None))
 
 
 def serve(port: int, note: Path) -> None:
@@ -38,96 +38,46 @@ def serve(port: int, note: Path) -> None:
     mcp.run("streamable-http", port=port)
 
 
-class Copy:
-    """What one client has in hand, and since when."""
-
-    def __init__(self, era: str, client: tidings.LiveClient) -> None:
-        self.era = era
-        self.client = client
-        self.text: str | None = None
-        self.since = 0.0
-        self.changed = asyncio.Event()
-        client.on(StateChanged, self.tell)
-
-    async def watch(self) -> None:
-        async for read in self.client.watch(URI):
-            self.text, self.since = read.text, time.perf_counter()
-            self.changed.set()
-
-    async def until(self, text: str) -> float:
-        while self.text != text:
-            self.changed.clear()
-            await self.changed.wait()
-        return self.since
-
-    def tell(self, event: StateChanged) -> None:
-        if event.signal in ("connection_lost", "handshake_complete") and self.text is not None:
-            print(f"              the {self.era} client: {event.new.value}", flush=True)
+def start(port: int, note: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, "--serve", str(port), str(note)], stderr=subprocess.DEVNULL)
 
 
-class Server:
-    """The server's process."""
+def kill(server: subprocess.Popen[bytes]) -> None:
+    server.kill()
+    server.wait()
 
-    def __init__(self, note: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.note = note
-        self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        command = [sys.executable, __file__, "--serve", str(self.port), str(self.note)]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
+def tell(event: StateChanged) -> None:
+    if event.signal in ("connection_lost", "handshake_complete"):
+        print(f"  the client: {event.new.value}", flush=True)
 
 
 async def main(changes: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "today")
         note.write_text("nothing yet")
-        server = Server(note)
-        server.start()
+        server = start(port, note)
         try:
-            await show(server, changes)
+            async with tidings.connect(f"http://127.0.0.1:{port}/mcp", config=PATIENT) as client:
+                copies = client.watch(URI)
+                print(f"The client has {(await anext(copies)).text!r}.\n", flush=True)
+                client.on(StateChanged, tell)
+                for count in range(1, changes + 1):
+                    text, began = f"note {count}", time.perf_counter()
+                    if count % 3:
+                        await client.call_tool("write", {"text": text})
+                    else:
+                        print("\n  kill -9: the server is gone, and the note changes.", flush=True)
+                        kill(server)
+                        note.write_text(text)
+                        server = start(port, note)
+                    while (await anext(copies)).text != text:
+                        pass
+                    print(f"  {text!r} in hand after {time.perf_counter() - began:.2f} s", flush=True)
         finally:
-            server.kill()
-
-
-async def show(server: Server, changes: int) -> None:
-    url = f"http://127.0.0.1:{server.port}/mcp"
-    print(f"A live server on {url}, and a live client of each era that watches {URI}:\n", flush=True)
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
-        copies = [
-            Copy(era, await stack.enter_async_context(tidings.connect(url, era=version, config=QUICK)))
-            for era, version in ERAS.items()
-        ]
-        watching = [tasks.create_task(copy.watch()) for copy in copies]
-        for count in range(1, changes + 1):
-            await one_change(count, server, copies)
-            await asyncio.sleep(1 if count < changes else 0)
-        for task in watching:
-            task.cancel()
-
-
-async def one_change(count: int, server: Server, copies: list[Copy]) -> None:
-    text, killed = f"note {count}, {time.strftime('%H:%M:%S')}", count % 4 == 0
-    began = time.perf_counter()
-    if killed:
-        print("\n  kill -9: the server is gone. The note changes while nobody serves it.", flush=True)
-        server.kill()
-        server.note.write_text(text)
-        server.start()
-    else:
-        await copies[0].client.call_tool("write", {"text": text})
-    fresh = [f"{copy.era} era {_took(await copy.until(text) - began)}" for copy in copies]
-    print(f"  {text!r} in hand: {', '.join(fresh)}{chr(10) if killed else ''}", flush=True)
-
-
-def _took(seconds: float) -> str:
-    return f"after {seconds:4.2f} s" if seconds > 0.5 else f"after {seconds * 1000:4.1f} ms"
+            kill(server)
 
 
 if __name__ == "__main__":
@@ -135,6 +85,6 @@ if __name__ == "__main__":
         serve(int(sys.argv[2]), Path(sys.argv[3]))
     else:
         try:
-            asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000))
+            asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 7))
         except KeyboardInterrupt:
             print()

@@ -1,5 +1,6 @@
 """The examples that are whole stories, told from beginning to end in processes of their own."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -60,14 +61,24 @@ def test_nothing_is_stale_when_a_replica_is_killed() -> None:
     assert "Changes: 4. Kills: 1. Stale: nothing." in story.stdout
 
 
-def test_replicas_take_all_their_processes_with_them_on_ctrl_c() -> None:
-    command = [sys.executable, EXAMPLES / "replicas.py", "1000"]
+def test_a_copy_is_fresh_again_after_its_server_was_killed() -> None:
+    story = run("surviving.py", "4")
+    assert (story.returncode, story.stderr) == (0, "")
+    assert story.stdout.count("in hand after") == 4
+    assert story.stdout.count("kill -9") == 1
+    after = story.stdout.partition("kill -9")[2]
+    assert after.index("the client: error") < after.index("the client: connected") < after.index("'note 3' in hand")
+
+
+@pytest.mark.parametrize(("name", "processes"), [("surviving.py", 1), ("replicas.py", 3)])
+def test_a_story_takes_all_its_processes_with_it_on_ctrl_c(name: str, processes: int) -> None:
+    command = [sys.executable, EXAMPLES / name, "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as story:
         try:
             assert story.stdout is not None
             assert any("in hand after" in line for line in story.stdout)
             started = psutil.Process(story.pid).children()
-            assert len(started) == 3
+            assert len(started) == processes
             story.send_signal(signal.SIGINT)
             _, errors = story.communicate(timeout=30)
         finally:
@@ -80,3 +91,11 @@ def test_the_list_of_examples_is_complete() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"]({path.name})" not in listed] == []
     assert [path.name for path in EXAMPLES.glob("*.py") if not path.read_text().startswith('"""')] == []
+
+
+def test_each_line_to_type_is_a_line_of_its_own() -> None:
+    for path in EXAMPLES.glob("*.py"):
+        opening = path.read_text().split('"""')[1]
+        typed = [line for line in opening.splitlines() if re.match(r" *(python|tidings|pip) ", line)]
+        assert typed, path.name
+        assert [line for line in typed if not line.startswith("    ")] == [], path.name
