@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.cli.running import PROGRAM, Done, environment
 from tidings.cli import doctor_checks, doctor_files, doctor_packages, doctor_system, doctor_variables
-from tidings.cli.doctor_checks import Finding, Place, examine
+from tidings.cli.doctor_checks import Finding, Place, examine, not_writable
 from tidings.inspector.journal_file import open_for_writing
 from tidings.web.rendering.browser import NAMES
 
@@ -153,7 +154,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     found = {each.what: each for each in doctor_packages.packages(place)}
     assert found["extra vault"].verdict == "look"
     assert "watchfiles" in found["extra vault"].words
-    assert "pip install -e '.[vault]'" in found["extra vault"].cure
+    assert found["extra vault"].cure == f"{sys.executable} -m pip install -e '{doctor_packages._ROOT}[vault]'"
     assert "playwright" in found["extra render"].words
     assert "redis 6 or newer, here is 4.0" in found["extra redis"].words
     assert found["extra web"].verdict == "ok"
@@ -166,7 +167,7 @@ def test_a_package_that_nothing_works_without_is_wrong_and_none_at_all_is_told(
     monkeypatch.setattr(doctor_packages, "_ROOT", tmp_path)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["no-such-package>=1", "?"])
     [core, *_] = doctor_packages.packages(place)
-    assert (core.verdict, core.cure) == ("wrong", "pip install 'tidings'")
+    assert (core.verdict, core.cure.startswith(f"{sys.executable} -m pip install ")) == ("wrong", True)
 
     def requires(name: str) -> list[str]:
         raise importlib.metadata.PackageNotFoundError(name)
@@ -301,7 +302,63 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     assert [each.verdict for each in doctor_system.folders(place)] == ["look", "look"]
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert [each.verdict for each in doctor_system.folders(place)] == ["wrong", "wrong"]
+    found = list(doctor_system.folders(place))
+    assert [each.verdict for each in found] == ["wrong", "wrong"]
+    assert found[1].cure.splitlines() == [
+        f"chmod u+rwX {place.home}",
+        "Another folder will do: export XDG_CACHE_HOME=DIR, or tidings vault PATH --cache DIR",
+    ]
+
+
+def test_what_is_not_mine_is_asked_for_and_what_is_read_only_is_told_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "getuid", lambda: place.home.stat().st_uid + 1)
+    assert not_writable(place.home / "a/b", place) == (
+        "~ cannot be written by you",
+        f'sudo chown "$(id -un)" {place.home}',
+    )
+    frozen = os.statvfs_result((4096, 4096, 10, 10, 10, 0, 0, 0, os.ST_RDONLY, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: frozen)
+    assert not_writable(place.home, place) == ("~ is on a file system that is read-only", "")
+
+
+def test_files_that_cannot_be_made_or_written_are_told_with_a_cure_that_helps(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.home / "state/sessions.db"
+    monkeypatch.setattr("tidings.inspector.journal_file.default_path", lambda: path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        for [found] in (doctor_files.catalog(place), doctor_files.journal(place)):
+            assert found.verdict == "look"
+            assert "cannot be made: ~ cannot be written by you" in found.words
+            assert found.cure == f"chmod u+rwX {place.home}"
+    open_for_writing(path).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        [journal] = doctor_files.journal(place)
+    assert (journal.verdict, journal.cure) == ("wrong", f"chmod u+rwX {path.parent}\nchmod u+rwX {path}")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_was_installed_from_a_file_is_installed_from_there_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
+) -> None:
+    wheel = tmp_path / "my wheels" / "tidings-0.1.0-py3-none-any.whl"
+    if there:
+        wheel.parent.mkdir()
+        wheel.touch()
+    installed = SimpleNamespace(version="1", read_text=lambda _: json.dumps({"url": wheel.as_uri()}))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["package>=2"])
+    monkeypatch.setattr(doctor_packages, "_ROOT", tmp_path)
+    [core, *_] = doctor_packages.packages(place)
+    assert core.cure == f"{sys.executable} -m pip install " + (f"'{wheel}'" if there else "tidings")
+    monkeypatch.setattr(doctor_packages, "find_spec", lambda _: None)
+    [core, *_] = doctor_packages.packages(place)
+    assert core.cure.startswith(f"uv pip install --python {sys.executable} ")
 
 
 # Files.
@@ -343,9 +400,9 @@ def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
     assert (good.verdict, good.words.startswith("0 sessions, ")) == ("ok", True)
 
     monkeypatch.setattr(doctor_files, "_LARGE", 10)
-    monkeypatch.setattr(doctor_files, "_writable", lambda _: False)
     path.chmod(0o644)
-    assert [each.verdict for each in doctor_files.journal(place)] == ["look", "wrong", "look"]
+    assert [each.verdict for each in doctor_files.journal(place)] == ["look", "look"]
+    path.chmod(0o600)
 
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")

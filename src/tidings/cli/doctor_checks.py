@@ -13,6 +13,7 @@ is broken must not hide what the others find.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -98,6 +99,29 @@ def examine(place: Place) -> Iterator[Finding]:
             yield from check(place)
         except Exception as error:  # noqa: BLE001 - whatever is broken is what people came to hear of
             yield Finding(what, "wrong", f"could not be looked at ({type(error).__name__}: {error}).", _REPORT)
+
+
+def not_writable(folder: Path, place: Place) -> tuple[str, str] | None:
+    """Why nothing can be written in a folder, which need not be there yet, and the cure; None if something can."""
+    there = folder
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    shown, path = tidied(there, place), shlex.quote(str(there))
+    if not there.is_dir():
+        return f"{shown} is no folder", f"Move it away: mv {path} {path}.old"
+    if os.access(there, os.W_OK | os.X_OK):
+        return None
+    if os.name != "nt" and os.statvfs(there).f_flag & os.ST_RDONLY:
+        return f"{shown} is on a file system that is read-only", ""
+    return f"{shown} cannot be written by you", owned(there)
+
+
+def owned(path: Path) -> str:
+    """The command that lets the user write a file or a folder."""
+    quoted = shlex.quote(str(path))
+    if os.name == "nt" or path.stat().st_uid == os.getuid():
+        return f"chmod u+rwX {quoted}"
+    return f'sudo chown "$(id -un)" {quoted}'
 
 
 _REPORT: Final = "If nothing above explains it, report it, with this line."

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tidings.cli.doctor_checks import Finding, Place, tidied
+from tidings.cli.doctor_checks import Finding, Place, not_writable, owned, tidied
 from tidings.cli.terminal import listed, size_text
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, find_clients, user_catalog
 
@@ -25,14 +25,14 @@ def catalog(place: Place) -> Iterator[Finding]:
         yield Finding("catalog", "wrong", str(error), cure)
         return
     if not path.is_file():
-        yield Finding("catalog", "ok", f"none yet ({shown}); `tidings inspect` makes one.")
+        yield _none("catalog", path, place, "`tidings inspect` makes one", "servers cannot be added")
         return
     if (opened := _open_to_others(path, place)) is not None:
         yield Finding("catalog", "look", f"{shown} can be read by others, and may hold tokens.", opened)
     for problem in listing.problems:
         yield Finding("catalog", "wrong", problem, f"Mend it in {shown}.")
     if not _writable(path):
-        yield Finding("catalog", "look", f"{shown} cannot be written: servers cannot be added to it.", _own(path))
+        yield Finding("catalog", "look", f"{shown} cannot be written: servers cannot be added to it.", _owned(path))
     yield Finding("catalog", "ok", f"{_servers(listing.entries)} ({shown}).")
     yield from _startable("catalog", listing.entries, place)
 
@@ -44,7 +44,12 @@ def journal(place: Place) -> Iterator[Finding]:
     path = default_path()
     shown = tidied(path, place)
     if not path.exists():
-        yield Finding("journal", "ok", f"none yet ({shown}).")
+        yield _none("journal", path, place, "the inspector makes one", "no session is kept")
+        return
+    if (opened := _open_to_others(path, place)) is not None:
+        yield Finding("journal", "look", f"{shown} can be read by others, and holds what servers said.", opened)
+    if not _writable(path):  # It cannot be looked into, either.
+        yield Finding("journal", "wrong", f"{shown} cannot be written: no session is kept.", _owned(path))
         return
     size = path.stat().st_size
     try:
@@ -60,10 +65,6 @@ def journal(place: Place) -> Iterator[Finding]:
     finally:
         connection.close()
     words = f"{count:,} {'session' if count == 1 else 'sessions'}, {size_text(size)} ({shown})."
-    if (opened := _open_to_others(path, place)) is not None:
-        yield Finding("journal", "look", f"{shown} can be read by others, and holds what servers said.", opened)
-    if not _writable(path):
-        yield Finding("journal", "wrong", f"{shown} cannot be written: no session is kept.", _own(path))
     if size > _LARGE:
         yield Finding("journal", "look", words, "Delete old sessions in the inspector, or the file.")
     else:
@@ -112,8 +113,16 @@ def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
 
 
-def _own(path: Path) -> str:
-    return f"chown $USER {path.parent} {path}; chmod u+rwX {path.parent} {path}"
+def _owned(path: Path) -> str:
+    return "\n".join(owned(each) for each in (path.parent, path) if not os.access(each, os.W_OK))
+
+
+def _none(what: str, path: Path, place: Place, makes: str, without: str) -> Finding:
+    """There is no such file: whether one can be made."""
+    if (problem := not_writable(path.parent, place)) is not None:
+        words, cure = problem
+        return Finding(what, "look", f"none, and {tidied(path, place)} cannot be made: {words}; {without}.", cure)
+    return Finding(what, "ok", f"none yet ({tidied(path, place)}); {makes}.")
 
 
 def _open_to_others(path: Path, place: Place) -> str | None:

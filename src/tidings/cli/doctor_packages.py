@@ -1,13 +1,18 @@
 """The doctor on what is installed: Python, the packages that Tidings needs, those it can use, a browser, the page."""
 
 import importlib.metadata
+import json
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import tidings
 from tidings.cli.doctor_checks import Finding, Place, tidied
@@ -111,9 +116,24 @@ def _is_clone() -> bool:
 
 
 def _install(extra: str) -> str:
-    """The command that installs this extra, or what there is without any."""
+    """The command that installs this extra, or what there is without any: here, and from where this Tidings is."""
+    python = shlex.quote(sys.executable)
+    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
     brackets = f"[{extra}]" if extra else ""
-    return f"cd {_ROOT} && pip install -e '.{brackets}'" if _is_clone() else f"pip install 'tidings{brackets}'"
+    if _is_clone():
+        return f"{pip} -e {shlex.quote(f'{_ROOT}{brackets}')}"
+    return f"{pip} {shlex.quote(f'{_source()}{brackets}')}"
+
+
+def _source() -> str:
+    """What this Tidings was installed from: a folder or a file, if that is still there, else its name."""
+    try:
+        noted = importlib.metadata.distribution("tidings").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        noted = None
+    url = urlsplit(json.loads(noted)["url"] if noted else "")
+    path = Path(url2pathname(url.path))
+    return str(path) if url.scheme == "file" and path.exists() else "tidings"
 
 
 def _missing(required: list[str], extra: str | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import tidings
-from tidings.cli.doctor_checks import Finding, Place, tidied
+from tidings.cli.doctor_checks import Finding, Place, not_writable, tidied
 
 PORTS: Final = {
     8000: ("where `--http` serves", "Choose another: --http 127.0.0.1:8001"),
@@ -155,24 +155,23 @@ def folders(place: Place) -> Iterator[Finding]:
     except OSError as error:
         yield Finding("temporary files", "wrong", f"there is no folder for them ({error}).", "Set TMPDIR to one.")
     else:
-        yield _folder("temporary files", temporary, place)
+        yield _folder("temporary files", temporary, place, "export TMPDIR=DIR")
     cache = place.environ.get("XDG_CACHE_HOME") or {
         "darwin": str(place.home / "Library/Caches"),
         "win32": place.environ.get("LOCALAPPDATA") or str(place.home / "AppData/Local"),
     }.get(place.platform, str(place.home / ".cache"))
-    yield _folder("cache", Path(cache) / "tidings", place)
+    yield _folder(
+        "cache", Path(cache) / "tidings", place, "export XDG_CACHE_HOME=DIR, or tidings vault PATH --cache DIR"
+    )
 
 
-def _folder(what: str, folder: Path, place: Place) -> Finding:
-    there = folder
-    while not os.path.lexists(there) and there != there.parent:
-        there = there.parent
+def _folder(what: str, folder: Path, place: Place, elsewhere: str) -> Finding:
     shown = tidied(folder, place)
-    if not there.is_dir():
-        return Finding(what, "wrong", f"{shown} cannot be: {tidied(there, place)} is no folder.", f"Move {there} away.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        cure = f"chown -R $USER {there}; chmod u+rwx {there}"
-        return Finding(what, "wrong", f"{shown}: {tidied(there, place)} cannot be written by you.", cure)
+    if (problem := not_writable(folder, place)) is not None:
+        words, cure = problem
+        cures = "\n".join(filter(None, [cure, f"Another folder will do: {elsewhere}"]))
+        return Finding(what, "wrong", f"{shown} cannot be used: {words}.", cures)
+    there = next(each for each in (folder, *folder.parents) if each.exists())
     if os.name != "nt":
         free = os.statvfs(there)
         if free.f_bavail * free.f_frsize < _LITTLE_SPACE:
