@@ -8,6 +8,7 @@ Where the start itself is tried, or what is imported, a test starts Python.
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -224,4 +225,5 @@ if __name__ == "__main__":
 
     for name in ("jsonschema", "mcp.server.mcpserver", "uvicorn"):
         importlib.import_module(name)
+    gc.freeze()  # What is there already is garbage in no child.
     _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))
