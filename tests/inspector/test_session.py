@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.server.mcpserver import Context
 
@@ -508,3 +509,35 @@ async def test_what_could_not_be_kept_is_told(tmp_path: Path) -> None:
         session.journal._missed = 7
         session.record("it", "log", {})
         assert session.view.servers["it"].missed == 7
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no signals to ask with.")
+async def test_a_command_that_does_not_mind_its_closed_input_is_soon_asked_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.client.process._GRACE", 60.0)
+    program, note = tmp_path / "stubborn.py", tmp_path / "note"
+    program.write_text(STUBBORN)
+    with anyio.fail_after(40):
+        async with watched([sys.executable, str(program), str(note)]) as (_, server):
+            assert server.view.state == "connected"
+    assert note.read_text() == "asked to end"
+
+
+STUBBORN = """
+import json, pathlib, signal, sys
+def end(*_):
+    pathlib.Path(sys.argv[1]).write_text("asked to end")
+    raise SystemExit
+signal.signal(signal.SIGTERM, end)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+    elif "id" in asked:
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+while True:
+    signal.pause()
+"""

@@ -12,12 +12,15 @@ it to the journal, and tells the listeners. A listener must be quick: one that d
 """
 
 import asyncio
+import contextlib
 import logging
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.journal import Journal
@@ -34,6 +37,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[Record], object]
+
+
+_POLITE: Final = 0.5
+"""Seconds for a command to end because its input was closed."""
+
+
+def stop_commands(pids: list[int], number: int) -> None:
+    """Send a signal to commands, and to what they started. Those that have ended are passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no groups.
+            os.killpg(pid, number)
 
 
 class Session:
@@ -78,10 +92,22 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Disconnect from all servers, and write down what is not written yet. The view stays as it is."""
-        await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
+        """Disconnect from all servers, and write down what is not written yet. The view stays as it is.
+
+        The input of a command is closed, and soon after it is asked to end: whoever quits does not want to wait.
+        """
+        asking = asyncio.get_running_loop().call_later(_POLITE, stop_commands, self.pids, signal.SIGTERM)
+        try:
+            await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
+        finally:
+            asking.cancel()
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the commands that run."""
+        return [server.view.pid for server in self.servers.values() if server.view.pid is not None]
 
     # Servers.
 

@@ -8,7 +8,6 @@ left of them is killed.
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 from collections.abc import Generator, Mapping
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from tidings.inspector.catalog import Catalog
-from tidings.inspector.session import Session
+from tidings.inspector.session import Session, stop_commands
 from tidings.inspector.web.answers import error_facts
 from tidings.inspector.web.app import make_app
 from tidings.inspector.web.catalogs import Servers
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CLOSING_SECONDS: Final = 0.6
-"""For servers to end by themselves. What is left then is killed."""
-_WRITING_SECONDS: Final = 0.3
+_CLOSING_SECONDS: Final = 0.8
+"""For servers to end by themselves, and because they are asked to. What is left then is killed."""
+_WRITING_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -139,13 +138,10 @@ class Serving:
 
 async def _end(session: Session) -> None:
     """Disconnect from everything within the time there is; then make sure that nothing is left."""
-    pids = [server.view.pid for server in session.servers.values() if server.view.pid is not None]
+    pids = session.pids
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_CLOSING_SECONDS):
             await session.aclose()
-    for pid in pids:
-        # A command has a process group of its own. One that ended is not there any more.
-        with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-            os.killpg(pid, signal.SIGKILL)
+    stop_commands(pids, signal.SIGKILL)
     if session.journal is not None:
         await asyncio.to_thread(session.journal.close, _WRITING_SECONDS)
