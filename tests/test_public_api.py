@@ -1,6 +1,8 @@
 """The public API is a decision: this list, and nothing by accident."""
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import tidings
-from tidings import client
+from tidings import bus, changes, client, errors, server
 
 PUBLIC = [
     "Change",
@@ -32,7 +34,7 @@ LAZY = pytest.mark.parametrize("package", [tidings, client], ids=lambda package:
 def names_for_type_checkers(package: ModuleType) -> dict[str, str]:
     """What `if TYPE_CHECKING:` imports, and from where."""
     source = ast.parse(Path(package.__file__ or "").read_text("utf-8"))
-    (block,) = [node for node in source.body if isinstance(node, ast.If)]
+    block = next(node for node in source.body if isinstance(node, ast.If))
     return {
         alias.asname or alias.name: statement.module or ""
         for statement in block.body
@@ -76,5 +78,29 @@ def test_importing_the_package_imports_none_of_its_rooms_and_no_sdk() -> None:
     assert "mcp" not in modules
 
 
-def test_type_checkers_are_told_that_the_package_is_typed() -> None:
-    assert Path(tidings.__file__).with_name("py.typed").exists()
+def test_a_type_checker_knows_the_type_of_each_public_name_without_guessing(tmp_path: Path) -> None:
+    packages = [tidings, bus, changes, client, server]
+    scripts, source = Path(sys.executable).parent, Path(tidings.__file__).parents[1]
+    done = subprocess.run(
+        [scripts / "pyright", "--verifytypes", "tidings", "--ignoreexternal", "--outputjson"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,  # It fails for a name that is guessed anywhere, be it private.
+    )
+    seen = json.loads(done.stdout)["typeCompleteness"]
+    assert seen["pyTypedPath"] == str(source / "tidings/py.typed")
+    known = {symbol["name"] for symbol in seen["symbols"] if symbol["isTypeKnown"]}
+    public = {f"{package.__name__}.{name}" for package in packages for name in package.__all__}
+    public |= {f"tidings.errors.{leaf.__name__}" for leaf in errors.leaves()}
+    assert public - known == {"tidings.__version__"}  # Whose kind it does not look at.
+
+
+def test_a_type_checker_finds_names_that_are_misspelt(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import tidings\nimport tidings.client\ntidings.conect\ntidings.client.Pol\n")
+    pyright = [Path(sys.executable).with_name("pyright"), "--pythonpath", sys.executable, program]
+    said = subprocess.run(pyright, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert '"conect" is not a known attribute' in said
+    assert '"Pol" is not a known attribute' in said

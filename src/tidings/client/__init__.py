@@ -89,7 +89,8 @@ _HOMES = {
 }
 
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # A type checker is to find names that are misspelt.
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

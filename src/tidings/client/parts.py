@@ -76,11 +76,11 @@ class Parts:
         identity = hashlib.sha256(target.identity.encode()).hexdigest()
         self._store = None if state is None else _state_file(state, identity)
         self._cache = ContentCache(config.cache, held=self._is_held, on_change=self._cache_changed)
-        self.queue = RequestQueue(
+        self.queue: RequestQueue = RequestQueue(
             concurrency=config.concurrency, history=config.history, on_change=self._request_changed
         )
         """The requests that wait, run and ended."""
-        self.pending = Pending(
+        self.pending: Pending = Pending(
             server=target.name,
             responder=answer,
             roots=roots,

@@ -62,7 +62,7 @@ class BorrowedStream:
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
         self._incomplete = False
-        self.ended = False
+        self.ended: bool = False
         """Whether this side has ended the stream."""
         self.session_id: str | None = None
         """The old-era session whose stream this is, once that is known."""

@@ -58,8 +58,8 @@ class Frame:
     def __init__(
         self, cursor: Cursor, change: Change, *, more_follow: bool = False, times: dict[str, float] | None = None
     ) -> None:
-        self.cursor = cursor
-        self.change = change
+        self.cursor: Cursor = cursor
+        self.change: Change = change
         self._meta: dict[str, Any] = {} if more_follow else {CURSOR_KEY: str(cursor)}
         place = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(str(cursor))}'
         if times is not None:
@@ -68,10 +68,10 @@ class Frame:
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
         # Put together by hand: every published change comes through here, and to build a dict and dump it costs more.
         common = f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
-        self.legacy = common.encode() + FRAME_END
+        self.legacy: bytes = common.encode() + FRAME_END
         """The whole event for an old-era stream, the same for all."""
         self._legacy_chunk: bytes | None = None
-        self.modern = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+        self.modern: bytes = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
         """The event for a modern stream up to its subscription id; the id and `FRAME_END` follow."""
 
     @property

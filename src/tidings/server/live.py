@@ -69,7 +69,7 @@ class Live:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
         self._budget: Budget
-        self.notify = notifier(self._core.hub, self._core.times)
+        self.notify: Notifier = notifier(self._core.hub, self._core.times)
         """Says that something changed, and sees who listens."""
         self._take_over(self._server)
         adapter.watch(self.notify.soon)

@@ -92,13 +92,13 @@ class Subscriber(ABC):
         telemetry: Telemetry,
         screen: Screen | None = None,
     ) -> None:
-        self.id = next(_numbers)
-        self.client = client
-        self.transport = transport
+        self.id: int = next(_numbers)
+        self.client: str = client
+        self.transport: str = transport
         self.features: frozenset[Feature] = frozenset(features)
         self.subscriptions: set[str] = set(subscriptions)
-        self.began = time.monotonic()
-        self.telemetry = telemetry
+        self.began: float = time.monotonic()
+        self.telemetry: Telemetry = telemetry
         self._limits = limits
         self._screen = screen
         self._screened: dict[str, tuple[bool, float]] = _NOTHING_ASKED if screen is None else {}
