@@ -5,8 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +15,7 @@ import anyio
 import psutil
 import uvicorn
 
+from tests.forking import PIPE, Forked
 from tests.ports import free_port
 from tests.server import wire
 from tidings import LiveServer
@@ -108,43 +107,37 @@ class Child:
     def __init__(self, *arguments: str, log: Path) -> None:
         self.log = log
         with log.open("wb") as output:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=output
-            )
+            self._process = Forked("-m", *arguments, cwd=ROOT, stdout=PIPE, stderr=output.fileno())
 
     def send_signal(self, number: signal.Signals) -> None:
-        self._popen.send_signal(number)
+        self._process.send_signal(number)
 
     @property
     def running(self) -> bool:
-        return self._popen.poll() is None
+        return self._process.poll() is None
 
     async def line(self, within: float = 20) -> str:
         """The next line that the child says."""
-        assert self._popen.stdout
+        assert self._process.stdout
         with anyio.fail_after(within):
-            text = await asyncio.get_running_loop().run_in_executor(None, self._popen.stdout.readline)
+            text = await asyncio.get_running_loop().run_in_executor(None, self._process.stdout.readline)
         assert text, self.log.read_text()
-        return text.decode().strip()
+        return text.strip()
 
     async def gone(self, within: float = 20) -> tuple[float, int]:
         """Wait until the process is gone: the seconds that took, and its exit code."""
         began = time.monotonic()
         await eventually(lambda: not self.running, within)
-        code: int = self._popen.returncode
-        return time.monotonic() - began, code
+        assert self._process.returncode is not None
+        return time.monotonic() - began, self._process.returncode
 
     def stop(self) -> None:
-        if self.running:
-            self._popen.kill()
-        self._popen.wait(10)
-        assert self._popen.stdout
-        self._popen.stdout.close()
+        self._process.stop()
 
 
 @contextmanager
 def child(*arguments: str, log: Path) -> Generator[Child]:
-    """`python -m arguments`, for as long as this is entered."""
+    """A program, as `python -m arguments` runs it, for as long as this is entered."""
     process = Child(*arguments, log=log)
     try:
         yield process
