@@ -61,12 +61,13 @@ def test_a_signal_while_it_starts_ends_all_of_it(tmp_path: Path) -> None:
         assert demo.left() == []
 
 
-def test_its_servers_do_not_outlive_it_even_if_it_is_killed(tmp_path: Path) -> None:
+def test_nothing_of_it_outlives_it_even_if_it_is_killed(tmp_path: Path) -> None:
     with shown(tmp_path, "--for", "600") as demo:
         demo.expect(r"vault +Shop/Orders\.md +fresh in")
         processes = demo.processes()
         demo.process.kill()
         until(lambda: are_gone(processes))
+        assert demo.left() == []
 
 
 def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it_missed(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.Mon
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         options = Options(listening, Key(1), lambda _: None)
-        with pytest.raises(Failed, match=r"cannot make one: Permission denied\. Set TMPDIR to a folder"):
+        with pytest.raises(Failed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder"):
             asyncio.run(show(options))
 
 

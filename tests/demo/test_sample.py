@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tidings.demo.folder import CannotWrite
 from tidings.demo.sample import Sample
 from tidings.demo.site import Site
 
@@ -56,6 +57,14 @@ def test_a_plan_that_somebody_changed_or_deleted_is_edited_all_the_same(sample: 
     sample.edit_plan()
     assert "- [ ] " in sample.plan.read_text()
     assert sample.plan_saved_at() is not None
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sample = Sample(tmp_path / "file" / "Bakery", date(2026, 11, 15))
+    for write in (sample.write, sample.edit_plan, lambda: sample.take_order("a rye\n")):
+        with pytest.raises(CannotWrite, match=r"temporary folder: .* Set TMPDIR to a folder"):
+            write()
 
 
 @pytest.mark.anyio

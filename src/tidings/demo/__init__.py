@@ -8,6 +8,7 @@
     talk.py        the same in a terminal: what is told there, and what is typed
     kept.py        a server as a process that is started again when it ends
     tether.py      what such a process runs in: it ends when this one does, however that ended
+    folder.py      where everything is written, and that it is removed
     sample.py      the notes, and what happens to them (vault/)
     site.py        the site, and what happens to it (pages/)
 

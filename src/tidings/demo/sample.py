@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from tidings.demo.folder import writing
+
 NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
@@ -72,7 +74,15 @@ class Sample:
             return None
 
     def write(self) -> None:
-        """Write all notes."""
+        """Write all notes.
+
+        Raises:
+            CannotWrite: There is no room for them.
+        """
+        with writing():
+            self._write()
+
+    def _write(self) -> None:
         for source in sorted(NOTES.rglob("*.md")):
             place = self.folder / self._dated(str(source.relative_to(NOTES)))
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +112,9 @@ class Sample:
         # A plan that somebody wrote anew has no such heading: the task goes to its end then.
         task = f"- [ ] {words}\n"
         made = f"{before}{heading}{task}{after}" if heading else f"{before.rstrip()}\n{task}"
-        self.plan.parent.mkdir(parents=True, exist_ok=True)
-        self.plan.write_text(made, "utf-8")
+        with writing():
+            self.plan.parent.mkdir(parents=True, exist_ok=True)
+            self.plan.write_text(made, "utf-8")
 
     def _plan_text(self) -> str:
         try:
@@ -119,6 +130,7 @@ class Sample:
     def take_order(self, line: str) -> None:
         """Write an order down."""
         place = self.folder / ORDERS
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("a", encoding="utf-8") as file:
-            file.write(line)
+        with writing():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("a", encoding="utf-8") as file:
+                file.write(line)

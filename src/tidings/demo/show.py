@@ -2,23 +2,21 @@
 
 The page is served first. The servers start as processes of their own meanwhile; once they listen, the inspector
 connects to them and subscribes to a few resources, and the steps of the tour can be done. At the end, however it comes,
-processes are ended and the folder is removed. Only `kill -9` of this process itself leaves the folder: nobody is there
-to remove it then. Its servers end all the same (see `tether`).
+processes are ended and the folder is removed: even after `kill -9` of this process (see `tether` and `folder`).
 """
 
 import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidings.demo.folder import CannotWrite, temporary_folder
 from tidings.demo.kept import NeverServed
 from tidings.demo.stage import PLAN_URI, Failed, Stage
 from tidings.demo.steps import snippets, steps
@@ -60,13 +58,14 @@ async def show(options: Options) -> int:
         Failed: It cannot be shown.
     """
     with _ending(asyncio.Event()) as asked:
-        folder = _make_folder()
         try:
-            return await Demo(folder, options, asked).run()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            if folder.exists():
-                options.say(f"Not all of {folder} could be removed.")
+            with temporary_folder() as folder:
+                code = await Demo(folder, options, asked).run()
+        except CannotWrite as error:
+            raise Failed(str(error)) from None
+        if folder.exists():
+            options.say(f"Not all of {folder} could be removed.")
+        return code
 
 
 @contextlib.contextmanager
@@ -81,16 +80,6 @@ def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
     with contextlib.suppress(NotImplementedError):
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-def _make_folder() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="tidings-demo-")).resolve()
-    except OSError as error:
-        raise Failed(
-            f"The demo needs a temporary folder, and cannot make one: {error.strerror or error}. "
-            "Set TMPDIR to a folder that you may write to."
-        ) from None
 
 
 class Demo:
@@ -151,10 +140,13 @@ class Demo:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Nothing can be shown without it: a failure of one is the end of all."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            if not isinstance(error, NeverServed | Failed):
-                logger.error("The demo failed", exc_info=error)
-            self._failure = self._failure or error
-            self._asked.set()
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, NeverServed | Failed | CannotWrite):
+            logger.error("The demo failed", exc_info=error)
+        self._failure = self._failure or error
+        self._asked.set()
 
     # The guide of the inspector.
 
@@ -180,12 +172,23 @@ class Demo:
         return True
 
     async def _open(self, session: "Session") -> None:
-        actions = self._stage.actions(session)
+        actions = {name: self._safely(action) for name, action in self._stage.actions(session).items()}
         session.listen(lambda record: self._hear(record, session))
         self._start(self._stage.live())
         await self._stage.connect(session, lambda server, source: self.tour.open(server, source, actions))
         if self._options.automatic:
             await self._do_all()
+
+    def _safely(self, action: Callable[[], object]) -> Callable[[], object]:
+        """As a callback of the page or of the terminal, who could do nothing about a full disk."""
+
+        def act() -> None:
+            try:
+                action()
+            except CannotWrite as error:
+                self._fail(error)
+
+        return act
 
     def _hear(self, record: "Record", session: "Session") -> None:
         self._talk.hear(record, session.view)
