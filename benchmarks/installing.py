@@ -56,6 +56,6 @@ def run(command: list[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstalled(f"{Path(command[0]).name} could not install it ({type(error).__name__})") from None
     if done.returncode:
-        # No more than the kind of failure: the text names registries.
-        code = re.search(r"\bE[A-Z0-9_]{3,}\b", done.stderr)
+        # No more than the kind of failure, as npm names it: the text names registries.
+        code = re.search(r"\bE(?!RROR)[A-Z0-9_]{3,}\b", done.stderr)
         raise NotInstalled(f"{Path(command[0]).name} could not install it ({code[0] if code else done.returncode})")

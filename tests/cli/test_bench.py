@@ -94,6 +94,7 @@ def test_without_a_name_it_says_which_there_are() -> None:
         "web",
         "oneshot",
         "inspector",
+        "install",
     ]
 
 
