@@ -136,12 +136,27 @@ def test_two_inspectors_save_calls_in_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["@scope/server", "a/b/c", "a%2Fb", "%41", "?x#y", "a\\b", '"><script>', "__proto__", "constructor", "~"]
+    "name",
+    [
+        "@scope/server",
+        "a/b/c",
+        "a%2Fb",
+        "%41",
+        "?x#y",
+        "a\\b",
+        '"><script>',
+        "__proto__",
+        "constructor",
+        "~",
+        ".",
+        "..",
+    ],
 )
 async def test_a_server_of_any_name_is_connected_to_changed_and_removed(tmp_path: Path, name: str) -> None:
     async with opened(plan_in(tmp_path)) as page:
         await page.post("/api/catalog", {"name": name, "command": "false"})
-        here, entry = f"/api/servers/{quote(name, safe='')}", f"/api/catalog/{quote(name, safe='')}"
+        part = f"{name}%00" if name in (".", "..") else quote(name, safe="")
+        here, entry = f"/api/servers/{part}", f"/api/catalog/{part}"
         assert (await page.get(f"{here}/list/tools"))["items"] == []
         await page.post(f"{here}/disconnect")
         changed = await page.send("PUT", entry, {"name": name, "command": "true"})
@@ -225,6 +240,21 @@ async def test_headers_without_end_are_not_listened_to(tmp_path: Path) -> None:
                 await writer.drain()
             assert not await reader.read()
         assert writer.is_closing() or reader.at_eof() or reader.exception() is not None
+        writer.close()
+
+
+@pytest.mark.parametrize("half", ["", "GET / HTTP/1.1\r\nHo", "POST /api/enter HTTP/1.1\r\nContent-Length: 9\r\n"])
+async def test_whoever_sends_half_a_request_is_hung_up_on(
+    tmp_path: Path, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(plan_in(tmp_path)) as page:
+        monkeypatch.setattr("tidings.inspector.web.patience.SECONDS", 0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", page.key.port)
+        if "POST" in half:
+            half += f"Host: 127.0.0.1:{page.key.port}\r\nContent-Type: application/json\r\nX-Tidings: 1\r\n\r\n"
+        writer.write(half.encode())
+        with anyio.fail_after(PATIENCE), suppress(ConnectionError):
+            assert not await reader.read()
         writer.close()
 
 

@@ -28,7 +28,7 @@ async def page(request: Request) -> dict[str, Any]:
 async def pages(_: Request) -> dict[str, Any]:
     """Which codes there are."""
     found = {path.stem for home in _HOMES if home.is_dir() for path in home.glob("*.md")}
-    return {"codes": sorted(code for code in found if _CODE.fullmatch(code))}
+    return {"codes": sorted(code for code in found - {"index"} if _CODE.fullmatch(code))}
 
 
 ROUTES: Final = [Route("/api/help", endpoint(pages)), Route("/api/help/{code}", endpoint(page))]

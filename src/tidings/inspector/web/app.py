@@ -55,12 +55,16 @@ def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | 
 
 
 def _by_segments(app: App) -> App:
-    """The app, for paths in which a name may have a slash: one that was quoted does not part it in two."""
+    """The app, for paths in which a name may have a slash, or be `..`.
+
+    A slash that was quoted does not part a name in two. A NUL, which is in no name, keeps browsers from taking it for a
+    step.
+    """
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
         raw: bytes | None = scope.get("raw_path")
-        if raw is not None and b"%2f" in raw.lower():
-            parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
+        if raw is not None and (b"%2f" in raw.lower() or b"%00" in raw):
+            parts = [unquote(part).replace("/", SLASH).replace("\0", "") for part in raw.decode("latin-1").split("/")]
             scope = {**scope, "path": "/".join(parts)}
         await app(scope, receive, send)
 

@@ -26,6 +26,7 @@ from tidings.inspector.web.catalogs import Servers
 from tidings.inspector.web.feed import Feed
 from tidings.inspector.web.gate import Key
 from tidings.inspector.web.inspector import Inspector
+from tidings.inspector.web.patience import PatientProtocol
 from tidings.inspector.web.saved import SavedCalls
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Serving:
         config = uvicorn.Config(
             make_app(self.inspector, host=host),
             lifespan="off",
-            http="h11",  # The quicker one keeps headers without end, and whoever sends them is not known yet.
+            http=PatientProtocol,
             ws="none",
             log_config=None,
             log_level="warning",
