@@ -43,7 +43,9 @@ async def refusal(url: str, **options: float) -> str:
 
 
 async def test_nobody_is_there() -> None:
-    assert "cannot be reached" in await refusal(f"redis://127.0.0.1:{NOBODY}")
+    said = await refusal(f"redis://127.0.0.1:{NOBODY}")
+    assert "cannot be reached" in said
+    assert said.endswith("Look whether it runs, and at host and port.")
 
 
 async def test_the_host_has_no_address() -> None:

@@ -36,7 +36,7 @@ UPDATED = "notifications/resources/updated"
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (silence, RequestTimedOut, "No answer to resources/subscribe within 1 s"),
+        (silence, RequestTimedOut, "No answer to resources/subscribe within 1 s. Give it longer"),
         (refused(-32601, "Method not found"), NotSupported, "has no resources/subscribe"),
         (refused(-32002, "There is no note of this name"), ResourceNotFound, "no note of this name"),
     ],

@@ -62,6 +62,17 @@ async def test_a_connection_that_is_lost_comes_back_step_by_step(era: str) -> No
 
 
 @ERAS
+async def test_who_does_not_want_to_try_again_is_told_why_it_is_over(era: str) -> None:
+    config = ClientConfig(backoff=Backoff(tries=0))
+    async with on_the_web(Library()) as url, cable(url) as cut, connect(cut.url, era=era, config=config) as client:
+        await cut.cut()
+        await eventually(lambda: client.state is State.DISCONNECTED)
+        assert isinstance(client.error, GaveUp)
+        assert client.error.message.startswith(f"Gave up on {cut.url}: {cut.url} ")
+        assert client.error.message.endswith(" Call reconnect() to try again.")
+
+
+@ERAS
 async def test_after_the_tries_it_is_given_up_and_can_be_taken_up_by_hand(era: str) -> None:
     library = Library()
     async with on_the_web(library) as url, cable(url) as cut, connect(cut.url, era=era, config=THREE_TRIES) as client:

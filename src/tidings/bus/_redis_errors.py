@@ -50,14 +50,14 @@ _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
     ),
     (
         (exceptions.AuthenticationError, exceptions.AuthorizationError),
-        "refuses the user or the password of the URL ({error}).",
+        "refuses the user or the password of the URL ({error}). Correct them.",
     ),
-    ((exceptions.BusyLoadingError,), "is starting, and still reads its data."),
+    ((exceptions.BusyLoadingError,), "is starting, and still reads its data. Wait a moment."),
     (
         (exceptions.InvalidResponse, UnicodeError),
         "does not speak as a Redis does ({error}). Look at host and port; for TLS, write rediss://.",
     ),
-    ((exceptions.ConnectionError, OSError), "cannot be reached ({error})."),
+    ((exceptions.ConnectionError, OSError), "cannot be reached ({error}). Look whether it runs, and at host and port."),
 ]
 
 

@@ -333,8 +333,9 @@ class Connection:
     def _give_up(self) -> None:
         last = self.error or ConnectionLost(f"{self.name} went away.", server=self.name)
         if self._was_connected or self.tries > 1:
+            tries = {0: "", 1: " after 1 try"}.get(self.tries, f" after {self.tries} tries")
             self.error = GaveUp(
-                f"Gave up on {self.name} after {self.tries} {'try' if self.tries == 1 else 'tries'}: {last.message} "
+                f"Gave up on {self.name}{tries}: {last.message} "
                 + ("Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."),
                 server=self.name,
             )

@@ -72,7 +72,9 @@ class LegacyFeed:
                         await self._link.send_raw(method, {"uri": uri})
                 except TimeoutError:
                     failed[uri] = RequestTimedOut(
-                        f"No answer to {method} within {self._seconds:g} s.", method=method, server=self._link.name
+                        f"No answer to {method} within {self._seconds:g} s. Give it longer with Timeouts(request=...).",
+                        method=method,
+                        server=self._link.name,
                     )
                 except ConnectionLost:
                     return  # See below.

@@ -97,8 +97,8 @@ class Requests:
             except NoConnection as lost:
                 if entry.may_have_arrived and not safe:
                     raise EffectUnknown(
-                        f"The connection was lost while {entry.method} ran ({lost.message}): whether it took effect is "
-                        "not known. Look at the server before you repeat it.",
+                        f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')}): whether it "
+                        "took effect is not known. Look at the server before you repeat it.",
                         method=entry.method,
                     ) from lost
                 if entry.attempts >= _ATTEMPTS:

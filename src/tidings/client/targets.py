@@ -240,7 +240,7 @@ def _from_object(target: object, given: _Given) -> Target:
         return ServerTarget(server._mcp_server, server._lifespan_manager)  # noqa: SLF001 - pinned by a test
     if all(hasattr(target, method) for method in ("__aenter__", "__aexit__")) and not hasattr(target, "call_tool"):
         return TransportTarget(cast("Transport", target))
-    raise BadTarget(f"{_type(target)} is nothing to connect to. Give {_FORMS}.")
+    raise BadTarget(f"This is nothing to connect to: {_type(target)}. Give {_FORMS}.")
 
 
 def _text(name: str, value: object) -> str | None:
