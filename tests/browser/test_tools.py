@@ -17,6 +17,7 @@ async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[
         "modern": program("sample"),
         "legacy": program("sample", era="legacy"),
         "forms": program("hostile"),
+        "..": program("sample", connect=False),
     }
     async with inspecting(tmp_path_factory.mktemp("tools"), servers) as one:
         yield one
@@ -47,6 +48,28 @@ async def test_a_call_is_checked_sent_and_its_result_stands_beside_the_form(look
     await expect(look("history").get_by_role("button")).to_have_count(2)
     await look("history").get_by_role("button").last.click()
     await expect(look("result").or_(look("error")).first).not_to_contain_text('"total"')
+
+
+async def test_a_number_that_is_too_large_for_a_browser_is_sent_and_shown_as_it_is(look: Look) -> None:
+    await look.connected("modern")
+    await look.screen("modern", "tools", "add")
+    await look("field-a").get_by_role("textbox").fill("9007199254740993")
+    await look("json-toggle").click()
+    await expect(look("json-arguments")).to_have_value('{\n  "b": 2,\n  "a": 9007199254740993\n}')
+    await look("json-toggle").click()
+    await expect(look("field-a").get_by_role("textbox")).to_have_value("9007199254740993")
+    await look("call").click()
+    await expect(look("result")).to_contain_text('"total": 9007199254740995')
+
+
+async def test_a_server_may_be_called_as_a_step_in_a_path(look: Look) -> None:
+    await look.screen("..", "overview")
+    await look("connect").click()
+    await look.connected("..")
+    await look.screen("..", "tools", "add")
+    await look("field-a").get_by_role("textbox").fill("1")
+    await look("call").click()
+    await expect(look("result")).to_contain_text('"total": 3')
 
 
 async def test_the_form_and_its_json_are_the_same_thing(look: Look) -> None:

@@ -1,4 +1,5 @@
 /** The inspector's HTTP API, typed. Each function is one endpoint; what goes wrong is thrown as `ApiError`. */
+import { parse } from './exact'
 import type * as T from './types'
 
 export * from './types'
@@ -30,7 +31,8 @@ try {
 /** An address that the browser fetches by itself: it sends no header, so the key is in it. */
 const own = (path: string) => `${path}${path.includes('?') ? '&' : '?'}key=${key}`
 
-const part = encodeURIComponent
+/** A part of a path. A browser takes `.` and `..` for steps, however they are written: the sign behind them prevents it. */
+const part = (text: string) => (/^\.{1,2}$/.test(text) ? `${text}%00` : encodeURIComponent(text))
 const query = (values: Record<string, string | number | undefined>): string => {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(values)) if (value !== undefined) search.set(name, String(value))
@@ -68,7 +70,7 @@ async function factsOf(response: Response): Promise<T.ErrorFacts> {
 
 async function json<R>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<R> {
   const response = await send(method, path, body, signal)
-  return (response.status === 204 ? undefined : await response.json()) as R
+  return (response.status === 204 ? undefined : parse(await response.text())) as R
 }
 const get = <R>(path: string, signal?: AbortSignal) => json<R>('GET', path, undefined, signal)
 const post = <R>(path: string, body?: unknown, signal?: AbortSignal) => json<R>('POST', path, body, signal)

@@ -1,5 +1,6 @@
 /** The values of a form: what a field begins with, and what a `ref` stands for. Checking is done in Python. */
 import type { Field, Json, JsonObject, Problem } from './api'
+import { isExact, parse } from './exact'
 
 /** A value, or nothing: a key that is left out. */
 export type Value = Json | undefined
@@ -40,6 +41,7 @@ export function fits(fields: Field[], value: Value): number {
     if (value === undefined) return 0
     if (field.kind === 'const') return JSON.stringify(field.value) === JSON.stringify(value) ? 3 : -1
     if (value === null) return field.nullable ? 2 : -1
+    if (isExact(value)) return field.kind === 'integer' ? 3 : field.kind === 'number' ? 2 : -1
     if (Array.isArray(value)) return field.kind === 'array' || field.kind === 'multi' ? 2 : -1
     if (typeof value === 'object') {
       if (field.kind !== 'object') return -1
@@ -68,7 +70,7 @@ export function fits(fields: Field[], value: Value): number {
 export function typed(text: string): Value {
   const trimmed = text.trim()
   if (!trimmed) return undefined
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : text
+  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? (/^-?[1-9]\d{15,}$/.test(trimmed) ? (parse(trimmed) as Json) : Number(trimmed)) : text
 }
 
 /** Where something is wrong, and what: the message has the place in it, which is shown beside it. */

@@ -1,4 +1,5 @@
 /** Texts as lines that a page can show, however long they are. */
+import { isExact } from './exact'
 
 /** One line of a text that is longer than this goes on in the next: nobody reads it, and a browser chokes on it. */
 export const LONGEST = 2_000
@@ -31,7 +32,7 @@ class Piece {
     this.text = text
   }
 }
-const isHolder = (value: unknown): value is Holder => value !== null && typeof value === 'object' && !(value instanceof Piece)
+const isHolder = (value: unknown): value is Holder => value !== null && typeof value === 'object' && !(value instanceof Piece) && !isExact(value)
 
 /**
  * A JSON value line by line, and where each object and array that begins in a line ends.

@@ -1,0 +1,15 @@
+/** JSON whose whole numbers stay as they are written, also those that a number of JavaScript cannot hold. */
+type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown
+const raw = JSON as unknown as { rawJSON?: (text: string) => object; isRawJSON?: (value: unknown) => boolean; parse: (text: string, reviver: Reviver) => unknown }
+
+/** Is it a number that is kept as it was written? `JSON.stringify` gives it back. */
+export const isExact = (value: unknown): boolean => raw.isRawJSON?.(value) ?? false
+
+/** As `JSON.parse`. A browser that knows no exact numbers rounds them, as it always did. */
+export function parse(text: string): unknown {
+  const { rawJSON } = raw
+  // To look at each number takes its time, and few texts have one that is so long.
+  if (!rawJSON || !/\d{16}/.test(text)) return JSON.parse(text)
+  return raw.parse(text, (_, value, context) =>
+    typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER && context?.source ? rawJSON(context.source) : value)
+}
