@@ -15,3 +15,4 @@ def log_as_it_was() -> Generator[None]:
         root.removeHandler(handler)
     root.setLevel(levels[0])
     ours.setLevel(levels[1])
+    logging.captureWarnings(capture=False)

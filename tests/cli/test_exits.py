@@ -55,7 +55,7 @@ def test_the_documentation_has_the_same_table() -> None:
 @pytest.mark.parametrize("name", ["list", "call", "read", "prompt", "watch", "ping", "info", "load"])
 def test_the_help_of_each_command_has_them(name: str) -> None:
     said = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
-    assert "Exit codes: 0 done; 1 the tool was called, and said that it failed; 2 your mistake; 3 connection;" in said
+    assert "Exit codes: 0 done; 1 done, and the answer is bad; 2 your mistake; 3 connection;" in said
 
 
 def test_a_last_try_that_failed_is_told_by_its_cause() -> None:

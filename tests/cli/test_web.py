@@ -208,7 +208,6 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token() -> None:
 
 def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "run", lambda *_: None)
-    monkeypatch.setattr(web, "log_to_stderr", lambda: None)
     assert tidings_web().stderr == ""
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     said = tidings_web().stderr

@@ -8,7 +8,7 @@ import click
 
 from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
-from tidings.cli.exits import TOOL_FAILED, Failed, failed, malformed
+from tidings.cli.exits import BAD_ANSWER, Failed, failed, malformed
 from tidings.cli.lists import unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, OneShot, one_shot
@@ -111,7 +111,7 @@ def _show(asked: Asked, result: dict[str, Any], output: str | None, *, events: b
         click.echo(dumped(result["structuredContent"]))
     sys.stdout.flush()
     if is_error:
-        sys.exit(TOOL_FAILED)
+        sys.exit(BAD_ANSWER)
 
 
 def save_blocks(blocks: list[dict[str, Any]], output: str) -> None:

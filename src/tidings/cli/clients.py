@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from tidings.cli.serving import HttpAddress, Refusal
+from tidings.cli.addresses import HttpAddress
+from tidings.cli.exits import Refusal
 
 CLIENTS: Final = ("claude-desktop", "claude-code", "vscode", "cursor")
 """As in `tidings.cli.snippets`, which is imported only when it is needed."""
@@ -17,7 +18,10 @@ CLIENTS: Final = ("claude-desktop", "claude-code", "vscode", "cursor")
 def config_option(what: str) -> Callable[[Any], Any]:
     """The option `--config` of a command whose server is called `what`."""
     return click.option(
-        "--config", type=click.Choice(CLIENTS), help=f"Print what this client needs to use {what}, and end."
+        "--config",
+        type=click.Choice(CLIENTS),
+        allow_from_autoenv=False,
+        help=f"Print what this client needs to use {what}, and end.",
     )
 
 

@@ -9,8 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from tidings.cli.completion_bash import use
-from tidings.cli.ending import ending
-from tidings.cli.exits import Failed
+from tidings.cli.exits import Refusal
 from tidings.cli.main import main
 
 SHELLS = ("bash", "zsh", "fish")
@@ -27,23 +26,22 @@ def command(shell: str | None, *, install: bool) -> None:
     bash-completion gets a line in ~/.bashrc. Names of tools, resources and prompts are asked of the server, and
     remembered for some minutes.
     """
-    with ending():
-        shell = shell or _own_shell()
-        script = _script(shell)
-        if not install:
-            click.echo(script)
-            return
-        file = _place(shell)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(script + "\n")
-            changed = shell == "bash" and not _looks_by_itself() and _have_read(file)
-        except OSError as error:
-            raise Failed(f"{error.filename or file} cannot be written ({error.strerror}).") from None
-        click.echo(f"Installed {file}", err=True)
-        if changed:
-            click.echo(f"Added a line to {_bashrc()} that reads it: bash-completion is not at work here.", err=True)
-        click.echo(_NEXT[shell].format(folder=file.parent), err=True)
+    shell = shell or _own_shell()
+    script = _script(shell)
+    if not install:
+        click.echo(script)
+        return
+    file = _place(shell)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(script + "\n")
+        changed = shell == "bash" and not _looks_by_itself() and _have_read(file)
+    except OSError as error:
+        raise Refusal(f"{error.filename or file} cannot be written ({error.strerror}).") from None
+    click.echo(f"Installed {file}", err=True)
+    if changed:
+        click.echo(f"Added a line to {_bashrc()} that reads it: bash-completion is not at work here.", err=True)
+    click.echo(_NEXT[shell].format(folder=file.parent), err=True)
 
 
 _NEXT = {
@@ -93,7 +91,7 @@ def _bashrc() -> Path:
 def _own_shell() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        raise Failed(f"Which shell? Give one of {', '.join(SHELLS)}.")
+        raise Refusal(f"Which shell? Give one of {', '.join(SHELLS)}.")
     return name
 
 
@@ -101,11 +99,11 @@ def _script(shell: str) -> str:
     use()
     kind = get_completion_class(shell)
     if kind is None:
-        raise Failed(f"There is no completion for {shell}.")
+        raise Refusal(f"There is no completion for {shell}.")
     try:
         return kind(main, {}, "tidings", VARIABLE).source()
     except RuntimeError as error:  # click looks at the version of bash.
-        raise Failed(f"{error}") from None
+        raise Refusal(f"{error}") from None
 
 
 def _place(shell: str) -> Path:

@@ -1,23 +1,20 @@
 """`tidings demo`: everything at work, on a sample vault and a small site, with a tour."""
 
 import os
-import signal
 import sys
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from tidings.cli.page_door import FIRST_PORT, listen_for_page, opened
-from tidings.cli.serving import Refusal, log_to_stderr
+from tidings.cli.exits import BAD_ANSWER, BUG, OK, YOURS, Refusal, epilog
+from tidings.cli.logs import log_options
+from tidings.cli.page_door import listen_for_page, opened, page_options
 from tidings.cli.terminal import is_terminal
 
 
-@click.command("demo")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help=f"Where to serve the page; else the first free from {FIRST_PORT}."
-)
-@click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case.")
+@click.command("demo", epilog=epilog(OK, BAD_ANSWER, YOURS, BUG))
+@page_options
 @click.option(
     "--for",
     "seconds",
@@ -25,15 +22,15 @@ from tidings.cli.terminal import is_terminal
     type=click.FloatRange(0, min_open=True),
     help="End after so long; the steps are left to you, in any case.",
 )
+@log_options
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:
     """See it work: a sample vault, a small site, the inspector on both, and a tour.
 
     The tour is in the page and in the terminal. Without a terminal to type into, as in CI, it does each step by itself,
-    says what was seen and how long it took, and ends: with 0 if every step had its effect, with 1 if not.
+    says what was seen and how long it took, and ends: with 1 if a step did not have its effect.
 
     Everything is written into a temporary folder, which is removed at the end.
     """
-    log_to_stderr()
     _check_packages()
     listening, address = listen_for_page("127.0.0.1", port)
 
@@ -45,8 +42,6 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     automatic = not typed and seconds is None
     click.echo(f"{url}\n")
     built = _is_built()
-    # From here on there is something to clean up: SIGTERM has to let that happen.
-    signal.signal(signal.SIGTERM, _terminated)
     with opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
@@ -69,10 +64,6 @@ def _is_built() -> bool:
     from tidings.inspector.web.assets import STATIC
 
     return (STATIC / "index.html").is_file()
-
-
-def _terminated(*_: object) -> NoReturn:
-    raise SystemExit(143)
 
 
 def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:

@@ -1,6 +1,7 @@
 """How a command ends: whatever happens in it becomes an exit code, and words on standard error if people need some.
 
-Signals that ask a process to end are told as exceptions, so that no server that was started is left behind.
+Signals that ask a process to end are told as exceptions, so that no server that was started is left behind. Whoever
+handles SIGTERM in another way has SIGHUP, too, which is passed on as it.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ def ending(*, as_json: bool = False) -> Generator[None]:
         except BrokenPipeError:
             _nobody_reads()
             sys.exit(exits.PIPE_CLOSED)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             _goodbye()
             sys.exit(exits.INTERRUPTED)
         except Terminated:
@@ -57,8 +58,11 @@ def _take_any_text() -> None:
 
 
 def _unforeseen(error: Exception) -> Failed:
-    if isinstance(error, click.ClickException | click.exceptions.Exit | click.Abort):
+    if isinstance(error, click.ClickException | click.exceptions.Exit):
         raise error
+    from tidings.cli.logs import logger
+
+    logger.debug("This program failed", exc_info=error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno}"
     return Failed(
@@ -89,7 +93,7 @@ def _nobody_reads() -> None:
 
 @contextlib.contextmanager
 def _asked_to_end() -> Generator[None]:
-    """SIGTERM and SIGHUP end the process in good order: no server that was started is left behind."""
+    """SIGTERM and SIGHUP end the process in good order, unless SIGHUP is to be ignored: so `nohup` has it."""
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return
@@ -97,7 +101,12 @@ def _asked_to_end() -> Generator[None]:
     def raise_it(*_: object) -> NoReturn:
         raise Terminated
 
-    before = {number: signal.signal(number, raise_it) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def pass_on(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, raise_it)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, pass_on)
     try:
         yield
     finally:

@@ -1,19 +1,22 @@
-"""How a one-shot command ends: the exit code of each kind of failure, whose fault it is, and the words for it.
+"""How a command ends: the exit code of each kind of failure, whose fault it is, and the words for it.
 
 One table (`EXITS`) is what `--help`, the documentation and the code go by.
 """
 
 import json
 import sys
-from typing import Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from tidings.cli.terminal import escaped, harmless, is_terminal
 from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, TidingsError
 
+if TYPE_CHECKING:
+    import logging
+
 OK: Final = 0
-TOOL_FAILED: Final = 1
+BAD_ANSWER: Final = 1
 YOURS: Final = 2
 BUG: Final = 70
 INTERRUPTED: Final = 130
@@ -21,8 +24,9 @@ PIPE_CLOSED: Final = 141
 TERMINATED: Final = 143
 
 EXITS: Final[dict[int, str]] = {
-    OK: "done",
-    TOOL_FAILED: "the tool was called, and said that it failed",
+    OK: "done: also what runs until it is stopped, when it is (Ctrl-C, SIGTERM, SIGHUP)",
+    BAD_ANSWER: "done, and the answer is bad: the tool said that it failed, a step of the demo had no effect, "
+    "the doctor found something wrong, a benchmark missed its target",
     YOURS: "your mistake: usage, an unknown name, arguments that break the schema, a target that is none, a question "
     "that nobody answered",
     3: "connection: the server cannot be reached, or went away",
@@ -31,9 +35,9 @@ EXITS: Final[dict[int, str]] = {
     6: "protocol: one side said what MCP does not allow, or lacks what was asked for",
     7: "server: it answered, and the answer is no",
     BUG: "this program failed: please report it",
-    INTERRUPTED: "interrupted (Ctrl-C)",
+    INTERRUPTED: "interrupted (Ctrl-C) before it was done",
     PIPE_CLOSED: "whoever read the output went away",
-    TERMINATED: "ended by SIGTERM or SIGHUP",
+    TERMINATED: "ended by SIGTERM or SIGHUP before it was done",
 }
 """Each exit code and what it says."""
 
@@ -52,7 +56,34 @@ YOU: Final = "you"
 NETWORK: Final = "the network"
 SERVER: Final = "the server"
 
-EPILOG: Final = "Exit codes: " + "; ".join(f"{code} {text.partition(':')[0]}" for code, text in EXITS.items()) + "."
+
+def epilog(*codes: int) -> str:
+    """The line in `--help` that says what these exit codes mean."""
+    return "Exit codes: " + "; ".join(f"{code} {EXITS[code].partition(':')[0]}" for code in codes) + "."
+
+
+ALL: Final = epilog(*EXITS)
+FEW: Final = epilog(OK, YOURS, BUG)
+"""Of a command that runs until it is stopped."""
+
+
+class Refusal(click.ClickException):
+    """The command cannot do what it was asked to. One line says why, and what to do."""
+
+    exit_code = YOURS
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        if (logger := json_log()) is not None:
+            logger.error("%s", self.message)
+        else:
+            super().show(file)
+
+
+def json_log() -> "logging.Logger | None":
+    """Where to write, if standard error is one JSON object a line."""
+    # Not imported here: most commands have no log, and end sooner than it is imported.
+    logs = sys.modules.get("tidings.cli.logs")
+    return logs.logger if logs is not None and logs.is_json() else None
 
 
 class Failed(Exception):
@@ -152,10 +183,12 @@ def malformed(message: str, payload: Any) -> Failed:
 
 
 def report(end: Failed, *, as_json: bool) -> None:
-    """Say on standard error what went wrong: in words, or as one JSON document where `--json` was asked for."""
+    """Say on standard error what went wrong: in words, as one JSON document with `--json`, or as the log has it."""
     if as_json:
         text = json.dumps({"error": as_facts(end)}, ensure_ascii=False)
         click.echo(escaped(text) if is_terminal(sys.stderr) else text, err=True)
+    elif (logger := json_log()) is not None:
+        logger.error("%s", words(end))
     else:
         click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
 
@@ -176,7 +209,7 @@ def as_facts(end: Failed) -> dict[str, Any]:
 
 def words(end: Failed) -> str:
     """A failure as people read it: whose fault, what, the payload, where to read on."""
-    lines = [f"Error ({_fault(end.who)}): {end.message}"]
+    lines = [f"Error{_fault(end.who)}: {end.message}"]
     if end.payload is not None:
         lines += ["What the server sent:", _indented(payload_text(end.payload))]
     if end.help_page is not None:
@@ -185,7 +218,8 @@ def words(end: Failed) -> str:
 
 
 def _fault(who: str) -> str:
-    return {YOU: "yours", NETWORK: "the network's", SERVER: "the server's"}.get(who, who)
+    """Whose it is, if it is not that of whoever reads it."""
+    return {YOU: "", NETWORK: " (the network's)", SERVER: " (the server's)"}.get(who, f" ({who})")
 
 
 def payload_text(payload: Any, longest: int = 4_000) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidings.cli.inspecting import catalog_path, journal_path, keeping_options, meant
-from tidings.cli.page_door import FIRST_PORT, listen_for_page, opened
-from tidings.cli.serving import HttpAddress, log_to_stderr
+from tidings.cli.addresses import HttpAddress
+from tidings.cli.inspecting import catalog_path, inspector, journal_path, meant
+from tidings.cli.logs import log_options, logger
+from tidings.cli.page_door import listen_for_page, opened, page_options
 
 if TYPE_CHECKING:
     import socket
@@ -18,37 +19,26 @@ if TYPE_CHECKING:
     from tidings.inspector.catalog import ServerEntry
 
 
-@click.command("inspect")
-@click.argument("targets", metavar="[TARGET]...", nargs=-1)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help=f"Where to serve the page; else the first free from {FIRST_PORT}."
-)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Whom to serve: this machine alone, unless told otherwise."
-)
-@click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case.")
-@keeping_options
+@inspector("inspect")
+@click.option("--host", default="127.0.0.1", metavar="HOST", help="Where to serve the page (127.0.0.1).")
+@page_options
+@log_options
 def command(
     targets: tuple[str, ...],
-    port: int | None,
+    era: str | None,
     host: str,
+    port: int | None,
     *,
     no_browser: bool,
     catalog: Path | None,
     read_only: bool,
     no_journal: bool,
 ) -> None:
-    """Inspect servers in the browser: what they have, what they say, what changes.
-
-    TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server of a JSON file
-    (mcp.json#name), or a name in your catalog; several are inspected at once. Without one, the catalog's servers are
-    there to connect to.
-    """
-    log_to_stderr()
+    """Inspect servers in the browser: what they have, what they say, what changes."""
     # When it ends, what servers leave is killed; asyncio then wonders who was quicker to see them go.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     path = catalog_path(catalog)
-    given = meant(targets, path, read_only=read_only)
+    given = meant(targets, era, path, read_only=read_only)
     listening, address = listen_for_page(host, port)
 
     from tidings.inspector.web.gate import Key
@@ -57,7 +47,7 @@ def command(
     url = f"{address.url.removesuffix('/mcp')}/#token={key.token}"
     click.echo(url)
     if address.beyond:
-        click.echo("Other machines can reach this address; what goes there is not encrypted.", err=True)
+        logger.warning("Other machines can reach this address; what goes there is not encrypted.")
     with opened(url, asked=not no_browser):
         _serve(listening, key, address, _plan(given, path, read_only=read_only, keep=not no_journal))
     # Everything is closed and written. Taking the SDK's thousands of classes apart would take longer than all of that.

@@ -3,32 +3,44 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidings.cli.serving import Refusal
+from tidings.cli.exits import Refusal
+from tidings.cli.options import complete_target, era_option, explaining_target
+from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
     from tidings.inspector.catalog import ServerEntry
 
 _OPTIONS = (
+    click.argument("targets", metavar="[TARGET]...", nargs=-1, shell_complete=complete_target),
+    era_option,
     click.option(
         "--catalog",
         type=click.Path(dir_okay=False, path_type=Path),
         help="The file of servers to use, instead of your own; an mcpServers file of another program will do.",
     ),
     click.option("--read-only", is_flag=True, help="Never change the catalog."),
-    click.option("--no-journal", is_flag=True, help="Keep nothing of this session when it ends."),
+    click.option("--no-journal", is_flag=True, help="Keep nothing of what was seen."),
 )
 
 
-def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--catalog`, `--read-only` and `--no-journal`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make the command of an inspector: adds the TARGETs, which era to speak with them, and what to keep."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        help_ = explaining_target(
+            function, "Several are inspected at once; without one, those of your catalog are there."
+        )
+        for option in reversed(_OPTIONS):
+            function = option(function)
+        return click.command(name, cls=Configured, help=help_)(function)
+
+    return decorate
 
 
 def catalog_path(stated: Path | None) -> Path:
@@ -46,8 +58,8 @@ def catalog_path(stated: Path | None) -> Path:
     return user_catalog(os.environ, sys.platform, Path.home())
 
 
-def meant(targets: tuple[str, ...], path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
-    """The servers that these targets mean.
+def meant(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
+    """The servers that these targets mean; spoken with in this era, if one was asked for.
 
     Raises:
         Refusal: One of them means none, and why.
@@ -59,9 +71,10 @@ def meant(targets: tuple[str, ...], path: Path, *, read_only: bool) -> "tuple[Se
     from tidings.inspector.catalog_targets import resolve
 
     try:
-        return tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
+        found = tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
     except BadTarget as error:
         raise Refusal(error.message) from None
+    return found if era is None else tuple(replace(entry, era=era) for entry in found)
 
 
 def journal_path(*, keep: bool) -> Path | None:

@@ -22,9 +22,6 @@ _STYLES = ("name", "dim", "")
 def command(asked: Asked, kind: str | None, name: str | None) -> None:
     """List what a server has: tools, resources, templates and prompts.
 
-    TARGET is a URL, a command in quotes, a server of a JSON file (mcp.json#name) or a name in your catalog. Or leave it
-    out, and give the command after --.
-
     With NAME, one of them is shown in full.
     """
     converse(asked, lambda talk: _load(talk, kind), lambda lists: _show(asked, lists, name))

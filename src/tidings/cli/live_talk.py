@@ -1,6 +1,6 @@
 """The live client for one-shot commands: one request after the other, without the caller having to be asynchronous.
 
-Ctrl-C, SIGTERM and SIGHUP cancel what runs; then the connection is closed and a command ended, as ever.
+Ctrl-C and SIGTERM (and so SIGHUP: see `ending`) cancel what runs; then the connection is closed, and a command ended.
 """
 
 import asyncio
@@ -105,8 +105,7 @@ class Loop:
         loop = self._runner.get_loop()
         if sys.platform != "win32":
             with contextlib.suppress(RuntimeError, ValueError):  # Not in the main thread.
-                for number in (signal.SIGTERM, signal.SIGHUP):
-                    loop.add_signal_handler(number, self._end)
+                loop.add_signal_handler(signal.SIGTERM, self._end)
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ import click
 
 from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import dumped
-from tidings.cli.exits import INTERRUPTED, TOOL_FAILED, exit_code_of, failed
+from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, exit_code_of, failed
 from tidings.cli.lists import unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
@@ -125,7 +125,7 @@ class Load:
                 self._failed(error.code, exit_code_of(error))
             else:
                 if call.result is not None and call.result.is_error:
-                    self._failed("tool-failed", TOOL_FAILED)
+                    self._failed("tool-failed", BAD_ANSWER)
             self.times.append(time.perf_counter() - at)
             if not client.connected:
                 return

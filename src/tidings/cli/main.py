@@ -51,6 +51,12 @@ class LazyGroup(click.Group):
             use()
         return super().main(*args, **options)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        from tidings.cli.ending import ending
+
+        with ending():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 

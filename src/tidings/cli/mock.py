@@ -3,24 +3,33 @@
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidings.cli.ending import ending
-from tidings.cli.exits import Failed
-from tidings.cli.serving import DEFAULT, http_options, listen, parse_address
+from tidings.cli.addresses import HttpAddress, check_token_use, http_address, http_options
+from tidings.cli.exits import Refusal
+from tidings.cli.logs import log_options
+from tidings.cli.serving import begin, serve_app, until_stopped
 from tidings.cli.terminal import harmless, table
+from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
     from tidings.inspector.journal_sessions import SavedSession
     from tidings.inspector.records import Record
 
 
-@click.command("mock")
+@click.command("mock", cls=Configured)
 @click.argument("session", metavar="SESSION", required=False)
-@click.option("--list", "listing", is_flag=True, help="List the sessions that the inspector keeps, and end.")
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="List the sessions that the inspector keeps, and end.",
+)
 @http_options
 @click.option("--server", metavar="NAME", help="Which server of the session, if it has several.")
 @click.option(
@@ -29,29 +38,37 @@ if TYPE_CHECKING:
     metavar="X",
     help="Repeat the changes that were recorded: 1 at their pace, 2 twice as fast, 0 at once.",
 )
+@log_options
+@click.pass_context
 def command(
-    session: str | None, http: str | None, token: str | None, server: str | None, speed: float | None, *, listing: bool
+    ctx: click.Context,
+    *,
+    session: str | None,
+    http: str | None,
+    token: str | None,
+    server: str | None,
+    speed: float | None,
+    listing: bool,
 ) -> None:
     """Serve a recorded session: an MCP server that answers as it did.
 
     SESSION is a file that the inspector exported, or the number or the name of a session that it keeps (see --list).
+
     Without --http, this speaks MCP on standard input and output, for a client that starts it: tidings list "tidings
     mock session.jsonl"
     """
-    with ending():
-        if listing:
-            _list(_kept())
-            return
-        if session is None:
-            raise Failed("Which session? Give a file, or the number or the name of one that `tidings mock --list` has.")
-        records = _records(session)
-        try:
-            if http is None:
-                _serve_stdio(records, server, speed)
-            else:
-                _serve_http(records, server, speed, http, token)
-        except LookupError as error:
-            raise Failed(str(error.args[0]) if error.args else "The session has no such server.") from None
+    address = None if http is None else http_address(http)
+    check_token_use(ctx, address, token)
+    if listing:
+        _list(_kept())
+        return
+    if session is None:
+        raise Refusal("Which session? Give a file, or the number or the name of one that `tidings mock --list` has.")
+    records = _records(session)
+    try:
+        _serve(records, address, token, server=server, speed=speed)
+    except LookupError as error:
+        raise Refusal(str(error.args[0]) if error.args else "The session has no such server.") from None
 
 
 def _records(session: str) -> "Sequence[Record]":
@@ -65,11 +82,11 @@ def _records(session: str) -> "Sequence[Record]":
     try:
         return import_session(path).records
     except NotASession as error:
-        raise Failed(f"{error}. Export one from the inspector.") from None
+        raise Refusal(f"{error}. Export one from the inspector.") from None
     except FileNotFoundError:
-        raise Failed(f"There is no file {session}, and no such session is kept: see `tidings mock --list`.") from None
+        raise Refusal(f"There is no file {session}, and no such session is kept: see `tidings mock --list`.") from None
     except OSError as error:
-        raise Failed(f"{session} cannot be read ({error.strerror}).") from None
+        raise Refusal(f"{session} cannot be read ({error.strerror}).") from None
 
 
 def _kept() -> "list[SavedSession]":
@@ -79,7 +96,7 @@ def _kept() -> "list[SavedSession]":
     try:
         return list_sessions(default_path())
     except Unusable as error:
-        raise Failed(f"{default_path()} cannot be read: {error}.") from None
+        raise Refusal(f"{default_path()} cannot be read: {error}.") from None
 
 
 def _find(session: str, kept: "Sequence[SavedSession]") -> "SavedSession | None":
@@ -105,31 +122,9 @@ def _list(kept: "Sequence[SavedSession]") -> None:
         click.echo("No session is kept: `tidings inspect` keeps them.", err=True)
 
 
-def _serve_stdio(records: "Sequence[Record]", server: str | None, speed: float | None) -> None:
-    import asyncio
+def _serve(records: "Sequence[Record]", address: HttpAddress | None, token: str | None, **which: Any) -> None:
+    from tidings.inspector.mock import asgi, serve_stdio
 
-    from tidings.inspector.mock import serve_stdio
-
-    if sys.stdin.isatty():
-        click.echo("This speaks MCP on standard input: for a client to start. To try it over HTTP: --http.", err=True)
-    asyncio.run(serve_stdio(records, server=server, speed=speed))
-
-
-def _serve_http(
-    records: "Sequence[Record]", server: str | None, speed: float | None, http: str, token: str | None
-) -> None:
-    import uvicorn
-
-    from tidings.cli.serving import BearerToken, check_token
-    from tidings.inspector.mock import asgi
-
-    address = parse_address(http)
-    if address is None:
-        raise Failed(f"--http takes HOST:PORT, as in {DEFAULT}, not {http!r}.")
-    check_token(address, token)
-    app = asgi(records, server=server, speed=speed, host=address.host)
-    listening, address = listen(address)
-    click.echo(f"Serving the recorded session at {address.url} (Ctrl-C ends it)", err=True)
-    guarded = BearerToken(app, token) if token else app
-    config = uvicorn.Config(guarded, log_config=None, log_level="warning", timeout_graceful_shutdown=1)
-    uvicorn.Server(config).run(sockets=[listening])
+    app: Any = None if address is None else asgi(records, host=address.host, **which)
+    http = begin("the recorded session", address, token, for_clients=False)
+    until_stopped(partial(serve_stdio, records, **which) if http is None else partial(serve_app, app, http))

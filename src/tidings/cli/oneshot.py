@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from tidings.cli import exits
 from tidings.cli.ending import ending
+from tidings.cli.options import complete_target, era_option, explaining_target
 from tidings.cli.targeting import TOKEN_VARIABLE, Chosen, Extras, choose
 
 _AFTER_DASHES: Final = "\0after --"
@@ -57,12 +57,6 @@ def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | li
     return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
 
 
-def _complete_target(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from tidings.cli.completing import targets
-
-    return targets(incomplete)
-
-
 class OneShot(click.Command):
     """A command with a TARGET, or with the words of a command after `--`."""
 
@@ -92,8 +86,9 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
 
         for option in reversed(_OPTIONS):
             run = option(run)
-        run = click.argument("target", callback=_target, shell_complete=_complete_target)(run)
-        return click.command(name, cls=cls, epilog=exits.EPILOG)(run)
+        run = click.argument("target", callback=_target, shell_complete=complete_target)(run)
+        help_ = explaining_target(function, "Or leave it out, and give the command after --.")
+        return click.command(name, cls=cls, help=help_, epilog=exits.ALL)(run)
 
     return decorate
 
@@ -137,11 +132,7 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
 
 _OPTIONS: Final = (
     click.option("--json", "as_json", is_flag=True, help="Print JSON: one document, or one a line for a stream."),
-    click.option(
-        "--era",
-        type=click.Choice(["auto", "legacy", "2026-07-28"]),
-        help="Which era of the protocol to speak; auto takes the newest that both sides know.",
-    ),
+    era_option,
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),

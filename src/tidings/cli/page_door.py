@@ -1,18 +1,36 @@
 """What commands that show the inspector's page have in common: where it is served, and opening it."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tidings.cli.serving import HttpAddress, Refusal, listen
+import click
+
+from tidings.cli.addresses import HttpAddress, listen
+from tidings.cli.exits import Refusal
 
 if TYPE_CHECKING:
     import socket
 
-FIRST_PORT: Final = 6280
-_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 20)
+_FIRST_PORT: Final = 6280
+_PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
 _DOOR_SECONDS: Final = 60.0
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options `--port` and `--no-browser`."""
+    for option in (
+        click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case."),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            metavar="PORT",
+            help=f"Where to serve the page (the first free from {_FIRST_PORT}).",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":

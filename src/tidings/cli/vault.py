@@ -2,7 +2,6 @@
 
 import difflib
 import gc
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,21 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tidings.cli import clients, front
+from tidings.cli.addresses import DEFAULT, HttpAddress, check_token_use, http_options, parse_address
 from tidings.cli.clients import config_option
-from tidings.cli.serving import (
-    DEFAULT,
-    Http,
-    HttpAddress,
-    Refusal,
-    check_token_use,
-    http_options,
-    listen,
-    log_to_stderr,
-    parse_address,
-    run,
-)
+from tidings.cli.exits import Refusal
+from tidings.cli.logs import log_options, logger
+from tidings.cli.serving import begin, run
+from tidings.cli.variables import Configured, Listed
 
 if TYPE_CHECKING:
     from tidings.vault.files.paths import Vault
@@ -47,14 +40,21 @@ class Options:
     token: str | None = field(repr=False)
 
 
-@click.command()
+@click.command("vault", cls=Configured)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())
 @http_options
 @click.option("--read-only", is_flag=True, help="Offer nothing that writes, and refuse every write.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches, as in 'Private' or '*.bak'.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    type=Listed(),
+    metavar="GLOB",
+    help="Leave out what matches, as in 'Private' or '*.bak'.",
+)
 @click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host.")
 @click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there.")
 @config_option("the vault")
+@log_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -79,7 +79,8 @@ def command(
     address = None if http is None else parse_address(http)
     if http is not None and address is None:
         # `--http PATH`: the address was left out, and what follows is the vault.
-        if not Path(http).is_dir():
+        typed = ctx.get_parameter_source("http") is ParameterSource.COMMANDLINE
+        if not typed or not Path(http).is_dir():
             raise Refusal(f"--http takes HOST:PORT, as in {DEFAULT}; {http!r} is neither that nor a folder.")
         paths, address = (http, *paths), parse_address(DEFAULT)
     if not paths or not all(paths):
@@ -98,32 +99,18 @@ def serve(options: Options) -> None:
     Raises:
         Refusal: It cannot, for a reason that has a name.
     """
-    log_to_stderr()
     gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
     vault = check(options)
     if options.http is None and options.bus is None and front.can_stand():
         answer_meanwhile(vault, read_only=options.read_only)
+    read_meanwhile(vault, options.cache)
     server = make_server(options)
     gc.freeze()
     gc.enable()
-    http = None
-    if options.http is not None:
-        listening, address = listen(options.http)
-        http = Http(address, listening, options.token)
-        click.echo(f"Serving {_names(options.paths)} at {address.url} (Ctrl-C ends it)", err=True)
-        click.echo("For a client: the same command with --config claude-code, vscode or cursor.", err=True)
-    elif sys.stdin.isatty():
-        click.echo(
-            f"Serving {_names(options.paths)} (Ctrl-C ends it).\n"
-            "This speaks MCP on standard input: for a client to start, not to type into.\n"
-            "For Claude: the same command with --config claude-desktop or claude-code.\n"
-            "To try it over HTTP: --http.",
-            err=True,
-        )
+    http = begin(_names(options.paths), options.http, options.token)
     for path in options.paths:
         if not (path / ".obsidian").is_dir():
-            name = path.resolve().name
-            click.echo(f"{name!r} has no .obsidian folder: serving it as a plain folder of notes.", err=True)
+            logger.info("%r has no .obsidian folder: serving it as a plain folder of notes.", path.resolve().name)
     run(server, http, partial(say_when_indexed, server.library))
 
 
@@ -138,10 +125,8 @@ async def say_when_indexed(library: "Library") -> None:
     except IndexBlocked:
         return  # The server stops already.
     took = time.monotonic() - began
-    click.echo(
-        f"Indexed {stats.notes:,} note{'' if stats.notes == 1 else 's'} in {took:.1f} s; {library.status.phase}",
-        err=True,
-    )
+    notes = f"{stats.notes:,} note{'' if stats.notes == 1 else 's'}"
+    logger.info("Indexed %s in %.1f s; %s", notes, took, library.status.phase)
 
 
 def check(options: Options) -> "Vault":
@@ -176,6 +161,13 @@ def answer_meanwhile(vault: "Vault", *, read_only: bool) -> None:
 
     if known := known_answers(vault, read_only=read_only):
         front.stand(known)
+
+
+def read_meanwhile(vault: "Vault", cache: Path | None) -> None:
+    """Let the first notes be read, if there is no index yet, while the server is imported."""
+    from tidings.vault.index import ahead
+
+    ahead.begin(vault, cache)
 
 
 def make_server(options: Options) -> "VaultServer":

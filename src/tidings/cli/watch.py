@@ -15,6 +15,7 @@ import click
 
 from tidings.cli.contents import Content, bytes_of, described
 from tidings.cli.exits import Failed, failed
+from tidings.cli.logs import log_options, logger
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
 from tidings.cli.terminal import colours, harmless, styled
@@ -26,6 +27,7 @@ from tidings.errors import TidingsError
 @click.option("--diff", is_flag=True, help="After the first content, print only what changed.")
 @click.option("--exec", "program", metavar="CMD", help="Run this in a shell for each content: on its standard input.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many contents.")
+@log_options
 def command(asked: Asked, uris: tuple[str, ...], program: str | None, count: int | None, *, diff: bool) -> None:
     """Print a resource's content, and again whenever it changes.
 
@@ -75,12 +77,15 @@ class Watching:
         )
         client = live_client(self.asked, config)
         client.on(StateChanged, self._tell_of_state)
-        client.on(RefreshFailed, lambda event: _note(f"{event.uri} cannot be read at present: {event.error.message}"))
+        client.on(
+            RefreshFailed,
+            lambda event: logger.info("%s cannot be read at present: %s", event.uri, event.error.message),
+        )
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(client.aclose)
             await _connected(client)
             if not client.supports_subscriptions:
-                _note("The server offers no subscriptions: it is asked every few seconds.")
+                logger.info("The server offers no subscriptions: it is asked every few seconds.")
             left = self.count
             async with contextlib.aclosing(client.watch(self.uris)) as reads:
                 async for read in reads:
@@ -91,10 +96,10 @@ class Watching:
     def _tell_of_state(self, event: Any) -> None:
         if event.error is not None and not self._away and event.old == "connected":
             self._away = True
-            _note(f"The server went away ({event.error.message}) Waiting for it.")
+            logger.info("The server went away (%s) Waiting for it.", event.error.message)
         elif event.new == "connected" and self._away:
             self._away = False
-            _note("The server is back.")
+            logger.info("The server is back.")
 
     async def _take(self, uri: str, result: dict[str, Any]) -> None:
         contents: list[Content] = result.get("contents") or []
@@ -150,10 +155,6 @@ async def _connected(client: Any) -> None:
             broken.cancel()
 
 
-def _note(text: str) -> None:
-    click.echo(harmless(text), err=True)
-
-
 def _text_of(content: Content) -> str:
     if isinstance(content.get("text"), str):
         return content["text"]
@@ -183,4 +184,4 @@ async def _run(program: str, uri: str, content: bytes) -> None:
         await process.wait()
         raise
     if process.returncode:
-        _note(f"{program} ended with {process.returncode} for {uri}.")
+        logger.info("%s ended with %s for %s.", program, process.returncode, uri)

@@ -4,12 +4,9 @@ Its options come from the table of settings: see `tidings.web.settings`.
 """
 
 import gc
-import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +14,12 @@ import click
 from click.core import ParameterSource
 
 from tidings.cli import clients
+from tidings.cli.addresses import HttpAddress, check_token_use, http_address, http_options
 from tidings.cli.clients import config_option
-from tidings.cli.serving import (
-    DEFAULT,
-    Http,
-    HttpAddress,
-    Refusal,
-    check_token_use,
-    http_options,
-    listen,
-    log_to_stderr,
-    parse_address,
-    run,
-)
-from tidings.web.setting import PREFIX
+from tidings.cli.exits import Refusal
+from tidings.cli.logs import log_options
+from tidings.cli.serving import begin, run
+from tidings.cli.variables import Configured
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
 if TYPE_CHECKING:
@@ -101,11 +90,12 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
     )
 
 
-@click.command()
+@click.command("web", cls=Configured)
 @http_options
 @click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host; needs --store.")
 @settings_options
 @config_option("the web server")
+@log_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -118,21 +108,17 @@ def command(
 ) -> None:
     """Fetch pages for agents, watch them, and tell of every change.
 
-    Pages are read safely: no address of this machine or network is fetched from unless --allow-private says so. Every
-    option below is also a variable of the environment: --max-bytes is TIDINGS_WEB_MAX_BYTES. A SIZE may be 500k or
-    10M, SECONDS may be 90s, 5m, 2h or 1d.
+    Pages are read safely: no address of this machine or network is fetched from unless --allow-private says so. A SIZE
+    may be 500k or 10M, SECONDS may be 90s, 5m, 2h or 1d.
 
     Without --http, this speaks MCP on standard input and output, for a client that starts it. The snippet that such a
     client needs is printed by --config.
     """
-    address = None if http is None else parse_address(http)
-    if http is not None and address is None:
-        raise Refusal(f"--http takes HOST:PORT, as in {DEFAULT}; {http!r} is no address.")
+    address = None if http is None else http_address(http)
     try:
         settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
     except BadSetting as error:
         raise Refusal(str(error)) from None
-    warn_of_unknown_variables()
     options = Options(settings, address, bus, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
@@ -141,46 +127,17 @@ def command(
         serve(options)
 
 
-def warn_of_unknown_variables() -> None:
-    """Say of each variable that is named as if it were a setting that it is none: most likely it is misspelt."""
-    known = [setting.variable for setting in SETTINGS]
-    for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = get_close_matches(name, known, n=1)
-            cure = f"Did you mean {near[0]}?" if near else "See tidings web --help."
-            click.echo(f"The variable {name} is not heeded: there is no such setting. {cure}", err=True)
-
-
 def serve(options: Options) -> None:
     """Serve until the process is asked to stop.
 
     Raises:
         Refusal: It cannot, for a reason that has a name.
     """
-    log_to_stderr()
     gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
     server = make_server(options)
     gc.freeze()
     gc.enable()
-    http = None
-    if options.http is not None:
-        listening, address = listen(options.http)
-        http = Http(address, listening, options.token)
-        click.echo(f"Serving the web at {address.url} (Ctrl-C ends it)", err=True)
-        click.echo("For a client: the same command with --config claude-code, vscode or cursor.", err=True)
-    elif sys.stdin.isatty():
-        click.echo(
-            "Serving the web (Ctrl-C ends it).\n"
-            "This speaks MCP on standard input: for a client to start, not to type into.\n"
-            "For Claude: the same command with --config claude-desktop or claude-code.\n"
-            "To try it over HTTP: --http.",
-            err=True,
-        )
-    run(server, http, _nothing)
-
-
-async def _nothing() -> None:
-    """There is nothing to do beside serving."""
+    run(server, begin("the web", options.http, options.token))
 
 
 def make_server(options: Options) -> "WebServer":

@@ -1,0 +1,104 @@
+"""The log of a command that runs on: lines on standard error, for people or, with `--log-json`, for programs.
+
+Standard output is not touched. Unless a level is asked for, Tidings tells what it does and everybody else warns.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from tidings.cli.terminal import harmless
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+logger = logging.getLogger("tidings.cli")
+"""What commands tell whoever started them: a part of the log, so that it is where and as that is."""
+
+
+def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--log-level` and `--log-json`. The log is set up before the command begins, which need not know of it."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    given: dict[str | None, Any] = ctx.meta.setdefault(__name__, {})
+    given[param.name] = value
+    if len(given) == len(_OPTIONS) and not ctx.resilient_parsing:
+        log_to_stderr(given["log_level"], as_json=given["log_json"])
+
+
+def _option(name: str, help_: str, **kind: Any) -> Callable[[Any], Any]:
+    return click.option(
+        f"--log-{name}",
+        envvar=f"TIDINGS_LOG_{name.upper()}",
+        show_envvar=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_take,
+        help=help_,
+        **kind,
+    )
+
+
+_OPTIONS: Final = (
+    _option(
+        "level",
+        "Log this and what is worse, of all parts; otherwise info of Tidings, and warnings of the rest.",
+        type=click.Choice(LEVELS, case_sensitive=False),
+    ),
+    _option("json", "Log one JSON object a line.", is_flag=True),
+)
+
+
+def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
+    """Write the log to standard error from now on.
+
+    Args:
+        level: The least that is logged, of everybody; None: info of Tidings, and warnings of the rest.
+        as_json: One JSON object a line: time, level, logger, message and, if there is one, the traceback.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLine() if as_json else _Line(None if level is None else _DETAILED))
+    root = logging.getLogger()
+    root.handlers = [each for each in root.handlers if not isinstance(each.formatter, _Line | _JsonLine)]
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING if level is None else level.upper())
+    logging.getLogger("tidings").setLevel(logging.INFO if level is None else logging.NOTSET)
+    logging.captureWarnings(capture=as_json)
+
+
+def is_json() -> bool:
+    """Whether the log is one JSON object a line: then nothing else may be written to standard error."""
+    return any(isinstance(handler.formatter, _JsonLine) for handler in logging.getLogger().handlers)
+
+
+_DETAILED: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _Line(logging.Formatter):
+    """For people: without what would steer their terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(super().format(record))
+
+
+class _JsonLine(logging.Formatter):
+    """For programs. In ASCII, so that it is JSON in every encoding."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            facts["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(facts)
