@@ -38,7 +38,7 @@ class Steps:
 
     async def _tell(self, name: str, part: float) -> None:
         self._parts[name] = max(part, self._parts.get(name, 0.0))
-        so_far = sum(self._parts.values())
+        so_far = round(sum(self._parts.values()), 3)
         if so_far - self._told >= _LEAST or (so_far > self._told and part >= _HERE):
             self._told = so_far
             await self._ctx.report_progress(so_far, self._total, self._words())
