@@ -12,6 +12,7 @@ run: .venv/.ready-run ## everything at work: a sample vault, a small site, the i
 
 test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is installed where that is permitted
 	@scripts/system-packages
+	@echo "Making the conformance suite ready; what that says is in .venv/conformance.log"
 	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
 	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
 	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough"
