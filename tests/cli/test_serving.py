@@ -5,10 +5,12 @@ import signal
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
+from tidings.cli.addresses import HttpAddress, listen
 from tidings.cli.exits import Refusal
-from tidings.cli.serving import BearerToken, until_stopped
+from tidings.cli.serving import BearerToken, Http, serve_app, until_stopped
 from tidings.errors import BusUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +67,29 @@ def test_to_be_asked_to_stop_is_no_failure(number: int) -> None:
 
     until_stopped(serve)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_web_server_that_is_asked_to_stop_ends_in_good_order(number: int) -> None:
+    listening, address = listen(HttpAddress("127.0.0.1", 0))
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 204})
+        await send({"type": "http.response.body"})
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            assert (await client.get(address.url)).status_code == 204
+        os.kill(os.getpid(), number)
+
+    async def serve() -> None:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                await serve_app(app, Http(address, listening, None))
+
+    until_stopped(serve)
 
 
 def test_an_error_that_explains_itself_is_all_that_is_told_of_what_the_tasks_ended_with() -> None:

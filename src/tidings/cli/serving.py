@@ -139,7 +139,7 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 @contextmanager
 def _stopped_as_by_ctrl_c() -> Generator[None]:
-    """SIGTERM is another Ctrl-C: uvicorn raises it again when it has ended in good order, and that is no failure."""
+    """SIGTERM is another Ctrl-C."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -159,7 +159,9 @@ async def serve_app(app: _App, http: Http) -> None:
     # Its loggers are left as they are: they have the level of the log.
     config = uvicorn.Config(guarded, log_config=None, log_level=None, timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
     try:
-        await uvicorn.Server(config).serve(sockets=[http.listening])
+        # When it has ended in good order it raises the signal again that asked for it.
+        with suppress(KeyboardInterrupt):
+            await uvicorn.Server(config).serve(sockets=[http.listening])
     except SystemExit:
         raise Refusal("The server could not start, for the reason above.") from None
 
