@@ -390,7 +390,7 @@ def test_a_catalog_is_told_with_its_servers_and_what_is_wrong_with_it(place: Pla
 def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = place.home / "state/sessions.db"
+    path = place.home / "my state/sessions.db"
     monkeypatch.setattr("tidings.inspector.journal_file.default_path", lambda: path)
     [none] = doctor_files.journal(place)
     assert (none.verdict, "none yet" in none.words) == ("ok", True)
@@ -401,7 +401,8 @@ def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
 
     monkeypatch.setattr(doctor_files, "_LARGE", 10)
     path.chmod(0o644)
-    assert [each.verdict for each in doctor_files.journal(place)] == ["look", "look"]
+    opened, large = doctor_files.journal(place)
+    assert (opened.verdict, opened.cure, large.verdict) == ("look", f"chmod 600 '{path}'", "look")
     path.chmod(0o600)
 
     with sqlite3.connect(path) as connection:
@@ -411,7 +412,7 @@ def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
     assert newer.verdict == "wrong"
     path.write_bytes(b"this is no database at all, however long one looks at it" * 100)
     [broken] = doctor_files.journal(place)
-    assert (broken.verdict, broken.cure) == ("wrong", f"mv {path} {path}.broken")
+    assert (broken.verdict, broken.cure) == ("wrong", f"mv '{path}' '{path}.broken'")
 
 
 def test_the_files_of_ai_clients_are_told_whole_or_broken(place: Place) -> None:

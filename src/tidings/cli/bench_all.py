@@ -54,9 +54,10 @@ class Ended:
         return [Compared.of(self.name, row) for row in self.rows if row["value"] is not None]
 
     @property
-    def kept(self) -> list[str]:
-        """What it said that whoever reads the table has to know."""
-        return [text for text in self.said if _KEPT.search(text)] if self.rows else []
+    def missing(self) -> list[str]:
+        """What whoever reads the table has to know: what is missing in it, and why."""
+        named = [text for text in self.said if _KEPT.search(text)] if self.rows else []
+        return named or ([self.words] if self.code == 2 or not self.rows else [])
 
     @property
     def words(self) -> str:
@@ -187,9 +188,7 @@ def _conclude(ended: Sequence[Ended], seconds: float, file: Path | None) -> None
     judged = [each.met for each in compared if each.met is not None]
     click.echo(f"{judged.count(True)} of {len(judged)} targets met, in {_span(seconds)}.")
     for one in ended:
-        if not one.rows:
-            click.echo(f"{one.name}: {harmless(one.words)}", err=True)
-        for text in one.kept:
+        for text in one.missing:
             click.echo(f"{one.name}: {harmless(text)}", err=True)
 
 

@@ -106,9 +106,9 @@ def not_writable(folder: Path, place: Place) -> tuple[str, str] | None:
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
-    shown, path = tidied(there, place), shlex.quote(str(there))
+    shown = tidied(there, place)
     if not there.is_dir():
-        return f"{shown} is no folder", f"Move it away: mv {path} {path}.old"
+        return f"{shown} is no folder", f"mv {shlex.quote(str(there))} {shlex.quote(f'{there}.old')}"
     if os.access(there, os.W_OK | os.X_OK):
         return None
     if os.name != "nt" and os.statvfs(there).f_flag & os.ST_RDONLY:

@@ -1,6 +1,7 @@
 """The doctor on files: the catalog of servers, the journal of the inspector, and the files of AI clients."""
 
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ def catalog(place: Place) -> Iterator[Finding]:
     try:
         listing = Catalog(path, read_only=True).listing()
     except CatalogError as error:
-        cure = f"Mend it in an editor, or move it away: mv {path} {path}.broken"
+        cure = f"Mend it in an editor, or move it away: {_away(path)}"
         yield Finding("catalog", "wrong", str(error), cure)
         return
     if not path.is_file():
@@ -58,7 +59,7 @@ def journal(place: Place) -> Iterator[Finding]:
         yield Finding("journal", "wrong", f"{shown}: {error}.", "Use that version, or move the file away.")
         return
     except Unusable as error:
-        yield Finding("journal", "wrong", f"{shown} cannot be used: {error}.", f"mv {path} {path}.broken")
+        yield Finding("journal", "wrong", f"{shown} cannot be used: {error}.", _away(path))
         return
     try:
         [count] = connection.execute("SELECT count(*) FROM sessions").fetchone()
@@ -113,6 +114,10 @@ def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
 
 
+def _away(path: Path) -> str:
+    return f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.broken')}"
+
+
 def _owned(path: Path) -> str:
     return "\n".join(owned(each) for each in (path.parent, path) if not os.access(each, os.W_OK))
 
@@ -129,4 +134,4 @@ def _open_to_others(path: Path, place: Place) -> str | None:
     """The command that hides the file from others; None if they cannot read it."""
     if place.platform == "win32" or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return None
-    return f"chmod 600 {path}"
+    return f"chmod 600 {shlex.quote(str(path))}"
