@@ -5,7 +5,7 @@ import gc
 import json
 import logging
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -210,18 +210,8 @@ def resources() -> dict[str, int]:
     }
 
 
-@pytest.fixture(scope="module")
-def old_things() -> Generator[None]:
-    """What is there already is looked at no more when things are collected: it takes its time, and is done often."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 async def tidy(
-    old_things: None,  # noqa: ARG001
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> AsyncGenerator[None]:

@@ -21,7 +21,6 @@ from tests.client.bad_servers import (
     QUICK,
     behaved,
     count,
-    old_things,  # noqa: F401 - a fixture
     refusal,
     refuse,
     settings,

@@ -12,7 +12,6 @@ from tests.client.bad_servers import (
     ONCE,
     QUICK,
     failure,
-    old_things,  # noqa: F401 - a fixture
     program,
     refusal,
     settings,

@@ -15,7 +15,6 @@ from tests.client.bad_servers import (
     behaved,
     count,
     failure,
-    old_things,  # noqa: F401 - a fixture
     refuse,
     settings,
     tidy,  # noqa: F401 - a fixture

@@ -15,7 +15,6 @@ from tests.client.bad_servers import (
     count,
     failure,
     lives,
-    old_things,  # noqa: F401 - a fixture
     refused,
     settings,
     tidy,  # noqa: F401 - a fixture

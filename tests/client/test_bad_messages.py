@@ -13,7 +13,6 @@ from tests.client.bad_servers import (
     count,
     event,
     failure,
-    old_things,  # noqa: F401 - a fixture
     settings,
     silence,
     tidy,  # noqa: F401 - a fixture

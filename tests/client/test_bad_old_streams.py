@@ -15,7 +15,6 @@ from tests.client.bad_servers import (
     failure,
     heard_of,
     lives,
-    old_things,  # noqa: F401 - a fixture
     refused,
     settings,
     silence,

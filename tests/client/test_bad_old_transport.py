@@ -14,7 +14,6 @@ from tests.client.bad_servers import (
     event,
     failure,
     lives,
-    old_things,  # noqa: F401 - a fixture
     refusal,
     settings,
     silence,

@@ -21,7 +21,6 @@ from tests.client.bad_servers import (
     heard_of,
     hold,
     lives,
-    old_things,  # noqa: F401 - a fixture
     refused,
     settings,
     silence,

@@ -16,7 +16,6 @@ from tests.client.bad_servers import (
     QUICK,
     behaved,
     hold,
-    old_things,  # noqa: F401 - a fixture
     program,
     settings,
     tidy,  # noqa: F401 - a fixture
