@@ -4,6 +4,7 @@ It reads orders from its standard input, one JSON object a line: {"start": kind,
 with its pid; {"kill": pid} kills one, with -9, and waits until it is gone. When its input ends it kills all of them.
 """
 
+import gc
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ KINDS = {
 
 
 def main() -> None:
+    gc.freeze()  # What is there already is garbage in no child.
     children: set[int] = set()
     for line in sys.stdin:
         order: dict[str, Any] = json.loads(line)

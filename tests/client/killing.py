@@ -1,6 +1,7 @@
 """A server of files that is killed and started again, and the files."""
 
 import contextlib
+import os
 import random
 import subprocess
 import sys
@@ -69,12 +70,15 @@ def programs() -> list[psutil.Process]:
 @contextmanager
 def zygote(folder: Path) -> Generator[Zygote]:
     port = free_port()
+    # What is killed tells nobody what it ran: it is not measured.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.client.programs", "zygote", str(port), str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
+        env=env,
     )
     try:
         yield Zygote(process, port)

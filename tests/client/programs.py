@@ -9,6 +9,7 @@ tell them; they look. The server keeps no memory of what it told before it was k
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -84,6 +85,7 @@ def _serve(listening: socket.socket, folder: Path) -> None:
 
 def zygote(port: int, folder: Path) -> None:
     """A process that has everything imported, and starts and kills servers in no time."""
+    gc.freeze()  # What is there already is garbage in no child.
     child = 0
     for order in sys.stdin:
         if order.strip() == "start":
