@@ -24,7 +24,7 @@ from typing import Protocol, Self
 
 from tidings.changes import Change, Cursor
 
-__all__ = ["Bus", "Entry", "History", "Listener"]
+__all__ = ["Bus", "BusState", "Entry", "History", "Listener"]
 
 Entry = tuple[Cursor, Change]
 """A change and its place in the log."""
@@ -45,6 +45,19 @@ class History:
             raise ValueError(f"History keeps at least 1 entry, not {self.entries}")
         if not self.age > 0:
             raise ValueError(f"The age of a history is more than 0 seconds, not {self.age}")
+
+
+@dataclass(frozen=True, slots=True)
+class BusState:
+    """How it stands with the server behind a bus: what `NatsBus.state` and `RedisBus.state` tell."""
+
+    connected: bool
+    since: float
+    """In seconds since 1970."""
+    waiting: int
+    """Changes that are not yet stored."""
+    reason: str = ""
+    """Why it is away."""
 
 
 class Bus(Protocol):

@@ -17,25 +17,13 @@ attribute `bus`: "redis" or "nats".
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import metrics
 
+from tidings.bus import BusState
+
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class BusState:
-    """How it stands with the server behind a bus."""
-
-    connected: bool
-    since: float
-    """In seconds since 1970."""
-    waiting: int
-    """Changes that are not yet stored."""
-    reason: str = ""
-    """Why it is away."""
 
 
 class Engine:

@@ -10,14 +10,12 @@ May import: `changes`.
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidings.bus import Entry, History, Listener
 from tidings.bus._nats_stream import Mark
+from tidings.bus._shared import NOWHERE
 from tidings.changes import Change, Cursor
-
-NOWHERE: Final = Cursor("", 0)
-"""A place in no log: nothing is known to have happened since."""
 
 
 class Place(NamedTuple):

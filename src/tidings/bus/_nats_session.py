@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tidings.bus import Entry, History, Listener
+from tidings.bus import BusState, Entry, History, Listener
 from tidings.bus import _nats_errors as errors
-from tidings.bus._engine import BusState, Engine
+from tidings.bus._engine import Engine
 from tidings.bus._nats_connection import Connection
 from tidings.bus._nats_errors import TROUBLES, Interrupted, Trouble
 from tidings.bus._nats_join import Joined, join

@@ -13,8 +13,8 @@ import re
 from typing import Final
 from urllib.parse import quote
 
+from tidings.bus._shared import storable_key
 from tidings.changes import Change, ResourceUpdated, change_from_key, change_key
-from tidings.errors import InvalidUri
 
 LONGEST_TOKEN: Final = 512
 """Characters of an encoded URI. Room is left in the line for the prefix and for where to send the answer."""
@@ -58,11 +58,7 @@ def payload(change: Change) -> bytes:
     Raises:
         InvalidUri: The change names a resource by a text that cannot be sent.
     """
-    key = change_key(change)
-    try:
-        return key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidUri(f"A URI has no lone surrogates; this one does: {key!a}") from error
+    return storable_key(change).encode()
 
 
 def change_in(data: bytes) -> Change | None:

@@ -20,6 +20,7 @@ from tidings.bus import Entry, History
 from tidings.bus import _redis_errors as errors
 from tidings.bus._redis_script import SCRIPT
 from tidings.bus._redis_server import Line, Server, exceptions
+from tidings.bus._shared import NOWHERE
 from tidings.bus._waiting import Held
 from tidings.changes import Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
@@ -27,9 +28,6 @@ from tidings.errors import BusMismatch, BusUnavailable
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-NOWHERE: Final = Cursor("", 0)
-"""A place in no log."""
 
 PAGE: Final = 1000
 """How many entries are read at once: Redis does nothing else meanwhile."""

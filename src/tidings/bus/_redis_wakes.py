@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tidings.bus import _redis_errors as errors
-from tidings.bus._redis_log import NOWHERE
 from tidings.bus._redis_server import Line, Pause, Server
+from tidings.bus._shared import NOWHERE
 from tidings.changes import Cursor
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,9 @@ from typing import Final
 from tidings.bus import Entry
 from tidings.bus._engine import Engine
 from tidings.bus._listeners import Listeners
-from tidings.bus._redis_log import NOWHERE, News, RedisLog
+from tidings.bus._redis_log import News, RedisLog
 from tidings.bus._redis_server import Pause
+from tidings.bus._shared import NOWHERE
 from tidings.bus._waiting import Waiting
 from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable

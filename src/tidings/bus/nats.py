@@ -7,20 +7,16 @@ import os
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-import anyio
-
-from tidings.bus import Entry, History, Listener
-from tidings.bus._engine import BusState, Engine
+from tidings.bus import BusState, Entry, History, Listener
+from tidings.bus._engine import Engine
 from tidings.bus._listeners import Listeners
+from tidings.bus._shared import NOWHERE, SharedBus
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 
 try:
     from tidings.bus._nats_address import Access, addresses
-    from tidings.bus._nats_log import NOWHERE
     from tidings.bus._nats_servers import Servers
     from tidings.bus._nats_session import Session
     from tidings.bus._nats_subjects import Subjects
@@ -31,10 +27,8 @@ except ModuleNotFoundError as error:
         'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
     ) from error
 
-__all__ = ["BusState", "NatsBus"]
 
-
-class NatsBus:
+class NatsBus(SharedBus):
     """A bus in the NATS servers at `url`, for any number of processes on any number of machines.
 
     All processes whose buses have the same `prefix` share a log, which is a JetStream stream named after it. The log
@@ -78,6 +72,7 @@ class NatsBus:
         buffer: int = 10_000,
         timeout: float = 5.0,
     ) -> None:
+        super().__init__()
         if replicas < 1:
             raise ValueError(f"A log has at least 1 replica, not {replicas}")
         if buffer < 1:
@@ -95,8 +90,6 @@ class NatsBus:
         self._engine = Engine("nats", str(self._servers))
         self._head = NOWHERE
         self._session: Session | None = None
-        self._users = 0
-        self._turn = anyio.Lock()
 
     @property
     def head(self) -> Cursor:
@@ -127,19 +120,6 @@ class NatsBus:
         """What changed after `cursor`, or None if that cannot be known, also because the broker is away."""
         return await self._entered().since(cursor)
 
-    async def __aenter__(self) -> Self:
-        """Connect, and find the log or create it. Several may enter, and share it; the last to leave lets go of it.
-
-        Raises:
-            BusUnavailable: The broker cannot be reached or used, for the reason that the error names.
-            BusMismatch: There is a stream of this name that is not a log, or not one of this version.
-        """
-        async with self._turn:
-            if not self._users:
-                await self._open()
-            self._users += 1
-        return self
-
     async def _open(self) -> None:
         session = Session(
             self._servers,
@@ -154,18 +134,8 @@ class NatsBus:
         await session.start()
         self._session = session
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Leave it. The last to leave waits for a moment until what waits is sent, and lets go of the broker."""
-        # Even when cancelled: nothing is to stay behind.
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                self._users = max(self._users - 1, 0)
-                if not self._users:
-                    await self._close()
-
     async def _close(self) -> None:
+        """Wait for a moment until what waits is sent, and let go of the broker."""
         session = self._session
         if session is None:
             return

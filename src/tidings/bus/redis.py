@@ -8,30 +8,26 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-import anyio
-
-from tidings.bus import Entry, History, Listener
-from tidings.bus._engine import BusState, Engine
+from tidings.bus import BusState, Entry, History, Listener
+from tidings.bus._engine import Engine
 from tidings.bus._listeners import Listeners
 from tidings.bus._redis_errors import explain
-from tidings.bus._redis_log import NOWHERE, RedisLog
+from tidings.bus._redis_log import RedisLog
 from tidings.bus._redis_server import Server
 from tidings.bus._redis_wakes import Wakes
 from tidings.bus._redis_worker import Worker
+from tidings.bus._shared import NOWHERE, SharedBus, storable_key
 from tidings.bus._waiting import NotStored
-from tidings.changes import Change, Cursor, change_key
-from tidings.errors import BusUnavailable, InvalidUri
-
-__all__ = ["BusState", "RedisBus"]
+from tidings.changes import Change, Cursor
+from tidings.errors import BusUnavailable
 
 _LEAVE_SECONDS: Final = 0.5
 """How long whoever leaves waits for what was accepted to be stored: a server that hangs must not keep a process."""
 
 
-class RedisBus:
+class RedisBus(SharedBus):
     """A bus on the Redis (6 or newer) or Valkey at `url`, for any number of processes on any number of machines.
 
     `url` is `redis://[user:password@]host[:port][/db]`, with `rediss://` over TLS; `valkey://`, `unix:///path` and
@@ -62,6 +58,7 @@ class RedisBus:
         poll: float = 1.0,
         durable: bool = False,
     ) -> None:
+        super().__init__()
         if not prefix or not prefix.isprintable() or set("{}") & set(prefix):
             raise ValueError(f"A prefix is a text without braces, not {prefix!r}")
         if buffer < 1:
@@ -79,8 +76,6 @@ class RedisBus:
         )
         self._new_worker = partial(Worker, listeners=self._listeners, engine=self._engine, buffer=buffer, poll=poll)
         self._head = NOWHERE
-        self._users = 0
-        self._turn = anyio.Lock()
         self._worker: Worker | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -106,7 +101,7 @@ class RedisBus:
             InvalidUri: The change names a resource by a text that no server can hold.
         """
         worker = self._entered()
-        _check_storable(change)
+        storable_key(change)  # Raises here, before the change waits with others.
         try:
             return await worker.waiting.put(change, self._patience())
         except NotStored as late:
@@ -141,19 +136,6 @@ class RedisBus:
                 return await worker.since(cursor)
         return None
 
-    async def __aenter__(self) -> Self:
-        """Connect. Several may enter, and share it; the last to leave disconnects.
-
-        Raises:
-            BusUnavailable: The server cannot be reached or used; this is known within the timeout.
-            BusMismatch: The server has something else where the log should be.
-        """
-        async with self._turn:
-            if not self._users:
-                await self._open()
-            self._users += 1
-        return self
-
     async def _open(self) -> None:
         log = self._new_log()
         worker = self._new_worker(log)
@@ -172,17 +154,8 @@ class RedisBus:
         self._worker = worker
         self._tasks = [asyncio.create_task(worker.run()), asyncio.create_task(wakes.run())]
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Leave it. The last to leave waits for what was accepted to be stored, for half a second at most."""
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                self._users = max(self._users - 1, 0)
-                if not self._users:
-                    await self._close()
-
     async def _close(self) -> None:
+        """Wait for what was accepted to be stored, for half a second at most."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -205,11 +178,3 @@ class RedisBus:
         if self._worker is None:
             raise BusUnavailable(f"The bus at {self._server.place} is not open: use it within its `async with`.")
         return self._worker
-
-
-def _check_storable(change: Change) -> None:
-    key = change_key(change)
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidUri(f"A URI has no lone surrogates; this one does: {key!a}") from error

@@ -9,23 +9,17 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
-
-import anyio
 
 from tidings.bus import Entry, History, Listener
 from tidings.bus._listeners import Listeners
+from tidings.bus._shared import NOWHERE, SharedBus, storable_key
 from tidings.bus._sqlite_log import News, SqliteLog
 from tidings.bus._sqlite_worker import Look, Publish, Reply, Since, Stop, Worker
-from tidings.changes import Change, Cursor, change_key
-from tidings.errors import BusUnavailable, InvalidUri
-
-NOWHERE: Final = Cursor("", 0)
-"""A place in no log: nothing is known to have happened since."""
+from tidings.changes import Change, Cursor
+from tidings.errors import BusUnavailable
 
 
-class SqliteBus:
+class SqliteBus(SharedBus):
     """A bus in the file at `path`, for any number of processes on one machine.
 
     It survives the end of every process, kill -9 included. When the machine loses power, the last commits may be lost,
@@ -56,6 +50,7 @@ class SqliteBus:
         durable: bool = False,
         timeout: float = 5.0,
     ) -> None:
+        super().__init__()
         if not poll > 0:
             raise ValueError(f"A bus looks for changes every so many seconds, more than 0, not {poll}")
         if not timeout >= 0:
@@ -69,8 +64,6 @@ class SqliteBus:
         self._poll = poll
         self._listeners = Listeners()
         self._head = NOWHERE
-        self._users = 0
-        self._turn = anyio.Lock()
         self._worker: Worker | None = None
 
     @property
@@ -93,7 +86,7 @@ class SqliteBus:
         """
         worker = self._entered()
         answer: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
-        worker.ask(Publish(_storable(change), answer))
+        worker.ask(Publish(storable_key(change), answer))
         return await answer
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -108,19 +101,6 @@ class SqliteBus:
         worker.ask(Since(cursor, answer))
         return await answer
 
-    async def __aenter__(self) -> Self:
-        """Open the file, or create it. Several may enter, and share it; the last to leave closes it.
-
-        Raises:
-            BusUnavailable: It cannot be opened, created or written.
-            BusMismatch: It is not a log, or not one of this version.
-        """
-        async with self._turn:
-            if not self._users:
-                await self._open()
-            self._users += 1
-        return self
-
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         worker = Worker(
@@ -134,18 +114,8 @@ class SqliteBus:
             worker.ask(Stop(loop.create_future()))
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Leave it. The last to leave waits until what was asked for is done, and lets go of the file."""
-        # Even when cancelled: whoever leaves the bus may delete its file next.
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                self._users = max(self._users - 1, 0)
-                if not self._users:
-                    await self._close()
-
     async def _close(self) -> None:
+        """Wait until what was asked for is done, and let go of the file."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -172,13 +142,3 @@ class SqliteBus:
             self._head = cursor
             self._listeners.tell(cursor, change)
         self._head = news.head
-
-
-def _storable(change: Change) -> str:
-    """The key of `change`; checked before it shares a transaction with others, which it must not spoil."""
-    key = change_key(change)
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidUri(f"A URI has no lone surrogates; this one does: {key!a}") from error
-    return key
