@@ -31,13 +31,16 @@ from typing import TYPE_CHECKING
 from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tidings.client.answers import refusal
     from tidings.client.cache import Cache
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
     from tidings.client.connecting import connect
     from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.live import LiveClient
-    from tidings.client.pending import ASK, Pending, PendingRequest
-    from tidings.client.queue import QueueEntry, QueueStatus, Status
+    from tidings.client.mirrors import Malformed
+    from tidings.client.pending import Pending
+    from tidings.client.questions import ASK, PendingRequest, Responder
+    from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.states import Signal, State
 
 __all__ = [
@@ -48,13 +51,16 @@ __all__ = [
     "ClientConfig",
     "ListChanged",
     "LiveClient",
+    "Malformed",
     "Pending",
     "PendingRequest",
     "Poll",
     "PromptGet",
     "QueueEntry",
     "QueueStatus",
+    "RequestQueue",
     "ResourceRead",
+    "Responder",
     "Signal",
     "State",
     "Status",
@@ -62,23 +68,27 @@ __all__ = [
     "Timeouts",
     "ToolCall",
     "connect",
+    "refusal",
 ]
 
 _HOMES = {
-    "ASK": "tidings.client.pending",
+    "ASK": "tidings.client.questions",
     "Backoff": "tidings.client.config",
     "Cache": "tidings.client.cache",
     "CacheLimits": "tidings.client.config",
     "ClientConfig": "tidings.client.config",
     "ListChanged": "tidings.client.config",
     "LiveClient": "tidings.client.live",
+    "Malformed": "tidings.client.mirrors",
     "Pending": "tidings.client.pending",
-    "PendingRequest": "tidings.client.pending",
+    "PendingRequest": "tidings.client.questions",
     "Poll": "tidings.client.config",
     "PromptGet": "tidings.client.invocations",
     "QueueEntry": "tidings.client.queue",
     "QueueStatus": "tidings.client.queue",
+    "RequestQueue": "tidings.client.queue",
     "ResourceRead": "tidings.client.invocations",
+    "Responder": "tidings.client.questions",
     "Signal": "tidings.client.states",
     "State": "tidings.client.states",
     "Status": "tidings.client.queue",
@@ -86,6 +96,7 @@ _HOMES = {
     "Timeouts": "tidings.client.config",
     "ToolCall": "tidings.client.invocations",
     "connect": "tidings.client.connecting",
+    "refusal": "tidings.client.answers",
 }
 
 

@@ -32,11 +32,23 @@
 May import: `bus`, `changes`, `errors`. Never `client`.
 """
 
-from tidings.server.config import Coalesce, Limits
+from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
+from tidings.server.policy import Authorize
 from tidings.server.provider import ResourceProvider
 from tidings.server.server import LiveServer, attach
 from tidings.server.subscriber import SubscriberInfo
 
-__all__ = ["Coalesce", "Limits", "Live", "LiveServer", "Notifier", "ResourceProvider", "SubscriberInfo", "attach"]
+__all__ = [
+    "Authorize",
+    "Coalesce",
+    "CoalesceSetting",
+    "Limits",
+    "Live",
+    "LiveServer",
+    "Notifier",
+    "ResourceProvider",
+    "SubscriberInfo",
+    "attach",
+]
