@@ -121,6 +121,34 @@ def test_the_script_is_one_that_bash_takes() -> None:
     subprocess.run(["bash", "-n"], input=tidings("completion", "bash").out, text=True, check=True)
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_is_offered_all_of_what_has_a_comma_in_it(tmp_path: Path) -> None:
+    script = tmp_path / "tidings.fish"
+    script.write_text(tidings("completion", "fish").out)
+    (tmp_path / "tidings").write_text("#!/bin/sh\nprintf 'plain,note://a,b\\tOne, and two\\n'\n")
+    (tmp_path / "tidings").chmod(0o755)
+    run = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {script}; complete -C 'tidings read x '"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", HOME=str(tmp_path)),
+        check=True,
+    )
+    assert run.stdout == "note://a,b\tOne, and two\n"
+
+
+def test_the_script_for_fish_parts_only_what_stands_before_the_first_comma() -> None:
+    assert 'string split --max 1 ","' in tidings("completion", "fish").out
+
+
+def test_targets_and_sessions_are_completed_where_the_inspector_takes_them(tmp_path: Path) -> None:
+    (tmp_path / "tidings").mkdir()
+    (tmp_path / "tidings/servers.json").write_text('{"mcpServers": {"weather": {"url": "http://127.0.0.1:9/mcp"}}}')
+    assert completed(["inspect"], "we", XDG_CONFIG_HOME=str(tmp_path)) == ["weather"]
+    assert completed(["mock"], "sess") == ["sess"]  # A file: the shell knows which there are.
+
+
 def test_commands_and_options_are_completed() -> None:
     assert completed([], "wa") == ["watch"]
     assert completed(["read"], "--out") == ["--output"]

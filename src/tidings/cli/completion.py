@@ -101,9 +101,11 @@ def _script(shell: str) -> str:
     if kind is None:
         raise Refusal(f"There is no completion for {shell}.")
     try:
-        return kind(main, {}, "tidings", VARIABLE).source()
+        script = kind(main, {}, "tidings", VARIABLE).source()
     except RuntimeError as error:  # click looks at the version of bash.
         raise Refusal(f"{error}") from None
+    # What is offered to fish comes after the first comma, and may have others in it: URIs and descriptions do.
+    return script.replace('string split ","', 'string split --max 1 ","') if shell == "fish" else script
 
 
 def _place(shell: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tidings.cli.addresses import HttpAddress, check_token_use, http_address, http_options
 from tidings.cli.exits import Refusal
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from tidings.inspector.records import Record
 
 
+def _complete_session(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
+
+
 @click.command("mock", cls=Configured)
-@click.argument("session", metavar="SESSION", required=False)
+@click.argument("session", metavar="SESSION", required=False, shell_complete=_complete_session)
 @click.option(
     "--list",
     "listing",
