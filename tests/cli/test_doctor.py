@@ -18,6 +18,7 @@ import pytest
 from tests.cli.running import PROGRAM, Done, environment
 from tidings.cli import doctor_checks, doctor_files, doctor_packages, doctor_system, doctor_variables
 from tidings.cli.doctor_checks import Finding, Place, examine, not_writable
+from tidings.cli.main import load
 from tidings.inspector.journal_file import open_for_writing
 from tidings.web.rendering.browser import NAMES
 
@@ -442,6 +443,8 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> N
                 TIDINGS_BEARER_TOKEN="two words",
                 TIDINGS_WEB_MAX_BYTES="1M",
                 TIDINGS_WEB_TIMEOUT="soon",
+                TIDINGS_LOG_LEVEL="DEBUG",
+                TIDINGS_LOG_JSON="maybe",
                 TIDINGS_URI="x://y",
                 TIDINGS_TOKN="hush",
                 TIDINGS_XYZZY="hush",
@@ -457,7 +460,9 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> N
     assert found["TIDINGS_URI"].verdict == "ok"
     assert found["TIDINGS_TOKN"].cure == "Did you mean TIDINGS_TOKEN?"
     assert found["TIDINGS_XYZZY"].verdict == "wrong"
-    assert len(found) == 7
+    assert found["TIDINGS_LOG_LEVEL"].verdict == "ok"
+    assert found["TIDINGS_LOG_JSON"].verdict == "wrong"
+    assert len(found) == 9
     said = " ".join(f"{each}" for each in found.values())
     assert not any(secret in said for secret in ("a-secret", "two words", "hush"))
 
@@ -468,7 +473,10 @@ def test_an_empty_token_is_worth_a_look(place: Place) -> None:
 
 
 def test_every_variable_that_is_read_is_known() -> None:
-    known = {*doctor_variables.TOKENS, *doctor_variables.OTHERS, *(each.variable for each in doctor_variables.SETTINGS)}
+    settings = {each.variable for each in doctor_variables.SETTINGS}
+    known = settings.union(doctor_variables.TOKENS, doctor_variables.LOG, doctor_variables.OTHERS)
     files = [path for path in SOURCES.rglob("*.py") if not path.name.startswith("doctor")]
     read = {name for path in files for name in re.findall(r"\bTIDINGS_[A-Z_]+[A-Z]\b", path.read_text())}
-    assert read - known == set()
+    logging = {option.envvar for option in load("vault").params if (option.name or "").startswith("log_")}
+    assert len(logging) == 2
+    assert {*read, *logging} - known == set()

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tidings.cli.doctor_checks import Finding, Place
+from tidings.cli.logs import LEVELS
 from tidings.web.setting import BadSetting
 from tidings.web.settings import SETTINGS
 
@@ -19,10 +20,19 @@ OTHERS: Final = {
 }
 
 
+_YES: Final = ("1", "true", "t", "yes", "y", "on")
+_NO: Final = ("0", "false", "f", "no", "n", "off")
+LOG: Final = {
+    "TIDINGS_LOG_LEVEL": ("what `--log-level` would be", LEVELS),
+    "TIDINGS_LOG_JSON": ("whether `--log-json` is set", (*_YES, *_NO)),
+}
+"""What each is for, and the values that it may have."""
+
+
 def variables(place: Place) -> Iterator[Finding]:
     """Each variable that is named as if it were ours."""
     settings = {setting.variable: setting for setting in SETTINGS}
-    known = [*TOKENS, *OTHERS, *settings]
+    known = [*TOKENS, *LOG, *OTHERS, *settings]
     ours = [name for name in sorted(place.environ) if name.upper().startswith("TIDINGS_")]
     if not ours:
         yield Finding("variables", "ok", "none of Tidings is set.")
@@ -30,6 +40,8 @@ def variables(place: Place) -> Iterator[Finding]:
         value = place.environ[name]
         if name in TOKENS:
             yield _token(name, value)
+        elif name in LOG:
+            yield _log(name, value)
         elif name in OTHERS:
             yield Finding(name, "ok", f"set; {OTHERS[name]}.")
         elif name in settings:
@@ -45,6 +57,14 @@ def variables(place: Place) -> Iterator[Finding]:
             near = get_close_matches(name.upper(), known, n=1)
             cure = f"Did you mean {near[0]}?" if near else f"unset {name}"
             yield Finding(name, "wrong", "nobody reads a variable of this name.", cure)
+
+
+def _log(name: str, value: str) -> Finding:
+    use, values = LOG[name]
+    if not value or value.lower() in values:
+        return Finding(name, "ok", f"{value!r}; it is {use}.")
+    words = f"{value!r} is none of {', '.join(values)}; it is {use}. Commands that serve refuse to start."
+    return Finding(name, "wrong", words, f"Correct it, or: unset {name}")
 
 
 def _token(name: str, value: str) -> Finding:
