@@ -149,7 +149,8 @@ def _forker() -> socket.socket:
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
     with theirs:
         command = [sys.executable, "-P", __file__, str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env)
+        # In a session of its own, Ctrl-C is for the tests alone, which then stop what they started.
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, start_new_session=True)
 
     def end() -> None:
         ours.close()
