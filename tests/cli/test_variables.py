@@ -84,7 +84,7 @@ def test_what_is_asked_for_once_has_no_variable() -> None:
 def test_a_value_that_is_none_is_refused_by_the_variable() -> None:
     done = CliRunner(env={"TIDINGS_INSPECT_PORT": "many"}).invoke(main, ["inspect"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: TIDINGS_INSPECT_PORT: 'many' is not")
+    assert done.stderr.startswith("Error: TIDINGS_INSPECT_PORT: 'many' is not a valid port.")
     done = CliRunner(env={"TIDINGS_VAULT_HTTP": "/"}).invoke(main, ["vault", "/nowhere"])
     assert (done.exit_code, "takes HOST:PORT" in done.stderr) == (2, True)
 

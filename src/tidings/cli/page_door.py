@@ -17,6 +17,9 @@ _FIRST_PORT: Final = 6280
 _PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
 _DOOR_SECONDS: Final = 60.0
 
+_PORT: Final = click.IntRange(0, 65535)
+_PORT.name = "port"  # As it is called where it is none.
+
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options `--port` and `--no-browser`."""
@@ -24,7 +27,7 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case."),
         click.option(
             "--port",
-            type=click.IntRange(0, 65535),
+            type=_PORT,
             metavar="PORT",
             help=f"Where to serve the page (the first free from {_FIRST_PORT}).",
         ),
