@@ -4,8 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from tests.ports import free_port
 from tidings.demo import tour as module
 from tidings.demo.kept import Kept, NeverServed
 from tidings.demo.seeing import Source, duration
@@ -143,6 +145,26 @@ async def test_a_server_that_never_serves_is_given_up_with_what_it_said() -> Non
     assert "/nowhere/at/all" in str(failure.value)
     assert kept.pid is None
     assert not kept.kill()
+
+
+async def test_what_is_set_for_the_users_own_servers_is_not_for_those_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TOKEN": "secret", "LOG_JSON": "1", "LOG_LEVEL": "error", "VAULT_READ_ONLY": "maybe"}.items():
+        monkeypatch.setenv(f"TIDINGS_{name}", value)
+    port, notes = free_port(), tmp_path / "notes"
+    notes.mkdir()
+    kept = Kept("sample", ["vault", str(notes), "--http", f"127.0.0.1:{port}", "--cache", str(tmp_path / "index")])
+    running = asyncio.create_task(kept.run())
+    try:
+        async with asyncio.timeout(60):
+            await kept.serving()
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                answer = await client.post(f"http://127.0.0.1:{port}/mcp", json={})
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert answer.status_code != 401
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.0001, "<1 ms"), (0.0144, "14 ms"), (0.9999, "1.0 s"), (-1, "<1 ms")])

@@ -26,7 +26,8 @@ class Kept:
 
     Args:
         name: What it is called.
-        arguments: Those of `tidings` that start it. It has to say `Serving …` on its error output once it listens.
+        arguments: Those of `tidings` that start it, which alone say how it runs: its settings in the environment are
+            for the user's own servers. It has to say `Serving …` on its error output once it listens.
         ended: Called each time it has ended and will be started again.
         serves: Called each time it listens, with its process.
     """
@@ -91,6 +92,7 @@ class Kept:
             stdin=asyncio.subprocess.PIPE,  # The tether: this process holds the other end.
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if not name.startswith("TIDINGS_")},
             start_new_session=True,  # Ctrl-C in the terminal is for the demo, which then ends everything in order.
         )  # fmt: skip
         listening = asyncio.create_task(self._listen(process), name=f"what the {self.name} server says")
