@@ -1,7 +1,9 @@
 """Exit codes: pinned, documented in one table, and one for each kind of error."""
 
+import signal
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -83,3 +85,32 @@ def test_what_nobody_foresaw_is_no_trace(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err
     assert "Error (this program): ZeroDivisionError: oh (at test_exits.py:" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_to_be_ended_before_it_is_done_is_143(number: int) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as end, ending():
+        signal.raise_signal(number)
+    assert end.value.code == 143
+    assert signal.getsignal(number) == before
+
+
+def test_a_hangup_that_is_to_be_ignored_is() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
+def test_to_be_interrupted_is_130_in_every_command(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr("tidings.cli.main.load", interrupted)
+    done = CliRunner().invoke(main, ["vault"])
+    assert (done.exit_code, done.output) == (130, "")
