@@ -10,7 +10,8 @@
 | `wire`, `tapping`, `tapped_http`, `tapped_memory` | what goes over the wire, for whoever listens in |
 | `link`, `sdk`, `web_side` | one connection, held by a task of its own; what its web server's answers say |
 | `connection` | the state machine that opens one link after another |
-| `queue`, `requests`, `calls`, `failures`, `shapes` | requests in their turn and time; what went wrong, by name |
+| `queue`, `requests`, `calls`, `shapes` | requests in their turn and time |
+| `failures`, `connect_failures` | what went wrong, by its name |
 | `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
 | `subscriptions`, `wanted`, `watching`, `refresh` | what is wanted, known to be current, and read again |
 | `output`, `validation`, `patterns` | what tools return, held against their schemas within bounds |

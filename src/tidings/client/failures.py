@@ -1,12 +1,11 @@
-"""What went wrong, by its name: the SDK's exceptions, JSON-RPC errors and HTTP answers as Tidings' errors."""
+"""What went wrong with a request, by its name: exceptions of the SDK's, JSON-RPC errors and HTTP answers."""
 
 # ruff: noqa: PLR0911 - one return for each name
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, Final, cast
 
-import httpx2
 from mcp.client._input_required import InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -17,12 +16,11 @@ from mcp_types import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tidings.client.shapes import as_dict, as_list
 from tidings.errors import (
-    ConnectFailed,
     ConnectionLost,
     LimitReached,
     MalformedMessage,
@@ -32,7 +30,6 @@ from tidings.errors import (
     NotSupported,
     RequestFailed,
     ResourceNotFound,
-    SessionExpired,
     TidingsError,
     UnsupportedVersion,
     leaves,
@@ -59,7 +56,7 @@ _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answere
 _BROKEN_OFF: Final = ("Connection closed", "SSE stream ended")
 """What the SDK says where there will be no answer. A server may use the same code for something else."""
 
-_NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|Not Found")
+NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|Not Found")
 """What the SDK says of an HTTP status that came without a message."""
 
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
@@ -67,18 +64,9 @@ _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
 _LONGEST: Final = 2000
 """Characters of what a server says that become part of a message."""
 
-_PATH: Final = "Is the path right? Most MCP servers answer at /mcp."
-_SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
+PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
+SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups, or the one exception itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from causes(inner)
-    else:
-        yield error
 
 
 def answer_error(error: Exception, *, method: str, status: int | None = None) -> TidingsError:
@@ -99,7 +87,7 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
                 f"The server asked for input more than {error.max_rounds} times during one {method}.", method=method
             )
         case RuntimeError() if "protocol version" in str(error):
-            return UnsupportedVersion(f"{error}. {_SPOKEN}: upgrade whichever is older.", method=method)
+            return UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # What a tool returned does not match the schema that it announced.
             reason = _short(str(error).partition("\n")[0])
             return MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
@@ -144,7 +132,7 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
         return UnsupportedVersion(
-            f"The server speaks {versions}; {_SPOKEN}. Upgrade whichever is older.",
+            f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.",
             **details,
         )
     if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
@@ -167,10 +155,10 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
             **details,
         )
     if text.startswith(_NO_MESSAGE):
-        return MalformedMessage(f"The server's answer to {method} is none: {text}. {_PATH}", **details)
+        return MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
     if is_broken_off(code, text):
         return ConnectionLost(f"The server broke off its answer to {method}.", **details)
-    if _NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
+    if NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
         return RequestFailed(
             f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why.", **details
         )
@@ -222,89 +210,6 @@ def http_error(status: int) -> TidingsError | None:
             return None
 
 
-def connect_error(
-    error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
-) -> TidingsError:
-    """Why there is no connection to the server called `name`.
-
-    Args:
-        error: What was raised.
-        name: What the server is called.
-        status: What its web server said, if it is one.
-        speaks: The versions that it says it speaks.
-    """
-    for cause in sorted(causes(error), key=_is_consequence):
-        match cause:
-            case TidingsError():
-                return cause
-            case httpx2.ConnectError() | httpx2.ConnectTimeout():
-                return ConnectFailed(_unreachable(name, cause), server=name)
-            case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
-                return ConnectFailed(f"{name} is not an address that can be connected to: {cause}", server=name)
-            case httpx2.TransportError():
-                return ConnectFailed(
-                    f"{name} broke the connection off ({type(cause).__name__}: {cause}). Is it an MCP server, and does "
-                    "it speak what its address begins with, http:// or https://?",
-                    server=name,
-                )
-            case httpx2.HTTPStatusError():
-                return connect_refused(name, cause.response.status_code)
-            case httpx2.SSEError():
-                return MalformedMessage(f"{name} answered with no stream of events. {_PATH}", server=name)
-            case MCPError() if is_lost_session(cause):
-                return SessionExpired(f"{name} no longer knows this session.", server=name)
-            case MCPError() | ValidationError() | RuntimeError():
-                return _handshake_error(cause, name, status, speaks)
-            case _:
-                continue
-    first = next(causes(error), error)
-    return ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
-
-
-def _is_consequence(error: BaseException) -> bool:
-    """Whether this only says that the connection ended, of which another is the reason."""
-    return isinstance(error, MCPError) and is_broken_off(error.error.code, error.error.message)
-
-
-def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:
-    if isinstance(error, MCPError) and _NO_DETAILS.fullmatch(error.error.message) and status is not None:
-        return connect_refused(name, status)
-    told = answer_error(error, method="initialize", status=status)
-    told.server = name
-    match told:
-        case ConnectionLost():
-            return ConnectFailed(told.message, server=name)
-        case NotSupported() if speaks:
-            versions = ", ".join(map(str, speaks))
-            return UnsupportedVersion(
-                f"{name} speaks {versions}; {_SPOKEN}. Upgrade whichever is older.",
-                server=name,
-                data={"supported": list(speaks)},
-            )
-        case NotSupported():
-            return UnsupportedVersion(
-                f"{name} takes no connection of the kind that versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]} begin "
-                "with. Leave era out to take what it speaks; if that does not help, it is no MCP server.",
-                server=name,
-            )
-        case _:
-            return told
-
-
-def connect_refused(name: str, status: int) -> TidingsError:
-    """What an HTTP status without a message says of a connection that did not come about."""
-    match http_error(status):
-        case None if status < 500:
-            return MalformedMessage(f"{name} answered HTTP {status}, as no MCP server does. {_PATH}", server=name)
-        case None:
-            return RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
-        case ConnectionLost() as away:
-            return ConnectFailed(away.message, server=name)
-        case error:
-            error.server = name
-            return error
-
-
 def cleaned(error: TidingsError, clean: Callable[[str], str]) -> TidingsError:
     """`error`, with what `clean` takes out of a text taken out of what the server said."""
     error.message = clean(error.message)
@@ -324,17 +229,3 @@ def _cleaned(data: Any, clean: Callable[[str], str]) -> Any:
             return [_cleaned(value, clean) for value in cast("list[Any]", data)]
         case _:
             return data
-
-
-def _unreachable(name: str, cause: Exception) -> str:
-    text = str(cause) or type(cause).__name__
-    lower = text.lower()
-    if any(sign in lower for sign in ("name or service not known", "nodename", "getaddrinfo", "name resolution")):
-        return f"No host of this name was found for {name}. Check the spelling, and the network."
-    if "certificate" in lower:
-        return f"{name} has no certificate that this machine trusts ({text})."
-    if "ssl" in lower or "tls" in lower:
-        return f"{name} does not speak https:// there ({text}). Try http://."
-    if "connection attempts failed" in lower or "refused" in lower or "connect call failed" in lower:
-        return f"Nothing answers at {name}. Is the server running, and on this port?"
-    return f"{name} cannot be reached: {text}"

@@ -21,7 +21,8 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
+from tidings.client.connect_failures import connect_error, connect_refused
+from tidings.client.failures import AWAY, answer_error, cleaned, unreadable
 from tidings.client.output import check_in_bounds, leave_unchecked
 from tidings.client.quiet import quiet
 from tidings.client.sdk import AUTO, LEGACY, Setup, complete, make_client
