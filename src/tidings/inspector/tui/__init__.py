@@ -14,7 +14,7 @@ Nothing here is imported by another command. What is shown is read from the view
 | `drawing.py`   | lines made of styled words                                                 |
 | `inks.py`      | the two schemes, and what each colour means                                |
 | `words.py`     | times, sizes, counts; texts from servers made harmless                     |
-| `pane_*.py`    | one tab each                                                               |
+| `pane_*.py`    | one tab each; `pane_listed` and `pane_sources` are what two of them share  |
 | `forms.py`     | a form from a schema; `form_widgets.py` draws it                           |
 | `pages.py`     | lines that are made when they are seen                                     |
 | `contents.py`  | contents, results and differences as pages                                 |

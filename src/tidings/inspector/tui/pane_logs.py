@@ -1,37 +1,27 @@
 """Logs: the server's log messages by level, its error output, and its other notifications."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 
+from tidings.inspector.rings import Ring
 from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.contents import json_page, text_page
 from tidings.inspector.tui.drawing import Line
-from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pages import Joined, Page, Words
-from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.reader import Reader
-from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.pane_sources import Source, SourcesPane
 from tidings.inspector.tui.words import clock, compact, one_line
 from tidings.inspector.view_items import LineView, LogView, NotificationView
 
-SOURCES: Final = ("logs", "stderr", "notifications")
-NOUNS: Final = {"logs": "log message", "stderr": "line", "notifications": "notification"}
 TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
-EMPTY: Final = {
-    "logs": "No log message. A server sends them from the level on that it is asked for: L asks for the next one.",
-    "stderr": "No error output. What a command writes to its error output appears here, also after it has died.",
-    "notifications": "No notification. Whatever a server tells by itself appears here.",
-}
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning": "warn"}
 
 
-class LogsPane(Pane):
+class LogsPane(SourcesPane):
     """What a server says by itself."""
 
     DEFAULT_CSS = """
@@ -46,52 +36,27 @@ class LogsPane(Pane):
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
-        self.source = "logs"
+        super().__init__(id, SOURCES)
         self.level = "debug"
         self.asked = "info"
-        self.feeds: dict[str, Feed[Any]] = {
-            "logs": Feed(lambda log: log.seq, log_text),
-            "stderr": Feed(lambda line: line.seq, lambda line: line.text),
-            "notifications": Feed(lambda told: told.seq, notification_text),
-        }
-        self.column = Column(self.feeds["logs"], draw_log, noun=NOUNS["logs"], empty=EMPTY["logs"])
         self._bar = Bar("ground")
-        self._reader = Reader(classes="detail")
-        self._shown: object = None
 
     def compose(self) -> ComposeResult:
         yield self._bar
-        with Horizontal(classes="split"):
-            yield self.column
-            yield self._reader
+        yield from super().compose()
 
-    def restart(self) -> None:
-        for feed in self.feeds.values():
-            feed.reset()
-        self.column.rows.restart()
+    def entries(self) -> Sequence[Any] | Ring[Any]:
+        entries, least = super().entries(), LEVELS.index(self.level)
+        if self.source != "logs" or least == 0:
+            return entries
+        return [log for log in entries if level_of(log) >= least]
 
-    def take(self) -> None:
-        if not self.has_server:
-            return
-        self._say()
-        entries = getattr(self.view, self.source)
-        if self.source == "logs":
-            entries = self._loud_enough(entries)
-        self.feeds[self.source].update(entries)
-        self.column.take()
-        self._show(self.column.rows.chosen)
-
-    def _loud_enough(self, logs: Any) -> Any:
-        least = LEVELS.index(self.level)
-        return logs if least == 0 else [log for log in logs if level_of(log) >= least]
-
-    def _say(self) -> None:
+    def say(self) -> None:
         parts: list[Part] = []
-        for name in SOURCES:
+        for name, title in TITLES.items():
             on = name == self.source
             count = len(getattr(self.view, name))
-            words = f" {TITLES[name]} {count:,} " if count else f" {TITLES[name]} "
+            words = f" {title} {count:,} " if count else f" {title} "
             parts += [Part(words, "b-accent on chosen" if on else "soft", f"source('{name}')"), Part(" ")]
         right = [
             Part(f"from {self.level} on", "ink", "level"),
@@ -100,14 +65,6 @@ class LogsPane(Pane):
             Part(" L", "accent"),
         ]
         self._bar.show(parts, right if self.source == "logs" else [])
-
-    def action_source(self, name: str | None = None) -> None:
-        """The next source, or this one."""
-        self.source = name or SOURCES[(SOURCES.index(self.source) + 1) % len(SOURCES)]
-        draw = {"logs": draw_log, "stderr": draw_line, "notifications": draw_notification}[self.source]
-        self.column.noun = NOUNS[self.source]
-        self.column.rows.show(self.feeds[self.source], draw, EMPTY[self.source])
-        self.take()
 
     def action_level(self) -> None:
         """Show only what is at least as grave as the next level."""
@@ -121,19 +78,7 @@ class LogsPane(Pane):
             return
         self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
         self.attempt(self.server.set_log_level(self.asked))
-        self._say()
-
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
-
-    def _show(self, item: Any) -> None:
-        shown = (self.source, item.seq if item is not None else None)
-        if shown == self._shown:
-            return
-        self._shown = shown
-        pages = {"logs": log_page, "stderr": line_page, "notifications": notification_page}
-        self._reader.show(pages[self.source](item) if item is not None else Words(), shown)
+        self.say()
 
 
 def level_of(log: LogView) -> int:
@@ -202,3 +147,28 @@ def notification_page(told: NotificationView) -> Page:
     """All of a notification."""
     facts = [(one_line(told.method), "b-ink"), (f" at {clock(told.at, millis=True)}", "soft")]
     return Joined([Words(facts, []), json_page(told.params or {})])
+
+
+SOURCES: Final = {
+    "logs": Source(
+        "log message",
+        "No log message. A server sends them from the level on that it is asked for: L asks for the next one.",
+        log_text,
+        draw_log,
+        log_page,
+    ),
+    "stderr": Source(
+        "line",
+        "No error output. What a command writes to its error output appears here, also after it has died.",
+        lambda line: line.text,
+        draw_line,
+        line_page,
+    ),
+    "notifications": Source(
+        "notification",
+        "No notification. Whatever a server tells by itself appears here.",
+        notification_text,
+        draw_notification,
+        notification_page,
+    ),
+}

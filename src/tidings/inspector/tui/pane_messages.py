@@ -2,30 +2,19 @@
 
 from typing import Any, ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 
 from tidings.inspector.tui.bars import Part
-from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.contents import cut_page, is_cut, json_page
 from tidings.inspector.tui.drawing import Line
-from tidings.inspector.tui.feeds import Feed
 from tidings.inspector.tui.inks import Inks
 from tidings.inspector.tui.pages import Joined, Page, Words
-from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.reader import Reader
-from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.pane_sources import Source, SourcesPane
 from tidings.inspector.tui.words import clock, compact, one_line, size, took
 from tidings.inspector.view_items import ExchangeView, MessageView
 
-EMPTY: Final = {
-    "messages": "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come.",
-    "exchanges": "No HTTP exchange. A server at a URL has them; a command speaks over its input and output.",
-}
 
-
-class MessagesPane(Pane):
+class MessagesPane(SourcesPane):
     """The wire of one server."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,42 +25,11 @@ class MessagesPane(Pane):
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
-        self.source = "messages"
-        self.feeds: dict[str, Feed[Any]] = {
-            "messages": Feed(lambda message: message.seq, message_text),
-            "exchanges": Feed(lambda exchange: exchange.seq, exchange_text),
-        }
-        self.column = Column(self.feeds["messages"], draw_message, noun="message", empty=EMPTY["messages"])
-        self._reader = Reader(classes="detail")
-        self._shown: object = None
+        super().__init__(id, SOURCES)
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="split"):
-            yield self.column
-            yield self._reader
-
-    def restart(self) -> None:
-        for feed in self.feeds.values():
-            feed.reset()
-        self.column.rows.restart()
-
-    def take(self) -> None:
-        if not self.has_server:
-            return
-        self.feeds[self.source].update(getattr(self.view, self.source))
+    def say(self) -> None:
         other = "HTTP" if self.source == "messages" else "messages"
         self.column.extra = [Part(f"h shows {other}", "faint", "app.pane_do('source')")]
-        self.column.take()
-        self._show(self.column.rows.chosen)
-
-    def action_source(self) -> None:
-        """From messages to HTTP exchanges and back."""
-        self.source = "exchanges" if self.source == "messages" else "messages"
-        draw = draw_message if self.source == "messages" else draw_exchange
-        self.column.noun = self.source[:-1]
-        self.column.rows.show(self.feeds[self.source], draw, EMPTY[self.source])
-        self.take()
 
     def action_partner(self) -> None:
         """From a request to its answer and back."""
@@ -98,22 +56,6 @@ class MessagesPane(Pane):
             self.desk.notify("Choose a request that was sent, or its answer.", timeout=3)
             return None
         return str(message.method), message.body.get("params")
-
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
-
-    def _show(self, item: Any) -> None:
-        reader = self._reader
-        if item is None:
-            self._shown = None
-            reader.show(Words())
-            return
-        page, state = (message_page, item.partner) if self.source == "messages" else (exchange_page, item.ended)
-        shown = (self.source, item.seq, state)
-        if shown != self._shown:
-            self._shown = shown
-            reader.show(page(item), shown[:2])
 
 
 def message_text(message: MessageView) -> str:
@@ -204,3 +146,23 @@ def exchange_page(exchange: ExchangeView) -> Page:
             for key, value in (headers or {}).items()
         ]
     return Words(*lines)
+
+
+SOURCES: Final = {
+    "messages": Source(
+        "message",
+        "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come.",
+        message_text,
+        draw_message,
+        message_page,
+        lambda message: message.partner,
+    ),
+    "exchanges": Source(
+        "exchange",
+        "No HTTP exchange. A server at a URL has them; a command speaks over its input and output.",
+        exchange_text,
+        draw_exchange,
+        exchange_page,
+        lambda exchange: exchange.ended,
+    ),
+}

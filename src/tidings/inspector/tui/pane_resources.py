@@ -13,7 +13,7 @@ from tidings.inspector.tui.column import Column
 from tidings.inspector.tui.drawing import Line
 from tidings.inspector.tui.feeds import Table
 from tidings.inspector.tui.inks import Inks
-from tidings.inspector.tui.pane_tools import fault_parts
+from tidings.inspector.tui.pane_listed import fault_parts
 from tidings.inspector.tui.results import error_page, failed_read, versions_of
 from tidings.inspector.tui.rows import RowList
 from tidings.inspector.tui.trees import ResourceRow, as_list, as_tree
