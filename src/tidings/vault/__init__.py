@@ -21,20 +21,26 @@ One edit of a note, from the disk to whoever listens:
     notify.py      triggers for programs that embed the server
 
 `text` knows nothing of the others; `files` knows `text`; `index` both; `search`, `resources`, `tools` and `prompts` ask
-the index. May import: `client`, `server`, `bus`, `changes`, `errors`.
+the index. May import: `client`, `server`, `bus`, `changes`, `errors`, `lazy`.
 """
 
 from collections.abc import Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.vault.files.paths import VaultUnusable
+    from tidings.vault.notify import VaultNotifier
     from tidings.vault.server import VaultServer
 
-__all__ = ["VaultServer", "VaultUnusable"]
+__all__ = ["VaultNotifier", "VaultServer", "VaultUnusable"]
 
-_HOMES = {"VaultServer": "tidings.vault.server", "VaultUnusable": "tidings.vault.files.paths"}
+_HOMES = {
+    "VaultNotifier": "tidings.vault.notify",
+    "VaultServer": "tidings.vault.server",
+    "VaultUnusable": "tidings.vault.files.paths",
+}
 
 PACKAGES = ("watchfiles", "yaml", "platformdirs", "regex")
 """What the extra installs."""
@@ -46,14 +52,6 @@ def packages_missing(names: Iterable[str]) -> str:
     return f"The vault server needs more packages ({', '.join(names)}): {how}"
 
 
-def __getattr__(name: str) -> Any:
-    # Imported when they are used: the processes that only parse notes start quickly.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(_HOMES[name])
-    except ModuleNotFoundError as error:
-        if error.name not in PACKAGES:
-            raise
-        raise ImportError(packages_missing([error.name]), name=error.name) from error
-    return getattr(module, name)
+if not TYPE_CHECKING:
+    # The processes that only parse notes start quickly, without what the server needs.
+    __getattr__ = lazy_names(__name__, _HOMES, extra=PACKAGES, missing=packages_missing)

@@ -21,12 +21,12 @@ One page, from the site to whoever listens:
     needs.py       what the extra brings
 
 `net` and `extract` know nothing of the others; `packets` knows their types; `store` and `pages` what is before them;
-`watch` all of these. May import: `client`, `server`, `bus`, `changes`, `errors`.
+`watch` all of these. May import: `client`, `server`, `bus`, `changes`, `errors`, `lazy`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidings.lazy import lazy_names
 from tidings.web.needs import PACKAGES, packages_missing
 
 if TYPE_CHECKING:
@@ -37,15 +37,6 @@ __all__ = ["Settings", "WebServer"]
 
 _HOMES = {"Settings": "tidings.web.settings", "WebServer": "tidings.web.server"}
 
-
-def __getattr__(name: str) -> Any:
-    # Imported when they are used: the processes that only read pages start quickly.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(_HOMES[name])
-    except ModuleNotFoundError as error:
-        if error.name not in PACKAGES:
-            raise
-        raise ImportError(packages_missing([error.name]), name=error.name) from error
-    return getattr(module, name)
+if not TYPE_CHECKING:
+    # The processes that only read pages start quickly, without what the server needs.
+    __getattr__ = lazy_names(__name__, _HOMES, extra=PACKAGES, missing=packages_missing)
