@@ -73,6 +73,10 @@ def test_help_imports_none_of_what_is_slow_to_import() -> None:
     modules = set(run.stderr.split())
     assert "Commands:" in run.stdout
     assert not modules & {"mcp", "pydantic", "starlette", "anyio", "asyncio", "uvicorn", "opentelemetry"}
-    assert {name for name in modules if name.startswith("tidings.")} == {"tidings.cli", "tidings.cli.main", "tidings.lazy"}
+    assert {name for name in modules if name.startswith("tidings.")} == {
+        "tidings.cli",
+        "tidings.cli.main",
+        "tidings.lazy",
+    }
     # About 150 with click on Python 3.11 to 3.13; whoever doubles it has imported something large by mistake.
     assert len(modules) < 300
