@@ -35,7 +35,7 @@ HERE = Path(tidings.__file__).parents[2]
     is_flag=True,
     help="Run all, one after the other, and print one table of all ratios: some 40 minutes.",
 )
-@click.option("--quick", is_flag=True, help="With --all: all of them smaller, in some 15 minutes.")
+@click.option("--quick", is_flag=True, help="With --all: all of them smaller, in some 20 minutes.")
 @click.option(
     "--json",
     "file",
