@@ -2,8 +2,8 @@
 
     tidings call --era legacy 'python examples/asking_server.py' book seats=3     # in a terminal, it asks you
 
-Where nobody is, a script answers: `--answers examples/in_ci_answers.json`. The SDK's servers ask with `ctx.elicit` in the
-old era only, hence `--era`.
+Where nobody is, a script answers: `--answers examples/in_ci_answers.json`. The SDK's servers ask with `ctx.elicit` in
+the old era only, hence `--era`.
 """
 
 from mcp.server.mcpserver import Context

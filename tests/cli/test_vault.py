@@ -84,6 +84,13 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token(notes: Path)
     assert "keep it to yourself" in result.stderr
 
 
+def test_a_folder_below_home_is_found_where_no_shell_looks_for_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(notes.parent))
+    printed = tidings_vault(f"~/{notes.name}", "--config", "claude-desktop").stdout
+    assert str(notes) in json.loads(printed)["mcpServers"]["my-notes"]["args"]
+    assert "There is no folder" in tidings_vault("~nobody/Notes").stderr
+
+
 def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
     assert "leave out --http" in refused(notes, "--http", "--config", "claude-desktop")
     assert "There is no folder" in refused(notes / "nope", "--config", "cursor")

@@ -2,6 +2,7 @@
 
 import difflib
 import gc
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -85,7 +86,8 @@ def command(
         paths, address = (http, *paths), parse_address(DEFAULT)
     if not paths or not all(paths):
         ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
-    options = Options(tuple(map(Path, paths)), address, read_only, bus, exclude, cache, token or None)
+    folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - there may be no such user
+    options = Options(folders, address, read_only, bus, exclude, cache, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
         print_snippet(config, options)

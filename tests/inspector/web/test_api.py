@@ -177,12 +177,6 @@ async def test_forms_come_from_schemas_and_values_are_checked(page: Page) -> Non
     assert (await page.post("/api/form", {"schema": schema}))["field"]["kind"] == "object"
     wrong = await page.post("/api/check", {"schema": schema, "value": {"n": "x"}})
     assert wrong["problems"][0]["path"] == ["n"]
-    filled = await page.post("/api/fill", {"schema": schema, "texts": {"n": "5"}})
-    assert filled == {"value": {"n": 5}, "problems": []}
-    prompt = await page.get("/api/servers/demo/prompts/greet/form")
-    assert prompt["field"]["fields"][0]["name"] == "name"
-    template = await page.get("/api/servers/demo/template-form", uri="item://{name}")
-    assert template["field"]["fields"][0]["name"] == "name"
 
 
 async def test_a_request_is_copied_as_json_python_and_for_a_shell(page: Page) -> None:

@@ -129,10 +129,7 @@ export const refuse = (server: string, id: string, reason = '', how: 'refuse' | 
 
 export const form = (schema: T.Json) => post<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
 export const toolForm = (server: string, tool: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `tools/${part(tool)}/form`))
-export const promptForm = (server: string, prompt: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `prompts/${part(prompt)}/form`))
-export const templateForm = (server: string, uri: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `template-form${query({ uri })}`))
 /** The value of what was typed into a form (texts for the leaves), and what is wrong with it. */
-export const fill = (schema: T.Json, texts: T.Json) => post<{ value: T.Json; problems: T.Problem[] }>('/api/fill', { schema, texts })
 export const check = (schema: T.Json, value: T.Json) => post<{ problems: T.Problem[] }>('/api/check', { schema, value })
 
 export const catalog = () => get<T.Catalog>('/api/catalog')

@@ -78,7 +78,7 @@ class Serving:
             http=PatientProtocol,
             ws="none",
             log_config=None,
-            log_level="warning",
+            log_level=None,  # As the log of the command says.
             access_log=False,
             server_header=False,
             proxy_headers=False,
