@@ -15,7 +15,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import Limits, VaultAway, build, plan, read, read_all, walk
+from tidings.vault.index.scan import Limits, VaultAway, build, look, plan, read, read_all, walk
 from tidings.vault.index.scan_file import Missed
 from tidings.vault.text import notes
 from tidings.vault.text.model import Entry
@@ -312,21 +312,26 @@ def test_a_vault_that_is_replaced_while_it_is_read_is_away(
 
 
 @pytest.mark.parametrize("name", ["a.md", "b.png"])
+@pytest.mark.parametrize(("counts", "soon", "later"), [("parts of seconds", 0.05, 0.5), ("seconds", 1.5, 2.5)])
 def test_after_a_build_nothing_is_different_but_what_was_touched_just_before(
-    vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, name: str
+    vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, *, name: str, counts: str, soon: float, later: float
 ) -> None:
-    changed = put(vault.mounts[0].root / name).stat().st_mtime
-    read_at(monkeypatch, changed + 1.5)
+    file = put(vault.mounts[0].root / name)
+    if counts == "seconds":
+        os.utime(file, (int(file.stat().st_mtime),) * 2)
+    changed = file.stat().st_mtime
+    read_at(monkeypatch, changed + soon)
     build(vault, index)
     # Within the same tick of the clock, it may have been written again.
     assert [seen.path for seen in plan(vault, index).changed] == [name]
-    read_at(monkeypatch, changed + 2.5)
+    read_at(monkeypatch, changed + later)
     build(vault, index)
     assert plan(vault, index) == ([], [])
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["all", "some"])
 def test_what_is_read_again_and_is_the_same_is_not_parsed_again(
-    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
+    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     changed = put(root / "a.md", "#tag [[b]]").stat().st_mtime
     read_at(monkeypatch, changed)
@@ -334,7 +339,8 @@ def test_what_is_read_again_and_is_the_same_is_not_parsed_again(
     read_at(monkeypatch, changed + 3)
     with monkeypatch.context() as patched:
         patched.setattr(notes, "parse", None)
-        (batch,) = read_all(vault, plan(vault, index).changed)
+        found = plan(vault, index) if whole else look(vault, index, ["a.md"])
+        (batch,) = read_all(vault, found.changed)
     assert ([each.path for each in batch.same], batch.entries) == (["a.md"], [])
     index.apply([], [], batch.same)
     assert plan(vault, index) == ([], [])

@@ -5,8 +5,8 @@
     for batch in read_all(vault, todo.changed):
         index.apply(batch.entries, batch.gone, batch.same)    # batch.unsettled is to be looked at later
 
-What the file system says of a file (its stamp) decides whether it is read. A file that changed within two seconds
-before it was read is read once more at the next occasion: within the same tick of the clock it may change unnoticed.
+What the file system says of a file (its stamp) decides whether it is read. A file that changed just before it was read
+is read once more at the next occasion: within the same tick of the clock it may change unnoticed.
 
 May import: `ahead`, `index`, `jobs`, `model`, `paths`, `scan_*`, `workers`.
 """
@@ -28,7 +28,7 @@ from tidings.vault.index.scan_file import (
     read_attachment,
     read_file,
 )
-from tidings.vault.index.scan_look import Plan, look
+from tidings.vault.index.scan_look import Plan, look, with_hashes
 from tidings.vault.index.scan_walk import Identity, Seen, VaultAway, Walk, identities
 from tidings.vault.index.workers import Answer, Workers, processes_for
 from tidings.vault.text.model import Entry
@@ -90,9 +90,7 @@ def plan(vault: Vault, index: Index) -> Plan:
                 racy.add(seen.path)
     _check_there(vault, {vault.mount_of(path).name for path in known} - vaults_seen, roots, index.roots())
     index.keep_roots(roots)
-    hashes = index.hashes(racy)
-    changed = [seen._replace(hash=hashes.get(seen.path)) for seen in changed] if hashes else changed
-    return Plan(changed, [path for path in known if not walking.is_unread(path)])
+    return Plan(with_hashes(changed, racy, index), [path for path in known if not walking.is_unread(path)])
 
 
 def read(vault: Vault, path: str, limits: Limits = Limits()) -> Entry | Missed:  # noqa: B008 - a frozen value

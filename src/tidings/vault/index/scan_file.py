@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 _TRIES: Final = 3
 _RACY_NS: Final = 2_000_000_000
+"""What is as good as the same time, where a file system counts in seconds: the coarsest counts in two."""
+_RACY_FINE_NS: Final = 100_000_000
+"""And where it counts in parts of a second: some ticks of the system's clock."""
 _BINARY_BYTES: Final = 8192
 _HASH_BYTES: Final = 8
 _SLICE: Final = 2**20
@@ -180,8 +183,13 @@ def _digest(file: int, size: int) -> str:
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
     """The stamp to remember. What changed just before it was read may change again within the same tick."""
-    racy = min(abs(now - stamp.mtime), abs(now - stamp.ctime)) < _RACY_NS
+    racy = _is_recent(stamp.mtime, now) or _is_recent(stamp.ctime, now)
     return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
+
+
+def _is_recent(when: int, now: int) -> bool:
+    """Whether what happened at `when` was so recent that more may have happened at the same time."""
+    return abs(now - when) < (_RACY_FINE_NS if when % 1_000_000_000 else _RACY_NS)
 
 
 def is_same_but_racy(before: Stamp, now: Stamp) -> bool:

@@ -4,7 +4,7 @@ A path may be a file by now, a folder (all that is in it is looked at), or nothi
 names on the disk decide: where the disk takes `a.md` and `A.md` for the same file, only the one that is written there
 is. Another path of the same file, by a hard or a symbolic link, is looked at too.
 
-May import: `index`, `paths`, `scan_walk`.
+May import: `index`, `paths`, `scan_file`, `scan_walk`.
 """
 
 import os
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tidings.vault.files.paths import Vault, key
 from tidings.vault.index.index import Index
+from tidings.vault.index.scan_file import is_same_but_racy
 from tidings.vault.index.scan_walk import Seen, VaultAway, Walk, identities, is_within
 
 
@@ -25,6 +26,12 @@ class Plan(NamedTuple):
     """To be read."""
     gone: list[str]
     """In the index, but not there any more."""
+
+
+def with_hashes(files: list[Seen], racy: Iterable[str], index: Index) -> list[Seen]:
+    """The files; those that are looked at only to be sure, with what is known of them."""
+    hashes = index.hashes(racy)
+    return [seen._replace(hash=hashes.get(seen.path)) for seen in files] if hashes else files
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> Plan:
@@ -55,6 +62,7 @@ class _Look:
         self._waiting: list[str] = []
         self._added: set[str] = set()
         self._changed: dict[str, Seen] = {}
+        self._racy: set[str] = set()
         self._gone: set[str] = set()
 
     def add(self, path: str) -> None:
@@ -65,7 +73,8 @@ class _Look:
     def run(self) -> Plan:
         while self._waiting:
             self._look(self._waiting.pop())
-        return Plan([self._changed[path] for path in sorted(self._changed)], sorted(self._gone - set(self._changed)))
+        changed = with_hashes([self._changed[path] for path in sorted(self._changed)], self._racy, self._index)
+        return Plan(changed, sorted(self._gone - set(self._changed)))
 
     def _look(self, path: str) -> None:
         known = self._index.stamps(path)
@@ -73,6 +82,9 @@ class _Look:
         changed = {seen.path: seen for seen in found.values() if known.get(seen.path) != seen.stamp}
         gone = {path for path in known if path not in found and not self._walk.is_unread(path)}
         self._changed |= changed
+        self._racy.update(
+            path for path, seen in changed.items() if path in known and is_same_but_racy(known[path], seen.stamp)
+        )
         self._gone |= gone
         inodes = {seen.stamp.inode for seen in changed.values()} | {known[path].inode for path in gone}
         for other in self._index.sharing(inodes):

@@ -15,9 +15,11 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from tidings.vault.index.scan_file import Task, read_file
+
+_NICE: Final = 10
 
 
 def work(tasks: Iterable[Task], target: BinaryIO) -> None:
@@ -42,6 +44,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Nothing that is made here refers to itself, and to look for it takes a tenth of the time.
     gc.disable()
+    if hasattr(os, "nice"):
+        # Whoever waits for the answers is to have its core when it stores them: that takes longer.
+        os.nice(_NICE)
     answers = os.dup(1)
     # Whatever prints something must not print it into an answer.
     os.dup2(2, 1)

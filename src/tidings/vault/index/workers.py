@@ -22,6 +22,9 @@ from typing import IO, Final, Self, cast
 from tidings.vault.index.scan_file import Job, Limits, Missed, Same, Task, read_file
 from tidings.vault.text.model import Entry
 
+if sys.platform == "linux":
+    import fcntl
+
 logger = logging.getLogger(__name__)
 
 COMMAND: Final = (sys.executable, "-P", "-m", "tidings.vault.index.worker")
@@ -30,6 +33,10 @@ COMMAND: Final = (sys.executable, "-P", "-m", "tidings.vault.index.worker")
 _MOST: Final = 4
 _AHEAD: Final = 10
 """How many answers of each process may wait to be taken: so many that they read on while a batch is stored."""
+_PIPE: Final = 2**20
+"""Bytes of answers that may lie in a pipe: a process goes on while nobody has time to take them."""
+_IN_HAND: Final = 2
+"""How many tasks a process has at a time."""
 _STOP_SECONDS: Final = 0.1
 """How often it is asked whether to stop, while a process works."""
 
@@ -75,9 +82,7 @@ class Workers:
         """Start the processes."""
         try:
             for _ in range(self._count):
-                self._processes.append(
-                    subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ours
-                )
+                self._processes.append(_started(self._command))
         except OSError as error:
             logger.warning("not all processes that read files could be started: %s", error)
 
@@ -143,31 +148,58 @@ class Workers:
             self._room.release()
 
     def _serve(self, process: subprocess.Popen[bytes]) -> None:
-        """The thread that gives one process its tasks: one after the other, while there is room for answers."""
+        """The thread that gives one process its tasks, while there is room for answers.
+
+        The process has its next task before it has answered the last: it need not wait for this thread, which waits
+        for others.
+        """
+        given: deque[list[Job]] = deque()
         try:
-            while self._room.acquire() and (chunk := self._take()):
-                self._done.put(self._ask(process, chunk))
+            while True:
+                if len(given) < _IN_HAND and (chunk := self._take(wait=not given)):
+                    given.append(chunk)
+                    self._give(process, chunk)
+                elif given:
+                    self._done.put(self._answer(process, given.popleft()))
+                else:
+                    return
         finally:
             # Whoever else waits for room need not any more.
             self._room.release()
             self._done.put(None)
 
-    def _take(self) -> list[Job] | None:
-        """The next chunk, as soon as there is one; None if there will be none."""
+    def _take(self, *, wait: bool) -> list[Job] | None:
+        """The next chunk, if there is one and room for its answer. Unless told to `wait`, as things stand."""
+        if not self._room.acquire(blocking=wait):
+            return None
         with self._more:
-            self._more.wait_for(lambda: self._todo or self._all_given or self._left)
-            return self._todo.popleft() if self._todo and not self._left else None
+            if wait:
+                self._more.wait_for(lambda: self._todo or self._all_given or self._left)
+            if self._todo and not self._left:
+                return self._todo.popleft()
+        self._room.release()
+        return None
 
-    def _ask(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:
-        if process.poll() is None and process.stdin and process.stdout:
+    def _give(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> None:
+        with suppress(OSError):  # It has ended, and does not answer.
+            questions = cast("IO[bytes]", process.stdin)
+            pickle.dump(Task(self._limits, chunk), questions, pickle.HIGHEST_PROTOCOL)
+            questions.flush()
+
+    def _answer(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:
+        if process.poll() is None:
             try:
-                return _exchange(process.stdin, process.stdout, Task(self._limits, chunk))
+                answer: Answer = pickle.load(cast("IO[bytes]", process.stdout))  # noqa: S301 - of a process of ours
+                if len(answer) == len(chunk):
+                    return answer
+                problem = "it answered something else"
             except Exception as error:  # noqa: BLE001 - what came is no answer, in whichever way
-                if self._left:
-                    return []
-                logger.warning("a process that reads files ended before its time: %r", error)
-                process.kill()
-                process.wait()
+                problem = repr(error)
+            if self._left:
+                return []
+            logger.warning("a process that reads files ended before its time: %s", problem)
+            process.kill()
+            process.wait()
         return self._read_here(chunk)
 
     def _take_small(self) -> list[Job] | None:
@@ -181,13 +213,12 @@ class Workers:
         return [read_file(job, self._limits) for job in chunk]
 
 
-def _exchange(questions: IO[bytes], answers: IO[bytes], task: Task) -> Answer:
-    pickle.dump(task, questions, pickle.HIGHEST_PROTOCOL)
-    questions.flush()
-    answer: Answer = pickle.load(answers)  # noqa: S301 - from a process that was started here
-    if len(answer) != len(task.jobs):
-        raise ValueError("it answered something else")
-    return answer
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=_PIPE)  # noqa: S603 - ours
+    if sys.platform == "linux":
+        with suppress(OSError):  # The user has no more room for pipes.
+            fcntl.fcntl(cast("IO[bytes]", process.stdout), fcntl.F_SETPIPE_SZ, _PIPE)
+    return process
 
 
 def processes_for(tasks: int) -> int:
