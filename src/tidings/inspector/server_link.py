@@ -6,9 +6,10 @@ The client and the SDK are imported when the first server is connected to, in a 
 import asyncio
 import contextlib
 import gc
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from tidings.client.live import LiveClient
     from tidings.inspector.observer import Observer
     from tidings.inspector.observer_wire import Tell
+
+_GIVING_WAY: Final = 0.0005
+"""Seconds after which the thread that imports lets others have their turn: somebody is looking at the page by then."""
 
 
 class ServerLink:
@@ -185,11 +189,13 @@ class ServerLink:
 
 def _import_client() -> None:
     """Import what every connection needs: most of a second the first time, nothing from then on."""
-    collects = gc.isenabled()
+    collects, interval = gc.isenabled(), sys.getswitchinterval()
     gc.disable()  # Nothing of what is imported is garbage; looking for some takes an eighth of the time.
+    sys.setswitchinterval(_GIVING_WAY)
     try:
         import_module("tidings.client.live")
         import_module("tidings.inspector.observer")
     finally:
+        sys.setswitchinterval(interval)
         if collects:
             gc.enable()
