@@ -70,6 +70,11 @@ def test_a_line_cannot_steer_a_terminal() -> None:
     assert "\x1b" not in logged(work=lambda: logger.info("\x1b[2J")).stderr
 
 
+def test_how_far_something_is_is_a_line_where_nobody_looks() -> None:
+    said = logged(work=lambda: logger.info("%s of %s", 1, 2, extra={"progress": (1, 2)})).stderr
+    assert said == "1 of 2\n"
+
+
 def test_an_object_has_the_time_and_the_traceback_if_there_is_one() -> None:
     def fail() -> None:
         logger.error("It failed: %s", "ü\x1b", exc_info=ValueError("höh"))

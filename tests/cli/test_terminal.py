@@ -1,5 +1,7 @@
 """What people see in a terminal: colour, width, questions, and no harm from what a server sends."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.running import WEATHER, odd, terminal
@@ -58,6 +60,26 @@ def test_progress_is_one_line_that_goes_away() -> None:
         assert "\r\x1b[K1/2 (50 %) step 1" in screen.expect("2/2 (100 %) step 2")
         code, said = screen.end()
     assert (code, said) == (0, "\r\x1b[Kdone\r\n")
+
+
+def test_a_load_shows_how_far_it_is_and_then_what_it_took() -> None:
+    with terminal("load", WEATHER, "slow", "steps=2", "--requests", "2") as screen:
+        screen.expect("\r\x1b[K[##########..........] 1 call in ")
+        code, said = screen.end()
+    assert code == 0
+    assert "\r\x1b[K2 calls of slow in " in said
+
+
+def test_an_index_that_is_built_is_one_line_until_it_is_there(tmp_path: Path) -> None:
+    notes = tmp_path / "Notes"
+    notes.mkdir()
+    for number in range(1500):
+        (notes / f"{number}.md").write_text(f"# {number}\n")
+    with terminal("vault", str(notes), "--cache", str(tmp_path / "cache"), "--http", "127.0.0.1:0") as screen:
+        drawn = screen.expect("Indexed 1,500 notes in ")
+    assert "\r\x1b[K[##" in drawn
+    assert " of 1,500 files\r\x1b[K" in drawn
+    assert "of 1,500 files\r\n" not in drawn
 
 
 def test_a_form_is_asked_field_by_field_and_checked() -> None:

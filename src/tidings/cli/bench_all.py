@@ -8,7 +8,6 @@ import contextlib
 import json
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,8 @@ from typing import IO, Any, Final, Protocol
 import click
 
 from tidings.cli.bench_table import Compared, table
-from tidings.cli.terminal import harmless, is_terminal, shortened, width
+from tidings.cli.drawn_line import DrawnLine
+from tidings.cli.terminal import harmless
 
 _TICK: Final = 0.5
 _TIME: Final = re.compile(r"\[ *[\d.]+ s\] ")
@@ -147,9 +147,8 @@ class Progress:
         self._bar = f"[{'#' * (number - 1)}{'.' * (of - number + 1)}] {number}/{of} {name}"
         self._began = time.monotonic()
         self._newest = ""
-        self._one_line = is_terminal(sys.stderr)
-        self._lock = threading.Lock()
-        if self._one_line:
+        self._line = DrawnLine()
+        if self._line.shows:
             self.tick()
         else:
             click.echo(self._title, err=True)
@@ -157,25 +156,19 @@ class Progress:
     def say(self, text: str) -> None:
         """The benchmark said something."""
         self._newest = _TIME.sub("", text, count=1)
-        if self._one_line:
+        if self._line.shows:
             self.tick()
         else:
             click.echo(f"  {harmless(text)}", err=True)
 
     def tick(self) -> None:
         """Some time has passed."""
-        if not self._one_line:
-            return
-        text = f"{self._bar}, {_span(time.monotonic() - self._began)}  {harmless(self._newest)}"
-        with self._lock:
-            sys.stderr.write(f"\r\x1b[K{shortened(text, (width(sys.stderr) or 80) - 1)}")
-            sys.stderr.flush()
+        self._line.draw(f"{self._bar}, {_span(time.monotonic() - self._began)}  {self._newest}")
 
     def end(self, words: str) -> None:
         """It has ended."""
-        with self._lock:
-            sys.stderr.write(("\r\x1b[K" if self._one_line else "") + f"{self._title}: {harmless(words)}\n")
-            sys.stderr.flush()
+        self._line.clear()
+        click.echo(f"{self._title}: {harmless(words)}", err=True)
 
 
 def _conclude(ended: Sequence[Ended], seconds: float, file: Path | None) -> None:

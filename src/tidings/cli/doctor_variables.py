@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
+import click
+
 from tidings.cli.doctor_checks import Finding, Place
-from tidings.cli.logs import LEVELS
-from tidings.web.setting import BadSetting
-from tidings.web.settings import SETTINGS
+from tidings.cli.main import load
+from tidings.cli.variables import COMMANDS, Configured, long_name
 
 TOKENS: Final = {
     "TIDINGS_TOKEN": "what clients of your servers have to send",
@@ -19,20 +20,14 @@ OTHERS: Final = {
     "TIDINGS_WEB_PAGES": "where the benchmark of the web server has its pages from",
 }
 
-
-_YES: Final = ("1", "true", "t", "yes", "y", "on")
-_NO: Final = ("0", "false", "f", "no", "n", "off")
-LOG: Final = {
-    "TIDINGS_LOG_LEVEL": ("what `--log-level` would be", LEVELS),
-    "TIDINGS_LOG_JSON": ("whether `--log-json` is set", (*_YES, *_NO)),
-}
-"""What each is for, and the values that it may have."""
+_SECRET: Final = ("--bus",)
+"""Options whose values may hold a password."""
 
 
 def variables(place: Place) -> Iterator[Finding]:
     """Each variable that is named as if it were ours."""
-    settings = {setting.variable: setting for setting in SETTINGS}
-    known = [*TOKENS, *LOG, *OTHERS, *settings]
+    options = option_variables()
+    known = [*TOKENS, *OTHERS, *options]
     ours = [name for name in sorted(place.environ) if name.upper().startswith("TIDINGS_")]
     if not ours:
         yield Finding("variables", "ok", "none of Tidings is set.")
@@ -40,31 +35,41 @@ def variables(place: Place) -> Iterator[Finding]:
         value = place.environ[name]
         if name in TOKENS:
             yield _token(name, value)
-        elif name in LOG:
-            yield _log(name, value)
         elif name in OTHERS:
             yield Finding(name, "ok", f"set; {OTHERS[name]}.")
-        elif name in settings:
-            setting = settings[name]
-            try:
-                for each in value.split(",") if setting.many else [value]:
-                    setting.parse(each)
-            except BadSetting as error:
-                yield Finding(name, "wrong", f"{error}", f"Correct it, or: unset {name}")
-            else:
-                yield Finding(name, "ok", f"{value!r}. {setting.help}")
+        elif name in options:
+            yield _option(name, value, *options[name])
         else:
             near = get_close_matches(name.upper(), known, n=1)
             cure = f"Did you mean {near[0]}?" if near else f"unset {name}"
             yield Finding(name, "wrong", "nobody reads a variable of this name.", cure)
 
 
-def _log(name: str, value: str) -> Finding:
-    use, values = LOG[name]
-    if not value or value.lower() in values:
-        return Finding(name, "ok", f"{value!r}; it is {use}.")
-    words = f"{value!r} is none of {', '.join(values)}; it is {use}. Commands that serve refuse to start."
-    return Finding(name, "wrong", words, f"Correct it, or: unset {name}")
+def option_variables() -> dict[str, tuple[Configured, click.Option]]:
+    """Every variable that stands for an option, but for tokens; with a command that has it, and the option."""
+    return {
+        str(option.envvar): (command, option)
+        for name in COMMANDS
+        if isinstance(command := load(name), Configured)
+        for option in command.params
+        if isinstance(option, click.Option) and option.envvar and option.envvar not in TOKENS
+    }
+
+
+def _option(name: str, value: str, command: Configured, option: click.Option) -> Finding:
+    use = f"it is what `tidings {command.name} {long_name(option)}` would be"
+    if name.startswith("TIDINGS_LOG_"):
+        use = f"it is what `{long_name(option)}` would be"
+    try:
+        if value:
+            values = option.type.split_envvar_value(value) if option.multiple else value
+            option.type_cast_value(click.Context(command), values)
+    except click.ClickException as error:
+        cure = f"Correct it, or: unset {name}"
+        return Finding(
+            name, "wrong", f"{error.message.removeprefix(f'{long_name(option)}: ').rstrip('.')}; {use}.", cure
+        )
+    return Finding(name, "ok", f"{'set, not shown' if long_name(option) in _SECRET else repr(value)}; {use}.")
 
 
 def _token(name: str, value: str) -> Finding:

@@ -12,6 +12,7 @@ import click
 
 from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import dumped
+from tidings.cli.drawn_line import DrawnLine, bar
 from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, exit_code_of, failed
 from tidings.cli.lists import unknown
 from tidings.cli.naming import completes
@@ -109,12 +110,26 @@ class Load:
                 raise unknown(tools, self.tool)
             arguments = arguments_for(self.tool, found["inputSchema"], pairs, given)
             began = time.perf_counter()
+            showing = asyncio.create_task(self._show_progress(began, self.most))
             try:
                 async with asyncio.TaskGroup() as tasks:
                     for _ in range(self.concurrency):
                         tasks.create_task(self._call(client, arguments, began))
             finally:
                 self.took = time.perf_counter() - began
+                showing.cancel()
+
+    async def _show_progress(self, began: float, most: int | None) -> None:
+        """Draw how far it is, on a terminal; what it draws is gone when this is cancelled."""
+        line = DrawnLine()
+        try:
+            while line.shows:
+                await asyncio.sleep(_DRAWN_SECONDS)
+                passed, calls = time.perf_counter() - began, len(self.times)
+                part = calls / most if most else passed / (self.seconds or passed)
+                line.draw(f"{bar(part)} {calls:,} call{'' if calls == 1 else 's'} in {passed:.0f} s")
+        finally:
+            line.clear()
 
     async def _call(self, client: Any, arguments: dict[str, Any], began: float) -> None:
         while self._goes_on(began):
@@ -165,6 +180,7 @@ class Load:
             click.echo(styled(f"  {number:,} ended with {kind}", "bad"))
 
 
+_DRAWN_SECONDS = 0.2
 _PARTS = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
 
 

@@ -8,10 +8,11 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
+from tidings.cli.drawn_line import DrawnLine, bar
 from tidings.cli.terminal import harmless
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -64,7 +65,7 @@ def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
         level: The least that is logged, of everybody; None: info of Tidings, and warnings of the rest.
         as_json: One JSON object a line: time, level, logger, message and, if there is one, the traceback.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if as_json else _Terminal()
     handler.setFormatter(_JsonLine() if as_json else _Line(None if level is None else _DETAILED))
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if not isinstance(each.formatter, _Line | _JsonLine)]
@@ -87,6 +88,22 @@ class _Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return harmless(super().format(record))
+
+
+class _Terminal(logging.StreamHandler[TextIO]):
+    """On a terminal, how far something is (`progress` of a record: done, of how much) is drawn in one place."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self._line = DrawnLine(sys.stderr)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        progress: tuple[float, float] | None = getattr(record, "progress", None)
+        if progress is not None and self._line.shows:
+            self._line.draw(f"{bar(progress[0] / progress[1])} {record.getMessage()}")
+        else:
+            self._line.clear()
+            super().emit(record)
 
 
 class _JsonLine(logging.Formatter):

@@ -286,7 +286,8 @@ class Keeper:
         if not self.complete.is_set():
             self.status = Status("indexing", Progress(done, total), self._notes())
         if total > _WORTH_A_WORD and done < total:
-            logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}")
+            # Whoever shows the log may draw it.
+            logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}", extra={"progress": (done, total)})
 
     async def _become(self, status: Status) -> None:
         """Say how the index stands to the disk; to those, too, whose resources say it."""
