@@ -1,6 +1,7 @@
 """A vault and its index, kept equal through what goes wrong."""
 
 import asyncio
+import json
 import logging
 import sqlite3
 import threading
@@ -18,6 +19,7 @@ from tidings.vault import keeper, library
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.write_errors import WriteFailed
 from tidings.vault.files.writing import Writer
+from tidings.vault.index import scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
 from tidings.vault.index.scan import Batch
@@ -103,6 +105,31 @@ async def running(world: World) -> AsyncGenerator[World]:
         with anyio.fail_after(20):
             await world.library.settled()
         yield world
+
+
+async def test_whoever_asks_at_the_start_gets_a_whole_answer_if_it_is_there_in_a_moment(root: Path) -> None:
+    world = World(root)
+    async with world.library.running():
+        stats = json.loads(await world.read("vault://stats") or "")
+    assert "partial" not in stats
+    assert stats["notes"] == 1
+
+
+async def test_whoever_asks_at_the_start_waits_no_longer_than_a_moment(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, goes_on = World(root), threading.Event()
+
+    def plan(vault: Vault, index: Index) -> scan.Plan:
+        goes_on.wait(20)
+        return scan.plan(vault, index)
+
+    monkeypatch.setattr(keeper, "plan", plan)
+    async with world.library.running():
+        assert "partial" in json.loads(await world.read("vault://stats") or "")
+        goes_on.set()
+        with anyio.fail_after(20):
+            await world.library.settled()
 
 
 async def test_a_vault_that_is_away_is_remembered_and_said_to_be_until_it_is_back(

@@ -7,6 +7,7 @@ see what is stored, and wait for nobody. The event loop only waits.
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import date
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DAY_LOOK_SECONDS = 30.0
+_FIRST_SECONDS = 0.5
+"""Whoever asks right after the start waits so long at most for an answer that is not partial: most vaults are small."""
 _DAILY = "vault://daily/"
 _TODAY = _DAILY + "today"
 
@@ -80,6 +83,7 @@ class Library:
         self._readers: Readers
         self._searchers: Readers
         self._readable = asyncio.Event()
+        self._opened_at = 0.0
 
     @property
     def status(self) -> Status:
@@ -100,6 +104,7 @@ class Library:
             IndexBlocked: It cannot be read at present.
         """
         await self._readable.wait()
+        await self._wait_a_moment()
         try:
             readers = self._searchers if search else self._readers
             return await readers.ask(lambda queries: question(self._keeper.view(queries)))
@@ -108,6 +113,12 @@ class Library:
             if isinstance(problem, IndexDamaged):
                 self._keeper.begin_anew()
             raise problem from error
+
+    async def _wait_a_moment(self) -> None:
+        left = self._opened_at + _FIRST_SECONDS - time.monotonic()
+        if left > 0 and not self._keeper.complete.is_set():
+            with anyio.move_on_after(left):
+                await self.settled()
 
     async def write(self, operation: Callable[[Writer], HasTouchedT]) -> HasTouchedT:
         """Do something to the files. When this returns, the index knows, and subscribers have been told.
@@ -150,6 +161,7 @@ class Library:
         """Keep the index equal to the disk while this is entered."""
         # Anew, for it may run in another event loop than the last time.
         self._searches = self._make_searches()
+        self._opened_at = time.monotonic()
         await self._keeper.open()
         try:
             async with anyio.create_task_group() as tasks:
