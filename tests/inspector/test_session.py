@@ -87,11 +87,57 @@ async def test_what_is_asked_before_there_is_a_client_waits_for_it() -> None:
 async def test_one_that_is_ended_before_there_is_a_client_is_not_connected() -> None:
     async with Session() as session:
         server = await session.add(Opening("it", weather()[0]))
-        await asyncio.sleep(0)
-        await server.disconnect()
-        assert server.view.words == "not connected"
+        for turns in range(3):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.disconnect()
+            assert server.view.words == "not connected"
+            server.start()
         await server.connect()
         assert server.view.state == "connected"
+
+
+async def test_who_waits_for_a_connection_that_is_ended_at_once_waits_no_longer() -> None:
+    async with Session() as session, asyncio.timeout(20):
+        server = await session.add(Opening("it", weather()[0]), connect=False)
+        connecting = asyncio.create_task(server.connect())
+        await asyncio.sleep(0)
+        await server.disconnect()
+        await connecting
+        assert server.view.words == "not connected"
+
+
+async def test_a_request_that_is_cancelled_at_once_is_over() -> None:
+    async with watched(weather()[0]) as (_, server):
+        known = server.call("add", {"a": 1, "b": 2})
+        assert server.cancel(known)
+        assert (await server.wait(known)).status == "cancelled"
+
+
+async def test_reconnecting_waits_for_what_comes_of_it(tmp_path: Path) -> None:
+    async with watched([str(tmp_path / "nothing")]) as (session, server), asyncio.timeout(20):
+        told: list[str] = []
+        session.listen(lambda record: told.append(record.data["state"]) if record.kind == "state" else None)
+        await server.reconnect()
+        assert told[:1] == ["connecting"]
+        assert len(told) > 1
+
+
+async def test_several_servers_at_once_leave_the_interpreter_as_it_was(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, gc, sys\n"
+        "from tidings.inspector.opening import Opening\n"
+        "from tidings.inspector.session import Session\n"
+        "async def main():\n"
+        "    async with Session() as session:\n"
+        "        servers = [await session.add(Opening(name, ['/nowhere'])) for name in 'abc']\n"
+        "        await asyncio.gather(*(server.connect() for server in servers))\n"
+        "before = sys.getswitchinterval()\n"
+        "asyncio.run(main())\n"
+        "print(sys.getswitchinterval() == before, gc.isenabled())"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=-1, cwd=tmp_path)
+    assert (await process.communicate())[0].split() == [b"True", b"True"]
 
 
 async def test_that_a_server_is_connected_to_is_told_once(tmp_path: Path) -> None:

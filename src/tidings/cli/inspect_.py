@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """Inspect servers in the browser: what they have, what they say, what changes."""
     # When it ends, what servers leave is killed; asyncio then wonders who was quicker to see them go.
-    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    if logging.getLogger().level >= logging.WARNING:
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
     path = catalog_path(catalog)
     given = meant(targets, era, path, read_only=read_only)
     listening, address = listen_for_page(host, port)

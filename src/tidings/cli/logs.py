@@ -99,11 +99,14 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         progress: tuple[float, float] | None = getattr(record, "progress", None)
-        if progress is not None and self._line.shows:
-            self._line.draw(f"{bar(progress[0] / progress[1])} {record.getMessage()}")
-        else:
+        try:
+            if progress is not None and self._line.shows:
+                self._line.draw(f"{bar(progress[0] / progress[1])} {record.getMessage()}")
+                return
             self._line.clear()
-            super().emit(record)
+        except (OSError, ValueError):  # The terminal is gone. Whoever logs has other things to do than to know it.
+            self.handleError(record)
+        super().emit(record)
 
 
 class _JsonLine(logging.Formatter):

@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client.states import State
 from tidings.errors import TidingsError
 from tidings.inspector.claims import Claim, current_claim
 from tidings.inspector.limits import SessionLimits
@@ -92,9 +91,7 @@ class InspectedServer:
     async def reconnect(self) -> None:
         """Connect anew: at once if it waits to be tried again, and with the same subscriptions if it is connected."""
         client = self.client
-        if client is None or client.state is State.DISCONNECTED:
-            await self.connect()
-        elif client.connected:
+        if client is not None and client.connected:
             subscriptions = client.subscriptions
             await self.disconnect()
             await self.connect()
@@ -150,15 +147,18 @@ class InspectedServer:
         self._tell("request", began)
         task = asyncio.create_task(self._run(known, method, action), name=f"{method} at {self.name}")
         self._running[known] = task
-        task.add_done_callback(lambda _: self._running.pop(known, None))
+        task.add_done_callback(lambda task: self._ended(task, known, method))
         return known
+
+    def _ended(self, task: asyncio.Task[None], known: str, method: str) -> None:
+        self._running.pop(known, None)
+        if task.cancelled():  # Perhaps before it began.
+            self._end(known, method, "cancelled", asyncio.CancelledError())
 
     async def _run(self, known: str, method: str, action: Action) -> None:
         current_claim.set(Claim(known))
         try:
             await action(await self._link.client_soon())
-        except asyncio.CancelledError as error:
-            self._end(known, method, "cancelled", error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the view says it
             self._end(known, method, "error", error)
 

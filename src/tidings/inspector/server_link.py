@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gc
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _GIVING_WAY: Final = 0.0005
 """Seconds after which the thread that imports lets others have their turn: somebody is looking at the page by then."""
+_importing: Final = threading.Lock()
 
 
 class ServerLink:
@@ -116,11 +118,13 @@ class ServerLink:
             await self.client.disconnect()
 
     async def hurry(self) -> None:
-        """Try again now what waits to be tried again."""
-        client = self.client_now()
-        self._settled.clear()
+        """Try again now what waits to be tried again, or was given up."""
         await self._stop_connecting()
-        self._go(self._reconnect(client))
+        if self.client is None:
+            self.start()
+        else:
+            self._settled.clear()
+            self._go(self._reconnect(self.client))
         await self._settled.wait()
 
     async def aclose(self) -> None:
@@ -132,7 +136,15 @@ class ServerLink:
         self.client = None
 
     def _go(self, connecting: Coroutine[Any, Any, None]) -> None:
-        self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.opening.name}")
+        task = self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.opening.name}")
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Connecting has ended, perhaps before it began."""
+        if task.cancelled() and self.client is None:  # There is none to say it.
+            self._tell("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+        self._made.set()
+        self._settled.set()
 
     async def _connect(self) -> None:
         try:
@@ -141,21 +153,14 @@ class ServerLink:
             finally:
                 self._made.set()
             await client.connect()
-        except asyncio.CancelledError:
-            if self.client is None:  # There is none to say it.
-                self._tell("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the view says it
             if self._view.error is None:
                 failed = {"state": State.DISCONNECTED.value, "signal": Signal.GIVE_UP.value, "error": self.seen(error)}
                 self._tell("state", failed)
-        finally:
-            self._settled.set()
 
     async def _reconnect(self, client: "LiveClient") -> None:
         with contextlib.suppress(TidingsError):  # The view says it.
             await client.reconnect()
-        self._settled.set()
 
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(_import_client)
@@ -189,13 +194,16 @@ class ServerLink:
 
 def _import_client() -> None:
     """Import what every connection needs: most of a second the first time, nothing from then on."""
-    collects, interval = gc.isenabled(), sys.getswitchinterval()
-    gc.disable()  # Nothing of what is imported is garbage; looking for some takes an eighth of the time.
-    sys.setswitchinterval(_GIVING_WAY)
-    try:
-        import_module("tidings.client.live")
-        import_module("tidings.inspector.observer")
-    finally:
-        sys.setswitchinterval(interval)
-        if collects:
-            gc.enable()
+    with _importing:
+        if "tidings.inspector.observer" in sys.modules:
+            return
+        collects, interval = gc.isenabled(), sys.getswitchinterval()
+        gc.disable()  # Nothing of what is imported is garbage; looking for some takes an eighth of the time.
+        sys.setswitchinterval(_GIVING_WAY)
+        try:
+            import_module("tidings.client.live")
+            import_module("tidings.inspector.observer")
+        finally:
+            sys.setswitchinterval(interval)
+            if collects:
+                gc.enable()

@@ -27,12 +27,12 @@ def _state(view: "ServerView", record: Record) -> None:
     if view.state == "connected":
         view.was_connected, view.connected_at, view.error = True, record.at, None
     else:
-        view.connected_at = None
+        view.connected_at = view.pid = None  # Its number may be another's soon.
         view.asked.clear()  # What was asked on a connection that ended is never answered.
         if view.state != "connecting" or error is not None:
             view.error = error
         if view.state == "disconnected":
-            view.was_connected, view.pid = False, None
+            view.was_connected = False
 
 
 def _hello(view: "ServerView", record: Record) -> None:

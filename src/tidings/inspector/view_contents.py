@@ -84,7 +84,9 @@ def _content(view: "ServerView", record: Record) -> None:
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
         versions.append(version, record.seq, weight)
         _make_room(view, uri)
-        if last is not None and change is None and (last.confirmed or last.at) < (view.connected_at or 0):
+        was_away = last is not None and (last.confirmed or last.at) < (view.connected_at or 0)
+        # Of what nobody listens to, no one knows when it changed.
+        if was_away and change is None and any(_covering(view, uri)):
             change = version.change = record.seq
             found = ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
             view.changes.append(found, record.seq)

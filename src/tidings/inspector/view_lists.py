@@ -59,7 +59,8 @@ def _tell(view: "ServerView", record: Record, name: str, before: dict[str, dict[
         view.changes.append(change, record.seq)
         view.list_changes[kind] = record.seq
     if change.items is None or before != now:
-        change.read, change.items = record.at, change.items or ListDifference()
+        # What comes later without a word is added, but says nothing of how soon the change was known.
+        change.read, change.items = change.read or record.at, change.items or ListDifference()
         change.items.add(before, now)
 
 

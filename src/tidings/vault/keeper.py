@@ -256,6 +256,8 @@ class Keeper:
         finally:
             with anyio.CancelScope(shield=True):
                 await self.in_thread(batches.close)
+                if ahead is not None:
+                    await self.in_thread(ahead.close)
         if gone:
             await self._store([], gone, fresh=fresh)
         return unsettled

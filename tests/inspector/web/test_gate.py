@@ -54,6 +54,26 @@ async def test_without_the_cookie_and_the_key_every_path_answers_with_nothing(
         assert "set-cookie" not in response.headers
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/%00api/snapshot",
+        "/api%00/snapshot",
+        "/api/%00snapshot",
+        "/api/snapshot%00",
+        "/.%00/api/snapshot",
+        "/..%00/api/snapshot",
+        "/api%2fsnapshot",
+        "/%2fapi/snapshot",
+        "/api/.%00/snapshot",
+        "/%61pi/snapshot",
+        "/%00/api/catalog/export",
+    ],
+)
+async def test_no_spelling_of_a_path_goes_round_the_gate(stranger: httpx2.AsyncClient, path: str) -> None:
+    assert (await stranger.get(path)).status_code in (401, 404)
+
+
 async def test_a_path_of_the_api_that_does_not_exist_is_no_exception(stranger: httpx2.AsyncClient) -> None:
     for path in ("/api/nothing", "/api/", "/api", "/api/../api/hello", "/api//hello"):
         assert (await stranger.get(path)).status_code in (401, 404)

@@ -1,6 +1,8 @@
 """What was read before there was a server counts where it is true still, and only there."""
 
+import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +38,16 @@ def _old(file: Path, text: str) -> None:
     os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
+def _wait(early: "ahead.Ahead") -> None:
+    """Return when all that was begun is read."""
+    workers, begun = early.take()
+    assert workers is not None
+    deadline = time.monotonic() + 60
+    while workers._done.qsize() < math.ceil(len(begun) / 50):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def _texts(vault: Vault, index: Index, early: "ahead.Ahead | None") -> dict[str, str]:
     todo = plan(vault, index)
     return {entry.path: entry.text for batch in read_all(vault, todo.changed, ahead=early) for entry in batch.entries}
@@ -60,9 +72,9 @@ def test_what_changed_came_or_went_meanwhile_is_read_as_it_is(root: Path, tmp_pa
     ahead.begin(vault, cache)
     early = ahead.taken(vault)
     assert early is not None
-    early.take()
+    _wait(early)
     for number in range(0, NOTES, 3):
-        _old(root / f"{number}.md", f"another {number}\n")
+        _old(root / f"{number}.md", f"# {number + 1}\n#tag{number}\n"[: len(f"# {number}\n#tag{number}\n")])
     for number in range(1, NOTES, 3):
         (root / f"{number}.md").unlink()
     _old(root / "new.md", "new\n")
@@ -121,6 +133,22 @@ def test_the_processes_end_when_nobody_reads_on(root: Path, tmp_path: Path) -> N
     assert next(batches).entries
     batches.close()
     index.close()
+
+
+def test_closing_ends_the_processes_and_reads_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("tidings.vault.index.workers.read_file", lambda job, _: read.append(job.path))
+    before = set(psutil.Process().children())
+    for _ in range(5):
+        ahead.begin(Vault([root]), tmp_path / "cache")
+        early = ahead.taken(Vault([root]))
+        assert early is not None
+        early.close()
+        early.close()
+    assert read == []
+    assert set(psutil.Process().children()) <= before
 
 
 def test_a_vault_that_is_away_is_somebody_elses_to_say(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ API: Final[tuple[Route, ...]] = (
 """Every endpoint. All of them are behind the cookie, save `/api/enter`."""
 
 
+_STEPS: Final = (".\0", "..\0")
+
+
 def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> App:
     """The ASGI app of an inspector that listens at `host`."""
     files = assets or Assets()
@@ -51,21 +54,22 @@ def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | 
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.state.inspector = inspector
-    return Gate(_by_segments(app), inspector.key, host=host)
+    # Outermost: the gate is to judge the path that is routed, and no other spelling of it.
+    return _by_segments(Gate(app, inspector.key, host=host))
 
 
 def _by_segments(app: App) -> App:
     """The app, for paths in which a name may have a slash, or be `..`.
 
-    A slash that was quoted does not part a name in two. A NUL, which is in no name, keeps browsers from taking it for a
-    step.
+    A slash that was quoted does not part a name in two. The NUL behind a name of dots alone keeps browsers from taking
+    it for a step.
     """
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and (b"%2f" in raw.lower() or b"%00" in raw):
-            parts = [unquote(part).replace("/", SLASH).replace("\0", "") for part in raw.decode("latin-1").split("/")]
-            scope = {**scope, "path": "/".join(parts)}
+            parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
+            scope = {**scope, "path": "/".join(part[:-1] if part in _STEPS else part for part in parts)}
         await app(scope, receive, send)
 
     return routed

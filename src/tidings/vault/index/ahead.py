@@ -26,6 +26,8 @@ _MOST: Final = 3_000
 """Files that are looked at so early: more than can be read meanwhile."""
 _ROOM: Final = 25
 """Answers of each process that may wait."""
+_LARGEST: Final = 100_000
+"""Larger files are left for later, so that what waits takes little memory."""
 
 _begun: dict[tuple[Mount, ...], "Ahead"] = {}
 
@@ -59,8 +61,14 @@ class Ahead:
 
     def _texts(self) -> Iterator[Seen]:
         for seen in Walk(self._vault).everything():
-            if seen.kind != "attachment" and seen.stamp.size <= self._limits.size:
+            if seen.kind != "attachment" and seen.stamp.size <= _LARGEST:
                 yield seen
+
+    def close(self) -> None:
+        """End the processes, if nobody goes on with them. May be called after they were taken, too."""
+        workers, _ = self.take()
+        if workers is not None:
+            workers.close()
 
 
 def begin(vault: Vault, cache: Path | None = None) -> None:

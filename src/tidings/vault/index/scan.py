@@ -195,7 +195,7 @@ def _counts(item: Entry | Missed | Same, begun: frozenset[str], early: dict[str,
 def _is_still(item: Entry | Missed | Same, seen: Seen | None) -> bool:
     if seen is None or not isinstance(item, Entry):
         return False
-    return item.stamp == seen.stamp or is_same_but_racy(item.stamp, seen.stamp)
+    return item.stamp == seen.stamp
 
 
 def _attachments(vault: Vault, files: Sequence[Seen]) -> Answer:

@@ -187,6 +187,8 @@ class Workers:
             questions.flush()
 
     def _answer(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:
+        if self._left:
+            return []
         if process.poll() is None:
             try:
                 answer: Answer = pickle.load(cast("IO[bytes]", process.stdout))  # noqa: S301 - of a process of ours
