@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.demo.showing import COMMAND, are_gone, environment, shown, until
 from tidings.cli import demo as demo_command
 from tidings.cli.main import main
+from tidings.demo.kept import NeverServed
 from tidings.demo.show import Failed, Options, show
 from tidings.inspector.web.gate import Key
 
@@ -157,6 +158,51 @@ def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.Mon
         options = Options(listening, Key(1), lambda _: None)
         with pytest.raises(Failed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder"):
             asyncio.run(show(options))
+
+
+# What nobody foresaw.
+
+
+@pytest.fixture
+def nobody_types(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The command ends as it does, but for the process; what it writes is below `tmp_path`."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(demo_command.os, "_exit", sys.exit)
+
+
+async def _break(*_: object, **__: object) -> None:
+    raise LookupError("nobody foresaw this")
+
+
+@pytest.mark.usefixtures("nobody_types")
+@pytest.mark.parametrize(
+    "what",
+    [
+        "tidings.demo.kept.Kept.run",  # A task of the demo.
+        "tidings.demo.show.Serving.run",  # The page.
+        "tidings.inspector.session.Session.__aenter__",  # The session, without which there is no tour.
+    ],
+)
+def test_what_nobody_foresaw_is_no_mistake_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    monkeypatch.setattr(what, _break)
+    result = CliRunner().invoke(main, ["demo", "--no-browser", "--port", "0"])
+    assert result.exit_code == 70
+    assert "nobody foresaw this" in result.stderr
+    assert "Please report it" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nobody_types")
+def test_what_can_happen_is_told_and_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> None:
+        raise NeverServed("The vault server could not be started.")
+
+    monkeypatch.setattr("tidings.demo.kept.Kept.run", never)
+    result = CliRunner().invoke(main, ["demo", "--no-browser", "--port", "0"])
+    assert result.exit_code == 2
+    assert result.stderr == "Error: The vault server could not be started.\n"
 
 
 def test_a_page_that_was_not_built_is_told_and_the_terminal_goes_on(

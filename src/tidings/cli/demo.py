@@ -42,7 +42,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     automatic = not typed and seconds is None
     click.echo(f"{url}\n")
     built = _is_built()
-    with opened(url, asked=built and not no_browser and not automatic) as on_screen:
+    with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
     # Everything has ended. Taking the SDK's thousands of classes apart would take longer than all of that.

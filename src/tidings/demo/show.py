@@ -7,14 +7,13 @@ processes are ended and the folder is removed: even after `kill -9` of this proc
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings.demo.folder import CannotWrite, temporary_folder
 from tidings.demo.kept import NeverServed
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Failed", "Options", "show"]
 
-logger = logging.getLogger(__name__)
+_FORESEEN: Final = (NeverServed, Failed, CannotWrite)
+"""What can go wrong without a fault of this program."""
+_LOOKING_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Demo:
 
         Raises:
             Failed: A server could not be started, or not be used.
+            Exception: What nobody foresaw, as it is.
         """
         stage = self._stage
         await asyncio.to_thread(stage.sample.write)
@@ -114,14 +116,18 @@ class Demo:
             path = steps(stage.sample.plan, stage.site.page)
             self.tour.set(path, snippets(stage.urls["vault"], PLAN_URI))
             await self._run()
-        if self._failure is not None:
+        if isinstance(self._failure, _FORESEEN):
             raise Failed(str(self._failure)) from self._failure
+        if self._failure is not None:
+            raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1
 
     async def _run(self) -> None:
         self._start(self._stage.vault.run())
         self._start(self._stage.web.run())
+        self._start(self._begun())
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
+        serving.add_done_callback(self._ended)
         asked = asyncio.create_task(self._asked.wait())
         self._greet()
         try:
@@ -143,10 +149,20 @@ class Demo:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        if not isinstance(error, NeverServed | Failed | CannotWrite):
-            logger.error("The demo failed", exc_info=error)
         self._failure = self._failure or error
         self._asked.set()
+
+    async def _begun(self) -> None:
+        """Without a session nobody calls `begin`, and nothing ever happens. That there is none stands in a field alone.
+
+        Raises:
+            RuntimeError: There will be none.
+        """
+        inspector = self._serving.inspector
+        while not inspector.failure and not inspector.ready:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(_LOOKING_SECONDS)
+        if inspector.failure:
+            raise RuntimeError(f"The inspector's session could not be started: {inspector.failure.get('message')}")
 
     # The guide of the inspector.
 
