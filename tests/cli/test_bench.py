@@ -194,6 +194,17 @@ def test_one_that_falls_over_is_told_and_stops_no_other(benchmarks: Path) -> Non
     assert "vault" in done.stdout
 
 
+@pytest.mark.parametrize("code", [0, 1, -9])
+def test_rows_that_were_written_by_half_cost_no_other_figure(benchmarks: Path, code: int) -> None:
+    ends = f"os.kill(os.getpid(), {-code})" if code < 0 else f"sys.exit({code})"
+    half = "pathlib.Path(sys.argv[sys.argv.index('--json') + 1]).write_text('[{\"what\": \"CP')"
+    (benchmarks / "benchmarks/client.py").write_text(f"import os, pathlib, sys; {half}; {ends}")
+    done = bench_all(benchmarks)
+    assert done.returncode == 2
+    assert "client: nothing measured" in done.stderr
+    assert "| fanout | CPU" in done.stdout
+
+
 def test_what_is_missing_beside_it_is_named_again_at_the_end(benchmarks: Path) -> None:
     says = "print('ripgrep is left out: it is not installed', 'not measured: x: y', sep='\\n', file=sys.stderr)"
     rows = [row("CPU", 3.25, met=True)]

@@ -125,7 +125,11 @@ def _run(name: str, args: Sequence[str], start: Start, progress: "Progress") -> 
                 process.kill()
                 process.wait()
             hearing.join(5)
-        rows: list[dict[str, Any]] = json.loads(file.read_text("utf-8")) if file.is_file() else []
+        rows: list[dict[str, Any]] = []
+        try:
+            rows = json.loads(file.read_text("utf-8")) if file.is_file() else []
+        except ValueError:  # Half of it was written: it was killed, or the disk is full.
+            code = 2
     # One that fell over has no rows, or a code of its own; one that measured nothing says why.
     code = code if code == 0 or (code == 1 and rows) else 2
     return Ended(name, code, time.monotonic() - began, tuple(rows), tuple(said))
