@@ -101,6 +101,12 @@ def test_a_host_that_is_not_there_is_named() -> None:
         listen(HttpAddress("no-such-host.invalid", 0))
 
 
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.example"])
+def test_a_host_that_cannot_be_is_named(host: str) -> None:
+    with pytest.raises(Refusal, match="There is no host '"):
+        listen(HttpAddress(host, 0))
+
+
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(Refusal, match=r"Cannot listen at 192\.0\.2\.1:0: .*Choose another"):
         listen(HttpAddress("192.0.2.1", 0))

@@ -445,6 +445,9 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> N
                 TIDINGS_LOG_LEVEL="DEBUG",
                 TIDINGS_LOG_JSON="maybe",
                 TIDINGS_VAULT_CACHE="/var/cache",
+                TIDINGS_VAULT_HTTP="nonsense",
+                TIDINGS_WEB_HTTP="127.0.0.1:70000",
+                TIDINGS_MOCK_HTTP=":8000",
                 TIDINGS_VAULT_BUS="redis://:hush@host",
                 TIDINGS_WEB_ALLOW_DOMAIN="example.org,example.com",
                 TIDINGS_INSPECT_PORT="many",
@@ -469,7 +472,10 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> N
     assert found["TIDINGS_VAULT_BUS"].verdict == "ok"
     assert found["TIDINGS_WEB_ALLOW_DOMAIN"].verdict == "ok"
     assert found["TIDINGS_INSPECT_PORT"].verdict == "wrong"
-    assert len(found) == 13
+    assert (found["TIDINGS_VAULT_HTTP"].verdict, found["TIDINGS_WEB_HTTP"].verdict) == ("wrong", "wrong")
+    assert "'nonsense' is no address" in found["TIDINGS_VAULT_HTTP"].words
+    assert found["TIDINGS_MOCK_HTTP"].words == "':8000'; it is what `tidings mock --http` would be."
+    assert len(found) == 16
     said = " ".join(f"{each}" for each in found.values())
     assert not any(secret in said for secret in ("a-secret", "two words", "hush"))
 

@@ -138,7 +138,7 @@ def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((address.host, address.port), family=family, backlog=2048)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # The latter: a part of its name is empty, or too long.
         raise Refusal(f"There is no host {address.host!r}. 127.0.0.1 is this machine.") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from tidings.cli.addresses import http_address
 from tidings.cli.doctor_checks import Finding, Place
 from tidings.cli.main import load
 from tidings.cli.variables import COMMANDS, Configured, long_name
@@ -22,6 +23,8 @@ OTHERS: Final = {
 
 _SECRET: Final = ("--bus",)
 """Options whose values may hold a password."""
+_CHECKED_LATER: Final = {"--http": http_address}
+"""Options that take any text on a command line, where what follows may be a folder; a variable is refused by this."""
 
 
 def variables(place: Place) -> Iterator[Finding]:
@@ -64,6 +67,8 @@ def _option(name: str, value: str, command: Configured, option: click.Option) ->
         if value:
             values = option.type.split_envvar_value(value) if option.multiple else value
             option.type_cast_value(click.Context(command), values)
+            if check := _CHECKED_LATER.get(long_name(option)):
+                check(value)
     except click.ClickException as error:
         cure = f"Correct it, or: unset {name}"
         return Finding(
