@@ -19,6 +19,8 @@ MARKDOWN = (
     f"# {SCRIPT}\n\n[click]({LINK}) ![x]({ELSEWHERE}/x.png)\n\n"
     f"<b onclick='window.__ran=1'>bold</b>\n\n```html\n{SCRIPT}\n```\n"
 )
+LARGE = 2**63 - 1
+"""No number of JavaScript: the nearest is one more."""
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 
 ANY: dict[str, Any] = {"type": "object"}
@@ -46,6 +48,15 @@ FORMS: dict[str, Any] = {
         },
         "required": ["stops"],
     },
+    "large": {
+        "type": "object",
+        "properties": {
+            "limit": {"type": "integer", "default": LARGE},
+            "one": {"enum": [LARGE - 1, LARGE - 2]},
+            "some": {"type": "array", "items": {"type": "integer"}, "default": [LARGE]},
+            "which": {"anyOf": [{"type": "string", "title": "Text"}, {"enum": [LARGE], "title": "Number"}]},
+        },
+    },
     "liar": {"type": "nonsense", "properties": 7, "required": "all", "$ref": "#/nowhere"},
 }
 OUTPUT = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
@@ -67,6 +78,7 @@ def tools() -> list[Any]:
             "description": "Sends many at once.",
             "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}},
         },
+        {"name": "far", "description": "Counts in nanoseconds, and never ends.", "inputSchema": ANY},
         {"name": "garbage", "description": "Sends what is no message.", "inputSchema": ANY},
         {"inputSchema": ANY, "description": "has no name"},
         "not a tool at all",
@@ -155,6 +167,14 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR0
             return {}
 
 
+def go_far(token: Any) -> None:
+    """Tell how far it is, and ask for something, in numbers that are too large for JavaScript."""
+    params = {"progressToken": token, "progress": 10**18, "total": 2 * 10**18}
+    for said in ({"method": "notifications/progress", "params": params}, {"id": LARGE, "method": "ping"}):
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **said}) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     sys.stderr.write(f"{SCRIPT}\n")
     for line in sys.stdin:
@@ -163,6 +183,9 @@ def main() -> None:
             continue
         said: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
         params: dict[str, Any] = asked.get("params") or {}
+        if asked["method"] == "tools/call" and params.get("name") == "far":
+            go_far(params["_meta"]["progressToken"])
+            continue
         if asked["method"] == "tools/call" and params.get("name") == "refuse":
             said["error"] = {"code": -32000, "message": SCRIPT, "data": {"why": SCRIPT}}
         else:

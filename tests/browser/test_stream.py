@@ -1,7 +1,9 @@
 """A steady stream of changes: what changes faster than it can be asked for is shown all the same."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
@@ -63,3 +65,31 @@ async def test_a_list_is_shown_while_it_changes_and_what_is_typed_stays(look: Lo
     seen = await pulse.inner_text()
     await expect(pulse).not_to_have_text(seen)
     await expect(text).to_have_value("typed")
+
+
+async def test_what_ends_after_thousands_of_others_is_still_one_row_in_its_place(
+    browser: Browser, inspector: Inspector
+) -> None:
+    def row(seq: int, title: str, status: str) -> list[Any]:
+        return [seq, 1.0, "sample", "request", f"r{seq}", "tools/call", title, status, None, None, False]
+
+    first, later = 10_000_000, [row(10_000_001 + n, "another", "completed") for n in range(2_500)]
+    batches = ([row(first, "the first", "in_progress"), *later], [row(first, "the first", "completed")])
+    facts: dict[str, Any] = {"to": first + len(later), "now": 1.0, "facts": {}, "held": 0}
+    told = "".join(f"event: batch\ndata: {json.dumps({**facts, 'rows': rows})}\n\n" for rows in batches)
+    streams: list[Route] = []
+
+    async def tell(route: Route) -> None:
+        streams.append(route)
+        if len(streams) == 1:  # Those that come later hear nothing.
+            await route.fulfill(content_type="text/event-stream", body=told)
+
+    async with looking(browser, inspector) as look:
+        await look.connected("sample")
+        await look.page.route("**/api/stream?**", tell)
+        await look.page.reload()
+        await look.screen("sample", "requests")
+        await expect(look.rows("requests").first).to_contain_text("another")
+        await look("filter").fill("the first")
+        await expect(look.rows("requests")).to_have_count(1)
+        await expect(look.rows("requests")).to_contain_text("done")

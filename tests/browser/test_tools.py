@@ -1,5 +1,6 @@
 """Tools, resources and prompts in both eras: forms from any schema, what is sent and what comes back."""
 
+import re
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -60,6 +61,45 @@ async def test_a_number_that_is_too_large_for_a_browser_is_sent_and_shown_as_it_
     await expect(look("field-a").get_by_role("textbox")).to_have_value("9007199254740993")
     await look("call").click()
     await expect(look("result")).to_contain_text('"total": 9007199254740995')
+
+
+async def test_large_numbers_of_a_schema_are_offered_sent_and_saved_as_they_are(look: Look) -> None:
+    await look.connected("forms")
+    await look.screen("forms", "tools", "large")
+    await expect(look("field-limit").get_by_role("textbox")).to_have_value("9223372036854775807")
+    await look("field-one").get_by_role("combobox").select_option(label="9223372036854775805")
+    await look("choice").select_option(label="Number")
+    await expect(look("field-which").get_by_role("combobox").last).to_have_value("0")
+    await look("call").click()
+    result = look("result")
+    for line in ('"limit": 9223372036854775807', '"one": 9223372036854775805', '"which": 9223372036854775807'):
+        await expect(result).to_contain_text(line)
+    await look("save-call").click()
+    await look("save-name").fill("the largest")
+    await look("save-confirm").click()
+    await expect(look.page.get_by_role("link", name="the largest")).to_be_visible()
+    await look.go("#/forms/overview")
+    await look.page.reload()
+    await look.page.get_by_role("link", name="the largest").click()
+    await expect(look("field-one").get_by_role("combobox")).to_have_value("1")
+    await expect(look("choice")).to_have_value("1")
+    await look("json-toggle").click()
+    await expect(look("json-arguments")).to_have_value(re.compile('"one": 9223372036854775805'))
+
+
+async def test_progress_and_messages_in_numbers_too_large_for_a_browser_are_shown(look: Look) -> None:
+    await look.connected("forms")
+    await look.screen("forms", "tools", "far")
+    await look("call").click()
+    await expect(look("progress")).to_contain_text("1000000000000000000 of 2000000000000000000")
+    await expect(look("progress").get_by_role("progressbar")).to_have_js_property("value", 0.5)
+    await look("cancel-request").click()
+    await look.screen("forms", "messages")
+    await look.page.reload()
+    await look("filter").fill("ping")
+    await expect(look.row("messages", "→")).to_contain_text("ping")
+    await look.row("messages", "←").click()
+    await expect(look("json")).to_contain_text('"id": 9223372036854775807')
 
 
 async def test_a_server_may_be_called_as_a_step_in_a_path(look: Look) -> None:

@@ -68,12 +68,14 @@ async function factsOf(response: Response): Promise<T.ErrorFacts> {
   return { ...unreachable, code: `http-${response.status}`, message, cure: 'Open the address that `tidings inspect` printed.' }
 }
 
-async function json<R>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<R> {
+async function json<R>(method: string, path: string, body?: unknown, signal?: AbortSignal, read: (text: string) => unknown = JSON.parse): Promise<R> {
   const response = await send(method, path, body, signal)
-  return (response.status === 204 ? undefined : parse(await response.text())) as R
+  return (response.status === 204 ? undefined : read(await response.text())) as R
 }
 const get = <R>(path: string, signal?: AbortSignal) => json<R>('GET', path, undefined, signal)
 const post = <R>(path: string, body?: unknown, signal?: AbortSignal) => json<R>('POST', path, body, signal)
+/** What is shown or sent as JSON: its numbers stay as they are written (see `exact`). */
+const exactly = <R>(path: string, body?: unknown) => json<R>(body === undefined ? 'GET' : 'POST', path, body, undefined, parse)
 const of = (server: string, rest: string) => `/api/servers/${part(server)}/${rest}`
 
 /** Trade the token for a cookie, and the key that goes with it. */
@@ -87,13 +89,13 @@ export const streamUrl = (after: number) => own(`/api/stream?after=${after}`)
 export const hello = () => get<T.Hello>('/api/hello')
 export const snapshot = () => get<T.Snapshot>('/api/snapshot')
 export const rows = (after = 0, limit = 20_000) => get<T.Rows>(`/api/rows${query({ after, limit })}`)
-export const record = (seq: number) => get<T.RecordFacts>(`/api/record/${seq}`)
+export const record = (seq: number) => exactly<T.RecordFacts>(`/api/record/${seq}`)
 
 interface Items { tools: T.Tool; resources: T.Resource; templates: T.Template; prompts: T.Prompt }
-export const list = <L extends T.ListName>(server: string, name: L) => get<T.ListItems<Items[L]>>(of(server, `list/${name}`))
+export const list = <L extends T.ListName>(server: string, name: L) => exactly<T.ListItems<Items[L]>>(of(server, `list/${name}`))
 export const reload = (server: string, name: T.ListName) => post<void>(of(server, `list/${name}/reload`))
-export const request = (server: string, id: string) => get<T.RequestFacts>(of(server, `requests/${part(id)}`))
-export const content = (server: string, uri: string, version?: number) => get<T.Content>(of(server, `content${query({ uri, version })}`))
+export const request = (server: string, id: string) => exactly<T.RequestFacts>(of(server, `requests/${part(id)}`))
+export const content = (server: string, uri: string, version?: number) => exactly<T.Content>(of(server, `content${query({ uri, version })}`))
 export const versions = (server: string, uri: string) => get<{ versions: T.VersionFacts[] }>(of(server, `versions${query({ uri })}`))
 export const diff = (server: string, uri: string, from: number, to: number) => get<T.Diff>(of(server, `diff${query({ uri, from, to })}`))
 /** The address of a content's bytes, for `<img src>` and `<iframe sandbox="" src>`: never run, whatever it is. */
@@ -127,9 +129,9 @@ export const answer = (server: string, id: string, result: T.JsonObject) => post
 export const refuse = (server: string, id: string, reason = '', how: 'refuse' | 'decline' | 'dismiss' = 'refuse') =>
   post<void>(of(server, 'refuse'), { id, reason, how })
 
-export const form = (schema: T.Json) => post<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
-export const toolForm = (server: string, tool: string) => get<{ field: T.Field; initial: T.Json }>(of(server, `tools/${part(tool)}/form`))
-/** The value of what was typed into a form (texts for the leaves), and what is wrong with it. */
+export const form = (schema: T.Json) => exactly<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
+export const toolForm = (server: string, tool: string) => exactly<{ field: T.Field; initial: T.Json }>(of(server, `tools/${part(tool)}/form`))
+/** What is wrong with a value, by its schema. */
 export const check = (schema: T.Json, value: T.Json) => post<{ problems: T.Problem[] }>('/api/check', { schema, value })
 
 export const catalog = () => get<T.Catalog>('/api/catalog')
@@ -158,7 +160,7 @@ export const removeSession = (id: string) => json<void>('DELETE', `/api/sessions
 export const tour = () => get<T.TourFacts>('/api/tour')
 export const doStep = (name: string) => post<void>(`/api/tour/${part(name)}`)
 
-export const saved = () => get<{ saved: T.SavedCall[] }>('/api/saved')
+export const saved = () => exactly<{ saved: T.SavedCall[] }>('/api/saved')
 export const saveCall = (call: Omit<T.SavedCall, 'id'>) => post<T.SavedCall>('/api/saved', call)
 export const removeSaved = (id: string) => json<void>('DELETE', `/api/saved/${part(id)}`)
 

@@ -2,8 +2,17 @@
 type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown
 const raw = JSON as unknown as { rawJSON?: (text: string) => object; isRawJSON?: (value: unknown) => boolean; parse: (text: string, reviver: Reviver) => unknown }
 
-/** Is it a number that is kept as it was written? `JSON.stringify` gives it back. */
+/**
+ * Is it a number that is kept as it was written? `JSON.stringify` gives it back; to all else it is an object that can be
+ * neither reckoned with nor put into a text: see `shown` and `rounded`.
+ */
 export const isExact = (value: unknown): boolean => raw.isRawJSON?.(value) ?? false
+/** Any value as a text; numbers as they were written. */
+export const shown = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value))
+/** A number to reckon with, as near as JavaScript has it. */
+export const rounded = (value: unknown): number => Number(isExact(value) ? JSON.stringify(value) : value)
+/** Are they the same as JSON? */
+export const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 
 /** As `JSON.parse`. A browser that knows no exact numbers rounds them, as it always did. */
 export function parse(text: string): unknown {

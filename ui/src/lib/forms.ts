@@ -1,6 +1,6 @@
 /** The values of a form: what a field begins with, and what a `ref` stands for. Checking is done in Python. */
 import type { Field, Json, JsonObject, Problem } from './api'
-import { isExact, parse } from './exact'
+import { isExact, parse, same } from './exact'
 
 /** A value, or nothing: a key that is left out. */
 export type Value = Json | undefined
@@ -39,8 +39,9 @@ export function begin(field: Field): Value {
 export function fits(fields: Field[], value: Value): number {
   const score = (field: Field): number => {
     if (value === undefined) return 0
-    if (field.kind === 'const') return JSON.stringify(field.value) === JSON.stringify(value) ? 3 : -1
+    if (field.kind === 'const') return same(field.value, value) ? 3 : -1
     if (value === null) return field.nullable ? 2 : -1
+    if (field.kind === 'enum') return field.options?.some((option) => same(option.value, value)) ? 2 : typeof value === 'object' ? -1 : 0
     if (isExact(value)) return field.kind === 'integer' ? 3 : field.kind === 'number' ? 2 : -1
     if (Array.isArray(value)) return field.kind === 'array' || field.kind === 'multi' ? 2 : -1
     if (typeof value === 'object') {
@@ -49,12 +50,11 @@ export function fits(fields: Field[], value: Value): number {
       let points = 1
       for (const each of field.fields ?? []) {
         const own = value[each.name ?? '']
-        if (each.kind === 'const') points += own === undefined ? 0 : JSON.stringify(own) === JSON.stringify(each.value) ? 3 : -9
+        if (each.kind === 'const') points += own === undefined ? 0 : same(own, each.value) ? 3 : -9
         else if (each.required && own === undefined) points -= 1
       }
       return points + Object.keys(value).filter((key) => names.has(key)).length - Object.keys(value).filter((key) => !names.has(key)).length
     }
-    if (field.kind === 'enum') return field.options?.some((option) => option.value === value) ? 2 : 0
     if (typeof value === 'boolean') return field.kind === 'boolean' ? 2 : -1
     if (typeof value === 'number') return field.kind === 'integer' && Number.isInteger(value) ? 3 : field.kind === 'number' ? 2 : -1
     return field.kind === 'text' || field.kind === 'multiline' ? 2 : -1

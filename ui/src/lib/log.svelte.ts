@@ -15,7 +15,8 @@ export interface Source<T> {
 /** A plain array as a source. */
 export const listed = <T>(items: readonly T[]): Source<T> => ({ first: 0, total: items.length, at: (place) => items[place] })
 
-export class Log<T> implements Source<T> {
+/** Rows, each of which begins with its number. The numbers rise. */
+export class Log<T extends readonly [number, ...unknown[]]> implements Source<T> {
   readonly limit: number
   #items: T[] = []
   #gone = 0 // at the head of #items, not yet cut off
@@ -62,28 +63,29 @@ export class Log<T> implements Source<T> {
     this.#version++
   }
 
-  /** Replace the newest entries that `same` says are the same thing in an older state; returns whether one was. */
-  amend(item: T, same: (old: T) => boolean, within = 2_000): boolean {
-    const end = Math.max(this.#gone, this.#items.length - within)
-    for (let index = this.#items.length - 1; index >= end; index--) {
-      const old = this.#items[index]
-      if (old !== undefined && same(old)) {
-        this.#items[index] = item
-        this.#version++
-        return true
-      }
-    }
-    return false
+  /** Put a row in the place of the older state of it; returns whether that is still kept. */
+  amend(item: T): boolean {
+    const index = this.#index(item[0])
+    if (index < 0) return false
+    this.#items[index] = item
+    this.#version++
+    return true
   }
 
-  /** Among the newest, the row of this number (rows begin with it). */
-  find(seq: number, within = 2_000): T | undefined {
-    const end = Math.max(this.#gone, this.#items.length - within)
-    for (let index = this.#items.length - 1; index >= end; index--) {
-      const item = this.#items[index]
-      if ((item as unknown as readonly unknown[])[0] === seq) return item
+  /** The row of this number, if it is still kept. */
+  find(seq: number): T | undefined {
+    void this.#version
+    return this.#items[this.#index(seq)]
+  }
+
+  #index(seq: number): number {
+    let [low, high] = [this.#gone, this.#items.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#items[middle] as T)[0] < seq) low = middle + 1
+      else high = middle
     }
-    return undefined
+    return this.#items[low]?.[0] === seq ? low : -1
   }
 
   clear(): void {

@@ -92,11 +92,11 @@ class Store {
     this.catalog = hello.catalog
     this.failure = hello.error
     this.tour = hello.tour
-    const snapshot = await api.snapshot()
+    const [snapshot, { saved }] = await Promise.all([api.snapshot(), api.saved()])
     this.#skew = snapshot.now - Date.now() / 1000
     this.now = snapshot.now
     this.servers = snapshot.servers.map((facts) => new ServerStore(facts))
-    this.saved = snapshot.saved
+    this.saved = saved
     this.held = 0
     this.link = 'live'
     await this.#past(snapshot.seq)
@@ -156,10 +156,10 @@ class Store {
   }
 }
 
-/** A request, an exchange or the change of a list is told of several times: one row, in its newest state. */
+/** A request, an exchange or the change of a list is told of several times: one row, in its newest state, while it is kept. */
 function latest(log: Log<Row>, row: Row): void {
-  const known = row[0] <= (log.last()?.[0] ?? -1) && log.amend(row, (old) => old[0] === row[0])
-  if (!known) log.append([row])
+  if (row[0] > (log.last()?.[0] ?? -1)) log.append([row])
+  else log.amend(row)
 }
 
 /** A content that answers a change says how long that took: the change's own row gets to know it. */
@@ -168,7 +168,7 @@ function freshened(server: ServerStore, content: ContentRow): void {
   if (change === null || fresh === null) return
   const log = server.rows.change
   const found = log.find(change)
-  if (found) log.amend([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow, (old) => old[0] === change)
+  if (found) log.amend([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow)
 }
 
 /** Trade the token of the address for a cookie, once, and take it out of the address and its history. */

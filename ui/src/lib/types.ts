@@ -104,7 +104,8 @@ export interface Hello {
   /** why the inspector itself could not start, if so */
   error: ErrorFacts | null
 }
-export interface Snapshot { seq: number; now: number; servers: ServerFacts[]; saved: SavedCall[] }
+/** The saved calls, which are sent again, are asked for by `saved`: exactly. */
+export interface Snapshot { seq: number; now: number; servers: ServerFacts[] }
 
 type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
 export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null, away: boolean, different: string | null]
