@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tidings.client.output import complaint
+from tidings.inspector.schemas import check
 
 
 def test_what_fits_is_not_complained_about() -> None:
@@ -26,3 +27,25 @@ def test_a_schema_that_doubles_at_each_step_is_given_up_and_lets_through(keyword
         inner = {"$ref": f"#/$defs/s{number}"}
         steps[f"s{number + 1}"] = {keyword: [inner, inner]}
     assert complaint({"$defs": steps, "$ref": "#/$defs/s40"}, 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        *(({"$schema": odd}, 1) for odd in ([], {}, 5, "http://[")),
+        ({"enum": [1], "$ref": "#/enum/x"}, 1),
+        ({"const": 5, "$ref": "#/const"}, 5),
+        ({"multipleOf": 0.01}, 1e400),
+        ({"multipleOf": 0.01}, 10**400),
+    ],
+    ids=str,
+)
+def test_what_nobody_can_judge_is_let_through_and_said_where_somebody_looks(schema: dict[str, Any], value: Any) -> None:
+    assert complaint(schema, value) == ""
+    (problem,) = check(schema, value)
+    assert problem.fault == "schema"
+    assert problem.message.startswith("The value could not be checked")
+
+
+def test_a_very_large_schema_lets_through() -> None:
+    assert complaint({"properties": {f"p{number}": {"type": "string"} for number in range(20_000)}}, {"p1": 1}) == ""

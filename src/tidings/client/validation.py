@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from hashlib import sha256
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -19,25 +20,24 @@ import jsonschema
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import validator_for
 from referencing import Registry
-from referencing.jsonschema import specification_with
+from referencing.jsonschema import lookup_recursive_ref
 
 from tidings.client.patterns import found_in
 
 # The library's types are known only in part.
-_REGISTRY: Final[Any] = import_module("jsonschema_specifications").REGISTRY
 _extend: Final[Any] = import_module("jsonschema.validators").extend
 _best_match: Final[Any] = import_module("jsonschema.exceptions").best_match
 
-_UNIQUE: Final = 2_000
-"""Entries of a list that are compared with each other."""
 _FOR_SCHEMA: Final = 0.5
 """Seconds to look at the schema itself."""
-_KEY: Final = 50
-"""Characters of a key, of those that nobody looked at."""
-_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
-"""Keywords with values below them, not schemas."""
+_LARGEST: Final = 500_000
+"""Characters of a schema. In a larger one the library takes too long to follow a reference, and looks at no clock."""
+_REMEMBERED: Final = 512
+"""Schemas that were found to be right."""
 
 _ends_at: ContextVar[float] = ContextVar("_ends_at")
+_right: dict[bytes, None] = {}
+"""Digests of schemas."""
 
 
 class OutOfTime(Exception):
@@ -46,8 +46,8 @@ class OutOfTime(Exception):
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[None]:
-    """Whatever is checked within has so long in all: `OutOfTime` is raised after."""
-    token = _ends_at.set(time.monotonic() + seconds)
+    """Whatever is checked within has so long in all, or as long as a limit around it: `OutOfTime` is raised after."""
+    token = _ends_at.set(min(time.monotonic() + seconds, _ends_at.get(float("inf"))))
     try:
         yield
     finally:
@@ -55,8 +55,28 @@ def time_limit(seconds: float) -> Generator[None]:
 
 
 def schema_error(schema: Mapping[str, Any]) -> ValidationError | None:
-    """What is wrong with a schema itself. One that is too large to look at is taken to be right."""
-    return _schema_error(json.dumps(schema, default=str), _kind(schema))
+    """What is wrong with a schema itself. One that takes too long to look at is taken to be right.
+
+    Raises:
+        OutOfTime: It is so large that nothing should be held against it.
+    """
+    text = json.dumps(schema, default=str)
+    if len(text) > _LARGEST:
+        raise OutOfTime
+    digest = sha256(text.encode()).digest()
+    if digest in _right:
+        return None
+    kind = _kind(schema)
+    try:
+        with time_limit(_FOR_SCHEMA):
+            error: ValidationError | None = _best_match(kind(kind.META_SCHEMA, registry=_NOTHING).iter_errors(schema))
+    except OutOfTime:
+        error = None
+    if error is None:
+        _right[digest] = None
+        for oldest in list(_right)[:-_REMEMBERED]:
+            _right.pop(oldest, None)
+    return error
 
 
 def value_errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError]:
@@ -67,7 +87,7 @@ def value_errors(schema: Mapping[str, Any], value: object) -> Iterator[Validatio
         Unresolvable: The schema refers to what is not in it.
         RecursionError: The schema or the value is nested too deeply, or the schema refers to itself without end.
     """
-    return _kind(schema)(_tamed(schema, _longest_key(value)), registry=_registry()).iter_errors(value)
+    return _kind(schema)(schema, registry=_NOTHING).iter_errors(value)
 
 
 def best_error(schema: Mapping[str, Any], value: object) -> ValidationError | None:
@@ -75,22 +95,8 @@ def best_error(schema: Mapping[str, Any], value: object) -> ValidationError | No
     return _best_match(value_errors(schema, value))
 
 
-@lru_cache(maxsize=128)
-def _schema_error(text: str, kind: Any) -> ValidationError | None:
-    """The same of a schema as JSON: it is looked at once."""
-    try:
-        with time_limit(_FOR_SCHEMA):
-            return _best_match(kind(_tamed(kind.META_SCHEMA), registry=_registry()).iter_errors(json.loads(text)))
-    except OutOfTime:
-        return None
-
-
-@lru_cache(maxsize=1)
-def _registry() -> Any:
-    """The drafts' own schemas, by their addresses. There is nothing else, and nothing is fetched."""
-    tamed = [(uri, _tamed(_REGISTRY[uri].contents), _REGISTRY[uri].contents.get("$schema", "")) for uri in _REGISTRY]
-    made: Registry[Any] = Registry()
-    return made.with_resources((uri, specification_with(draft).create_resource(facts)) for uri, facts, draft in tamed)
+_NOTHING: Final[Registry[Any]] = Registry()
+"""The library adds the drafts' own schemas. There is nothing else, and nothing is fetched."""
 
 
 def _kind(schema: Mapping[str, Any]) -> Any:
@@ -100,19 +106,66 @@ def _kind(schema: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=16)
 def _bounded(kind: Any) -> Any:
-    """The validator of a draft, with every keyword watched."""
-    watched = {keyword: _watched(function) for keyword, function in kind.VALIDATORS.items()}
-    own = {"pattern": _pattern, "uniqueItems": _unique(kind.VALIDATORS.get("uniqueItems"))}
-    return _extend(kind, validators=watched | {key: value for key, value in own.items() if key in watched})
+    """The validator of a draft, with every step watched, and keywords of ours where the library takes long."""
+    own: dict[str, Callable[..., Iterator[ValidationError]]] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "unevaluatedProperties": _unevaluated_properties,
+        "unevaluatedItems": _unevaluated_items,
+        "uniqueItems": _unique_items,
+    }
+    made = _extend(
+        kind, validators={key: _watched(own.get(key) or library) for key, library in kind.VALIDATORS.items()}
+    )
+    made.evolve = _evolve
+    made.is_valid = _is_valid
+    made.descend = _descending(made.descend)
+    return made
+
+
+def _look_at_clock() -> None:
+    if time.monotonic() > _ends_at.get():
+        raise OutOfTime
 
 
 def _watched(function: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def watching(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if time.monotonic() > _ends_at.get():
-            raise OutOfTime
+        _look_at_clock()
         yield from function(validator, value, instance, schema) or ()
 
     return watching
+
+
+def _evolve(validator: Any, **changes: Any) -> Any:
+    """The validator for another schema. The library's would leave the bounds for a draft that is named further down."""
+    _look_at_clock()
+    resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001 - as the library does
+    return type(validator)(changes.get("schema", validator.schema), registry=_NOTHING, _resolver=resolver)
+
+
+def _is_valid(validator: Any, instance: Any) -> bool:
+    _look_at_clock()
+    return next(validator.iter_errors(instance), None) is None
+
+
+def _descending(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    def descend(validator: Any, instance: Any, schema: Any, path: Any = None, **further: Any) -> Iterator[Any]:
+        for error in function(validator, instance, schema, path=path, **further):
+            if schema is False and path is not None:  # Of that the library does not say where it is.
+                error.path.appendleft(path)
+            yield error
+
+    return descend
+
+
+def _fits(validator: Any, instance: Any, schema: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
+
+
+def _matches(pattern: str, name: str) -> bool | None:
+    _look_at_clock()
+    return found_in(pattern, name)
 
 
 def _pattern(_validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -120,55 +173,116 @@ def _pattern(_validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iter
         yield ValidationError("does not match")
 
 
-def _unique(function: Any) -> Callable[..., Iterator[Any]]:
-    def bounded(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if not isinstance(instance, list) or len(cast("list[Any]", instance)) <= _UNIQUE:
-            yield from function(validator, unique, instance, schema) or ()
-
-    return bounded
-
-
-def _longest_key(value: object) -> int:
-    """How long the keys of a value are, at most."""
-    longest = 0
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            facts = cast("dict[str, Any]", found)
-            longest = max(longest, *map(len, facts), 0)
-            waiting += facts.values()
-        elif isinstance(found, list):
-            waiting += cast("list[Any]", found)
-    return longest
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, schema in patterns.items():
+        for name, value in cast("dict[str, Any]", instance).items():
+            if _matches(pattern, name):
+                yield from validator.descend(value, schema, path=name, schema_path=pattern)
 
 
-def _tamed(schema: Any, longest: int = _KEY) -> Any:
-    """The schema without what would lead around the bounds: drafts named further down, patterns that may not end.
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if allowed is True or not isinstance(instance, dict):
+        return
+    facts = cast("dict[str, Any]", instance)
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    found = {name: [_matches(each, name) for each in patterns] for name in facts if name not in known}
+    if any(None in each and True not in each for each in found.values()):
+        return  # Nobody can say which keys are left for this.
+    further = [name for name, each in found.items() if True not in each]
+    if allowed is not False:
+        for name in further:
+            yield from validator.descend(facts[name], allowed, path=name)
+    elif further:
+        yield ValidationError(f"Additional properties are not allowed: {_listed(further)}")
 
-    Args:
-        schema: Any part of one.
-        longest: The length of the keys that patterns for keys are tried on.
-    """
-    if isinstance(schema, list):
-        return [_tamed(each, longest) for each in cast("list[Any]", schema)]
+
+def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    others = {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
+    facts = cast("dict[str, Any]", instance)
+    seen = _evaluated(validator, facts, others, _names)
+    if wrong := [name for name, each in facts.items() if name not in seen and not _fits(validator, each, allowed)]:
+        yield ValidationError(f"Unevaluated properties are not allowed: {_listed(wrong)}")
+
+
+def _unevaluated_items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, list):
+        return
+    others = {key: value for key, value in schema.items() if key != "unevaluatedItems"}
+    entries = cast("list[Any]", instance)
+    seen = _evaluated(validator, entries, others, _places)
+    if wrong := [at for at, each in enumerate(entries) if at not in seen and not _fits(validator, each, allowed)]:
+        yield ValidationError(f"Unevaluated items are not allowed: {_listed(wrong)}")
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], set[Any]]) -> set[Any]:
+    """The keys or places of a value that a schema, or one that it applies, says something about."""
+    _look_at_clock()
     if not isinstance(schema, dict):
-        return schema
+        return set()
     facts = cast("dict[str, Any]", schema)
-    made = {
-        key: value if key in _VALUES else _tamed(value, longest)
-        for key, value in facts.items()
-        if not (key == "$schema" and isinstance(value, str))
-    }
-    if isinstance(made.get("properties"), dict):
-        # Of a bare `false` the library does not say where it is.
-        properties = cast("dict[str, Any]", made["properties"]).items()
-        made["properties"] = {name: {"not": {}} if each is False else each for name, each in properties}
-    patterns: Any = made.get("patternProperties")
-    if isinstance(patterns, dict) and not all(
-        found_in(each, "x" * max(longest, _KEY)) is not None for each in cast("dict[str, Any]", patterns)
-    ):
-        # Nobody can say then which keys are left for these.
-        for keyword in ("patternProperties", "additionalProperties", "unevaluatedProperties"):
-            made.pop(keyword, None)
-    return made
+    seen = own(validator, instance, facts)
+    for keyword in {"$ref", "$dynamicRef", "$recursiveRef"} & facts.keys() & validator.VALIDATORS.keys():
+        resolver = validator._resolver  # noqa: SLF001 - as the library does
+        found = lookup_recursive_ref(resolver) if keyword == "$recursiveRef" else resolver.lookup(facts[keyword])
+        there = validator.evolve(schema=found.contents, _resolver=found.resolver)
+        seen |= _evaluated(there, instance, found.contents, own)
+    applied = [each for keyword in ("allOf", "anyOf", "oneOf") for each in facts.get(keyword, ())]
+    applied = [each for each in applied if _fits(validator, instance, each)]
+    if isinstance(instance, dict):
+        applied += [each for name, each in facts.get("dependentSchemas", {}).items() if name in instance]
+    if "if" in facts and _fits(validator, instance, facts["if"]):
+        applied += [facts["if"], facts.get("then")]
+    elif "if" in facts:
+        applied.append(facts.get("else"))
+    return seen.union(*(_evaluated(validator, instance, each, own) for each in applied))
+
+
+def _names(_validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> set[str]:
+    """The keys that a schema itself says something about. Of one that nobody can say it is taken to."""
+    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        return set(instance)
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    return {name for name in instance if name in known or any(_matches(each, name) is not False for each in patterns)}
+
+
+def _places(validator: Any, instance: list[Any], schema: dict[str, Any]) -> set[int]:
+    """The places that a schema itself says something about."""
+    items: Any = schema.get("items", [])
+    if "unevaluatedItems" in schema or "additionalItems" in schema or not isinstance(items, list):
+        return set(range(len(instance)))
+    seen = set(range(max(len(schema.get("prefixItems", [])), len(cast("list[Any]", items)))))
+    if "contains" in schema:
+        seen |= {at for at, each in enumerate(instance) if _fits(validator, each, schema["contains"])}
+    return seen
+
+
+def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if unique is not True or not isinstance(instance, list):
+        return
+    seen: set[str] = set()
+    for each in cast("list[Any]", instance):
+        _look_at_clock()
+        # As a text: of numbers a server could choose such as a set takes long for.
+        if (text := json.dumps(_plain(each), sort_keys=True, default=str)) in seen:
+            yield ValidationError("has non-unique elements")
+            return
+        seen.add(text)
+
+
+def _plain(value: Any) -> Any:
+    """The value, with each number as it is written shortest: 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(map(repr, names))

@@ -16,7 +16,7 @@ from tidings.inspector.schemas.places import Problem, place
 from tidings.inspector.schemas.words import expected, shown
 
 
-def problems(schema: object, value: object, seconds: float, most: int) -> list[Problem]:
+def problems(schema: object, value: object, seconds: float, most: int) -> list[Problem]:  # noqa: PLR0911 - one a fault
     """What is wrong with `value`, or with `schema`."""
     if isinstance(schema, bool):
         return [] if schema else [server_fault("", "it allows no value at all")]
@@ -35,6 +35,11 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[P
     except Unresolvable as error:
         ref = f"#{error.ref}" if error.ref.startswith("/") else error.ref
         return [server_fault("", f"it refers to {shown(ref)}, which is not in it, and nothing is fetched")]
+    except RecursionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the library stumbles over some schemas and values
+        words = f"The value could not be checked: the server's schema is odd, or the value is ({type(error).__name__})."
+        return [Problem("", words, fault="schema")]
 
 
 def _schema_problem(error: ValidationError) -> Problem:
