@@ -38,6 +38,9 @@ COMMANDS = {
 FILES = {"inspect": "inspect_", "list": "list_"}
 """The files of subcommands whose names mean something else in Python."""
 
+_INTERRUPTED = 130
+"""The same as `exits.INTERRUPTED`, which is not imported yet."""
+
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -52,8 +55,10 @@ class LazyGroup(click.Group):
         return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from tidings.cli.ending import ending
-
+        try:
+            from tidings.cli.ending import ending
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
         with ending():
             return super().invoke(ctx)
 
