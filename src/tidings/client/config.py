@@ -129,7 +129,7 @@ class ClientConfig:
     """Pages of one list. A server that has more, or never ends, is refused."""
     check_output: bool = True
     """Whether what a tool returns is checked against the schema that its server announced, and refused if it does not
-    fit. What takes longer than a second to check, or a pattern that might not end, is let through."""
+    fit. What takes longer than about a second to check, or a pattern that is not evidently quick, is let through."""
 
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):

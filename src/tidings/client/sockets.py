@@ -6,6 +6,10 @@ server that accepts connections and then says nothing would cost one with each a
 While a request runs, a server that answers no ping may be busy, and a network that swallows everything looks the same.
 The systems below know the difference: that of a busy server still acknowledges what it gets. So they are told to probe
 a connection on which nothing comes, and to break it off when nobody acknowledges that.
+
+They do so only where all that was sent has arrived. What is still on its way may wait for a server that is too busy to
+read, and has the time of its request. `TCP_USER_TIMEOUT` would end that sooner, and counts a full buffer as silence.
+With it, Linux would also count its time rather than the probes.
 """
 
 # pyright: reportPrivateUsage=false
@@ -35,8 +39,8 @@ def keep(transport: httpx2.AsyncHTTPTransport, timeouts: Timeouts) -> httpx2.Asy
 
 
 def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
-    """Socket options that break a connection off as a ping would: `ping_interval` and `ping` seconds after the last
-    sign of life, in whole seconds.
+    """Socket options that break a quiet connection off as a ping would: `ping_interval` and `ping` seconds after the
+    last sign of life, in whole seconds.
     """
     idle, between = _seconds(timeouts.ping_interval), _seconds(timeouts.ping / _PROBES)
     values = {
@@ -44,7 +48,6 @@ def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
         "TCP_KEEPALIVE": idle,  # What macOS calls it.
         "TCP_KEEPINTVL": between,
         "TCP_KEEPCNT": _PROBES,
-        "TCP_USER_TIMEOUT": (idle + between * _PROBES) * 1000,  # The same for what was sent.
     }
     known = [
         (socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in values.items() if hasattr(socket, name)
