@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -88,3 +89,9 @@ def test_a_server_without_subscriptions_is_asked_again_and_again() -> None:
     done = tidings("watch", odd(), "note://two", "--count", "1")
     assert (done.code, done.out) == (0, "a\nb\n")
     assert "offers no subscriptions" in done.err
+
+
+def test_a_command_that_is_not_in_quotes_is_told_to_be() -> None:
+    done = tidings("watch", sys.executable, "server.py", "weather://oslo")
+    assert done.code == 2
+    assert "'server.py' is no URI: it has no scheme. A command goes in quotes" in done.err

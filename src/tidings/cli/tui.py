@@ -19,7 +19,10 @@ NO_TERMINAL = (
     "tidings tui needs a terminal to draw on, and there is none here. For scripts and pipes: tidings list, call, read "
     "and watch, with --json."
 )
-NO_TEXTUAL = "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]'"
+NO_TEXTUAL = (
+    "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]' (in a clone: pip install "
+    "'.[inspector]')"
+)
 
 
 @inspector("tui")

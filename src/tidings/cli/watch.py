@@ -5,6 +5,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -38,12 +39,18 @@ def command(asked: Asked, uris: tuple[str, ...], program: str | None, count: int
 
     if diff and program is not None:
         raise Failed("Choose --diff or --exec: the program gets the content.")
+    if words := [uri for uri in uris if not _SCHEME.match(uri)]:
+        cure = "A command goes in quotes, with all its words: tidings watch 'tidings vault Notes' vault://recent"
+        raise Failed(f"{words[0]!r} is no URI: it has no scheme. {cure}")
     watching = Watching(asked, uris, diff=diff, program=program, count=count)
     try:
         with Loop() as loop:
             loop.run(watching.run())
     except TidingsError as error:
         raise failed(error, is_command=asked.chosen.is_command) from error
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass
@@ -71,7 +78,7 @@ class Watching:
         from tidings.client.events import RefreshFailed, StateChanged
 
         config = ClientConfig(
-            timeouts=replace(timeouts(self.asked), ping_interval=1.0, ping=2.0),
+            timeouts=replace(timeouts(self.asked), ping_interval=10.0, ping=5.0),
             backoff=Backoff(delays=(0.5, 1.0, 2.0), tries=None),
             list_changed=NO_LISTS,
         )
