@@ -54,11 +54,15 @@ class Done:
         return json.loads(self.err.splitlines()[-1])["error"]
 
 
+_NOWHERE = f"{os.devnull}/nowhere"
+"""A folder that not even root can make."""
+
+
 def environment(**more: str) -> dict[str, str]:
     """Nothing of the user's: no catalog, no cache, no token."""
     hidden = ("TIDINGS_", "XDG_", "NO_COLOR", "_TIDINGS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    return {**kept, "XDG_CONFIG_HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent", **more}
+    return {**kept, "XDG_CONFIG_HOME": _NOWHERE, "XDG_CACHE_HOME": _NOWHERE, **more}
 
 
 def tidings(*args: str, given: str | None = None, cwd: Path | None = None, **env: str) -> Done:
