@@ -97,7 +97,13 @@ def test_what_cannot_be_written_as_text_is_shown_all_the_same(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "broken", [{"HOME": "/dev/null/nowhere"}, {"HOME": ""}, {"PATH": ""}, {"TMPDIR": "/dev/null/nowhere", "XDG_CONFIG_HOME": "x"}]
+    "broken",
+    [
+        {"HOME": "/dev/null/nowhere"},
+        {"HOME": ""},
+        {"PATH": ""},
+        {"TMPDIR": "/dev/null/nowhere", "XDG_CONFIG_HOME": "x"},
+    ],
 )
 def test_a_strange_environment_makes_no_traceback(tmp_path: Path, broken: dict[str, str]) -> None:
     env = {**environment(), "HOME": str(tmp_path), **broken}
