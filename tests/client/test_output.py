@@ -49,3 +49,11 @@ def test_what_nobody_can_judge_is_let_through_and_said_where_somebody_looks(sche
 
 def test_a_very_large_schema_lets_through() -> None:
     assert complaint({"properties": {f"p{number}": {"type": "string"} for number in range(20_000)}}, {"p1": 1}) == ""
+
+
+@pytest.mark.parametrize("depth", [0, 40, 80, 120, 160, 200])
+def test_a_schema_that_refers_to_itself_is_said_to_wherever_the_stack_ends(depth: int) -> None:
+    def deeper(left: int) -> str:
+        return deeper(left - 1) if left else complaint({"$ref": "#"}, 1)
+
+    assert "refers to itself without end" in deeper(depth)

@@ -7,6 +7,7 @@ The `jsonschema` library does the work. It takes a tenth of a second to import: 
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -124,6 +125,13 @@ def _bounded(kind: Any) -> Any:
     return made
 
 
+_DEEPEST: Final = 150
+"""How deep is looked into a value or a schema. Python gives up a little later, and in the midst of the library's tables
+it does so with something that no `except Exception` holds.
+"""
+_here: Final = threading.local()
+
+
 def _look_at_clock() -> None:
     if time.monotonic() > _ends_at.get():
         raise OutOfTime
@@ -151,10 +159,17 @@ def _is_valid(validator: Any, instance: Any) -> bool:
 
 def _descending(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     def descend(validator: Any, instance: Any, schema: Any, path: Any = None, **further: Any) -> Iterator[Any]:
-        for error in function(validator, instance, schema, path=path, **further):
-            if schema is False and path is not None:  # Of that the library does not say where it is.
-                error.path.appendleft(path)
-            yield error
+        depth = getattr(_here, "depth", 0)
+        if depth == _DEEPEST:
+            raise RecursionError("a schema or a value is nested too deeply")
+        _here.depth = depth + 1
+        try:
+            for error in function(validator, instance, schema, path=path, **further):
+                if schema is False and path is not None:  # Of that the library does not say where it is.
+                    error.path.appendleft(path)
+                yield error
+        finally:
+            _here.depth = depth
 
     return descend
 

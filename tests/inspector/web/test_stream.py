@@ -126,6 +126,18 @@ async def test_a_slow_reader_gets_the_newest_and_the_number_of_the_rest() -> Non
             assert reader.take() is None
 
 
+async def test_each_step_of_a_request_is_told_so_that_a_page_asks_how_far_it_is() -> None:
+    async with Session() as session:
+        await session.add(Opening("it", sample()[0]), connect=False)
+        feed = Feed(session)
+        session.record("it", "request", {"id": "r1", "method": "tools/call", "params": {}, "status": "in_progress"})
+        with feed.reader(session.seq) as reader:
+            session.record("it", "progress", {"id": "r1", "progress": 1, "total": 2})
+            batch = reader.take()
+    assert batch is not None
+    assert [(row[3], row[4]) for row in batch["rows"]] == [("request", "r1")]
+
+
 async def test_a_reader_who_does_not_read_is_cut_off_and_costs_one_batch() -> None:
     async with Session() as session:
         await session.add(Opening("demo", sample()[0]), connect=False)

@@ -63,29 +63,30 @@ export class Log<T extends readonly [number, ...unknown[]]> implements Source<T>
     this.#version++
   }
 
-  /** Put a row in the place of the older state of it; returns whether that is still kept. */
-  amend(item: T): boolean {
-    const index = this.#index(item[0])
-    if (index < 0) return false
-    this.#items[index] = item
+  /** Put a row in the place of the older state of it, or where its number belongs. What is older than all that is kept goes. */
+  amend(item: T): void {
+    const index = this.#place(item[0])
+    if (this.#items[index]?.[0] === item[0]) this.#items[index] = item
+    else if (index > this.#gone || this.#first === 0) this.#items.splice(index, 0, item)
     this.#version++
-    return true
   }
 
   /** The row of this number, if it is still kept. */
   find(seq: number): T | undefined {
     void this.#version
-    return this.#items[this.#index(seq)]
+    const found = this.#items[this.#place(seq)]
+    return found?.[0] === seq ? found : undefined
   }
 
-  #index(seq: number): number {
+  /** Where the row of this number is, or would be: rows rise by their numbers. */
+  #place(seq: number): number {
     let [low, high] = [this.#gone, this.#items.length]
     while (low < high) {
       const middle = (low + high) >> 1
       if ((this.#items[middle] as T)[0] < seq) low = middle + 1
       else high = middle
     }
-    return this.#items[low]?.[0] === seq ? low : -1
+    return low
   }
 
   clear(): void {

@@ -156,7 +156,8 @@ class Store {
   }
 }
 
-/** A request, an exchange or the change of a list is told of several times: one row, in its newest state, while it is kept. */
+/** A request, an exchange or the change of a list is told of several times: one row, in its newest state, while it is kept.
+ * The first word of it may come after that of a later one. */
 function latest(log: Log<Row>, row: Row): void {
   if (row[0] > (log.last()?.[0] ?? -1)) log.append([row])
   else log.amend(row)

@@ -197,6 +197,7 @@ _MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]
     "stderr": (_last("stderr", line_row),),
     "garbage": (_last("stderr", line_row),),
     "request": (_request,),
+    "progress": (_request,),  # The row is as it was; that it comes again says that there is more to see.
     "exchange": (_exchange,),
     "state": (lambda record, view: state_row(view.name, record, view),),
 }
