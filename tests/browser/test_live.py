@@ -124,6 +124,7 @@ async def test_what_a_prefix_covers_is_shown_with_what_changed(look: Look) -> No
     await look("uri").fill("vault://note/Projects/*")
     await look("uri").press("Enter")
     await look("subscribe").click()
+    await expect(look("subscribe")).not_to_have_text("Subscribe")
     await look("tab-live").click()
     file = look.inspector.folder / "vault" / "Projects" / "Plan legacy.md"
     for text in ("# One\n", "# Two\n"):
