@@ -1,6 +1,7 @@
 """Watched pages: looked at when they are due, and told of once when they have changed."""
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -918,6 +919,26 @@ async def test_it_runs_by_itself_and_stops_at_once_with_what_it_claimed_given_ba
         assert anyio.current_time() - beginning < 10
         assert here.heard() == (both(page_id), 1)
         assert len(await here.store.due(5, 180.0)) == 1, "nobody has to wait until a claim ends that nobody holds"
+
+
+async def test_what_is_being_claimed_when_it_stops_is_given_back() -> None:
+    async with shelf({"/": Changing("one")}) as here:
+        await here.watch()
+        here.clock.now += PACE.most
+        slow = threading.Event()
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                begun = here.store._in_thread(slow.wait)  # pyright: ignore[reportPrivateUsage]
+                async with here.watcher:
+                    await anyio.wait_all_tasks_blocked()
+                    tasks.start_soon(_set_later, slow)
+                await begun
+        assert len(await here.store.due(5, 180.0)) == 1
+
+
+async def _set_later(event: threading.Event) -> None:
+    await anyio.sleep(0.1)
+    event.set()
 
 
 async def test_no_more_pages_are_looked_at_at_once_than_may_be_and_of_one_host_half_of_that() -> None:

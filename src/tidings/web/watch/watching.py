@@ -90,12 +90,14 @@ class Watcher:
         self._count: int | None = None
         self._busy: Counter[str] = Counter()  # looks, by host
         self._wake = asyncio.Event()
+        self._scope = anyio.CancelScope()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._library.on_new_version = self.nudge
         if self._follower is not None:
             await self._follower.start()
+        self._scope = anyio.CancelScope()
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
@@ -104,8 +106,10 @@ class Watcher:
     ) -> None:
         self._library.on_new_version = None
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            # Not the task itself: that would break off what is being written, and nobody would learn what was claimed.
+            self._scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
             self._task = None
 
     # For those who want a page watched
@@ -215,18 +219,22 @@ class Watcher:
     # The schedule
 
     async def _run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            while True:
-                self._wake.clear()
-                pause = self._rest
-                try:
-                    pause = await self._round(tasks)
-                except StoreError as error:
-                    logger.warning("the watches cannot be read at present: %s", error)
-                except Exception:
-                    logger.exception("what is due could not be found out; it is tried again")
-                with anyio.move_on_after(pause):
-                    await self._wake.wait()
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    self._wake.clear()
+                    pause = await self._round_or_rest(tasks)
+                    with anyio.move_on_after(pause):
+                        await self._wake.wait()
+
+    async def _round_or_rest(self, tasks: TaskGroup) -> float:
+        try:
+            return await self._round(tasks)
+        except StoreError as error:
+            logger.warning("the watches cannot be read at present: %s", error)
+        except Exception:
+            logger.exception("what is due could not be found out; it is tried again")
+        return self._rest
 
     async def _round(self, tasks: TaskGroup) -> float:
         """Begin the looks that are due and that there is room for; the seconds until there may be more."""
@@ -237,15 +245,16 @@ class Watcher:
         if free == 0:
             await self._store.heartbeat()
             return self._rest
-        for watch in await self._store.due(free, self._lease):
-            host = _host(watch)
-            if self._busy[host] >= max(1, self._at_once // 2):
-                least, most = _PUT_OFF
-                later = self._clock() + least + (most - least) * self._random()
-                await self._store.reschedule(watch.page_id, later, failures=watch.failures)
-            else:
-                self._busy[host] += 1
-                tasks.start_soon(self._work, watch, host)
+        with anyio.CancelScope(shield=True):  # stopped meanwhile: what is claimed is given back by its own look
+            for watch in await self._store.due(free, self._lease):
+                host = _host(watch)
+                if self._busy[host] >= max(1, self._at_once // 2):
+                    least, most = _PUT_OFF
+                    later = self._clock() + least + (most - least) * self._random()
+                    await self._store.reschedule(watch.page_id, later, failures=watch.failures)
+                else:
+                    self._busy[host] += 1
+                    tasks.start_soon(self._work, watch, host)
         due = await self._store.next_due()
         # Not at once: what is due and was not claimed is another process's, which will be done with it.
         return self._rest if due is None else min(max(due - self._clock(), 0.1), self._rest)
