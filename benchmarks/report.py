@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tidings.cli.bench_table import NOTHING, aligned, figure, judged
+
 TIMES = "\N{MULTIPLICATION SIGN}"
-_NOTHING = "\N{EN DASH}"
 
 Cell = float | str | None
 
@@ -38,7 +39,7 @@ class Target:
         return value >= self.bound if self.at == "least" else value <= self.bound
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at == 'least' else '≤'} {shown(self.bound)}{self.unit}"
+        return f"{'≥' if self.at == 'least' else '≤'} {figure(self.bound)}{self.unit}"
 
 
 @dataclass(frozen=True)
@@ -67,28 +68,12 @@ class Row:
         return {**asdict(self), "met": self.met}
 
 
-def shown(value: Cell) -> str:
-    """A figure as the table has it."""
-    match value:
-        case None:
-            return _NOTHING
-        case str():
-            return value
-        case _:
-            return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _judged(value: float) -> str:
-    """With a digit more than the others have: a value just beside its target must not look as if it met it."""
-    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
-
-
 def _cells(row: Row, others: Sequence[str]) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-    ratio = _NOTHING if row.value is None else f"{_judged(row.value)}{row.target.unit if row.target else ''}"
+    ratio = NOTHING if row.value is None else f"{judged(row.value)}{row.target.unit if row.target else ''}"
     target = "" if row.target is None else str(row.target)
-    beside = [shown(row.others.get(name)) for name in others]
-    return row.what, shown(row.sdk), shown(row.tidings), shown(row.floor), *beside, ratio, target, verdict, row.note
+    beside = [figure(row.others.get(name)) for name in others]
+    return row.what, figure(row.sdk), figure(row.tidings), figure(row.floor), *beside, ratio, target, verdict, row.note
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -97,11 +82,7 @@ def table(rows: Sequence[Row]) -> str:
     lines = [("", "SDK", "Tidings", "bare sockets", *others, "judged", "target", "", "note")]
     lines += [_cells(row, others) for row in rows]
     absent = {column for column, name in ((1, "sdk"), (3, "floor")) if all(getattr(row, name) is None for row in rows)}
-    lines = [tuple(cell for column, cell in enumerate(line) if column not in absent) for line in lines]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(text)
+    return aligned([tuple(cell for column, cell in enumerate(line) if column not in absent) for line in lines])
 
 
 def all_met(rows: Sequence[Row]) -> bool:

@@ -10,7 +10,8 @@ from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import Yard, high, median
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target, say, shown
+from benchmarks.report import Cell, Row, Target, say
+from tidings.cli.bench_table import figure
 
 SOON = Target(50, "most", " ms")
 ONCE = Target(1, "most")
@@ -60,7 +61,7 @@ def _edit(yard: Yard, session: Session, vault: Vault, among: str) -> list[Row]:
             tidings=median(took),
             value=median(took),
             target=SOON,
-            note=f"CPU {shown(used)} ms; {watched}",
+            note=f"CPU {figure(used)} ms; {watched}",
         ),
         Row("edits", f"{what}, p95", tidings=high(took)),
         Row(

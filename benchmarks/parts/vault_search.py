@@ -11,7 +11,8 @@ from benchmarks.parts.vault_servers import LIMIT, Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import BARE, Yard, high, median, ratios
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Cell, Row, Target, leave_out, say, shown
+from benchmarks.report import Cell, Row, Target, leave_out, say
+from tidings.cli.bench_table import figure
 
 RG = "ripgrep"
 SMALL = Target(150, "most", " MB")
@@ -55,7 +56,7 @@ def _rows(yard: Yard, vault: Vault) -> list[Row]:
             _beside(yard, vault, plain, name, others[name])
             took, cpu, remark = _timed(session, _question(yard, session, vault, name), yard.size.calls)
             target = TARGETS.get(name) if judged else None
-            figures = f"p95 {shown(high(took))}, CPU {shown(cpu)} ms"
+            figures = f"p95 {figure(high(took))}, CPU {figure(cpu)} ms"
             note = "; ".join(filter(None, (figures, ratios(median(took), others[name]), remark)))
             rows.append(
                 Row(

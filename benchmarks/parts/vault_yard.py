@@ -18,7 +18,8 @@ from benchmarks.parts.vault_notes import Vault, generate
 from benchmarks.parts.vault_servers import PEERS, Server, Tidings
 from benchmarks.parts.vault_session import Session
 from benchmarks.process import ProcessFailed
-from benchmarks.report import TIMES, Cell, leave_out, say, shown
+from benchmarks.report import TIMES, Cell, leave_out, say
+from tidings.cli.bench_table import figure
 
 T = TypeVar("T")
 
@@ -138,7 +139,7 @@ def _used() -> tuple[float, float]:
 def ratios(ours: float, others: Mapping[str, Cell]) -> str:
     """How many times as much each of the others needs."""
     return ", ".join(
-        f"{name} {shown(value / ours)}{TIMES}" for name, value in others.items() if isinstance(value, float) and ours
+        f"{name} {figure(value / ours)}{TIMES}" for name, value in others.items() if isinstance(value, float) and ours
     )
 
 

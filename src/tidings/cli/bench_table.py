@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidings.cli.terminal import styled, width
 
-_NOTHING: Final = "–"  # noqa: RUF001 - the sign for nothing in a table
+NOTHING: Final = "–"  # noqa: RUF001 - the sign for nothing in a table
 _LEAST: Final = 12
 
 
@@ -30,16 +30,16 @@ class Compared:
     def of(cls, benchmark: str, row: dict[str, Any]) -> "Compared":
         """From a row as the benchmark wrote it."""
         peers = {"SDK": row["sdk"], **row["others"], "bare sockets": row["floor"]}
-        known = {name: _figure(value) for name, value in peers.items() if value is not None}
+        known = {name: figure(value) for name, value in peers.items() if value is not None}
         target: dict[str, Any] = row["target"] or {}
         unit: str = target.get("unit", "")
         return cls(
             benchmark,
             row["what"],
-            _figure(row["tidings"]),
-            ", ".join(f"{name} {figure}" for name, figure in known.items()) or _NOTHING,
-            f"{_judged(row['value'])}{unit}",
-            f"{'≥' if target['at'] == 'least' else '≤'} {_figure(target['bound'])}{unit}" if target else "",
+            figure(row["tidings"]),
+            ", ".join(f"{name} {figure}" for name, figure in known.items()) or NOTHING,
+            f"{judged(row['value'])}{unit}",
+            f"{'≥' if target['at'] == 'least' else '≤'} {figure(target['bound'])}{unit}" if target else "",
             row["met"],
         )
 
@@ -63,10 +63,15 @@ def _markdown(compared: Sequence[Compared]) -> str:
         name = "" if each.benchmark == before else each.benchmark
         lines.append((name, each.what, each.tidings, each.peer, each.ratio, each.target, each.verdict))
         before = each.benchmark
+    return _marked(aligned(lines))
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns stand below each other; the first line names them."""
     widths = _widths(lines)
     text = ["| " + " | ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
     text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return _marked("\n".join(text))
+    return "\n".join(text)
 
 
 def _narrow(compared: Sequence[Compared], room: int) -> str:
@@ -91,18 +96,18 @@ def _marked(text: str) -> str:
     return text.replace("MISSED", styled("MISSED", "bad", sys.stdout))
 
 
-def _figure(value: float | str | None) -> str:
-    """A figure as the benchmarks' own tables have it."""
+def figure(value: float | str | None) -> str:
+    """A figure as tables have it."""
     match value:
         case None:
-            return _NOTHING
+            return NOTHING
         case str():
             return value
         case _:
             return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _judged(value: float) -> str:
+def judged(value: float) -> str:
     """With a digit more: what is just beside its target must not look as if it met it."""
     if value == int(value) or value >= 1000:
         return f"{value:,.0f}"

@@ -1,5 +1,7 @@
 """The same question, asked by several at once."""
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -135,5 +137,7 @@ async def test_leaving_gives_up_what_is_on_its_way() -> None:
             await flights.aclose()
             await ended.wait()
     await flights.aclose()
+    with pytest.raises(asyncio.CancelledError):
+        await flights.share("key", question, None)
 
-    assert question.given_up == 1
+    assert (question.asked, question.given_up) == (1, 1)

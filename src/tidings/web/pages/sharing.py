@@ -27,9 +27,15 @@ class Flights(Generic[T]):
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[T]] = {}
         self._tasks: set[asyncio.Task[T]] = set()
+        self._closed = False
 
     async def share(self, key: Hashable, ask: Callable[[Progress], Awaitable[T]], progress: Progress | None) -> T:
-        """What `ask` answers, or what it answers to whoever asked for the same `key` before and still waits."""
+        """What `ask` answers, or what it answers to whoever asked for the same `key` before and still waits.
+
+        Given up, it is cancelled, as is who asks after that.
+        """
+        if self._closed:
+            raise asyncio.CancelledError("what is on its way was given up")
         flight = self._flights.get(key) or self._begin(key, ask)
         flight.waiting += 1
         if progress is not None:
@@ -46,7 +52,8 @@ class Flights(Generic[T]):
                 self._forget(key, flight)
 
     async def aclose(self) -> None:
-        """Give up what is on its way."""
+        """Give up what is on its way, and begin nothing more."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
