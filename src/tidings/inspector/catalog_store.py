@@ -6,7 +6,6 @@ Two programs can use it at once. What is not understood in it is kept, and told 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,6 +13,7 @@ from tidings.errors import BadTarget
 from tidings.inspector.catalog_entry import ServerEntry
 from tidings.inspector.catalog_export import Export, exported
 from tidings.inspector.catalog_file import CatalogError, change, read
+from tidings.inspector.near import near
 
 _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
@@ -177,7 +177,7 @@ class Catalog:
             raise CatalogError(error.message) from None
 
     def _missing(self, name: str, names: Iterable[str]) -> str:
-        close = get_close_matches(name, list(names), n=1)
+        close = near(name, names)
         return f"{self.path} has no server called {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
 
     def _change(self, edit: Any) -> Any:

@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -14,6 +13,7 @@ from tidings.errors import BadTarget
 from tidings.inspector.catalog_entry import ServerEntry
 from tidings.inspector.catalog_file import CatalogError
 from tidings.inspector.catalog_store import Catalog
+from tidings.inspector.near import near
 
 FORMS: Final = (
     "a name in your catalog, a URL (https://host/mcp), a command ('python server.py') or a server of a JSON file "
@@ -82,7 +82,7 @@ def _in_file(path: Path, name: str | None) -> ServerEntry:
                 return entry
         if wrong := next((words for words in listing.problems if repr(name) in words), None):
             raise BadTarget(wrong)
-        close = get_close_matches(name, names, n=1)
+        close = near(name, names)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise BadTarget(f"{path} has no server called {name!r}.{meant} {listed}")
     if len(names) == 1:
@@ -101,7 +101,7 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
         raise BadTarget(f"The command is empty. Give {FORMS}.")
     if shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
         return _command(words)
-    close = get_close_matches(text, names, n=3) or get_close_matches(text.casefold(), names, n=3, cutoff=0.5)
+    close = near(text, names, most=3) or near(text.casefold(), names, most=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(close)}?" if close else ""
     listed = f" In your catalog: {', '.join(names[:20])}." if names and not close else ""
     raise BadTarget(f"{text!r} is no server and no program that is known here.{meant}{listed}{trouble} Give {FORMS}.")

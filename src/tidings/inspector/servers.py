@@ -8,7 +8,6 @@ import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
@@ -16,6 +15,7 @@ from tidings.inspector.catalog_clients import FoundClient, find_clients
 from tidings.inspector.catalog_masks import keep_secrets
 from tidings.inspector.catalog_store import Imported, free_name
 from tidings.inspector.catalog_targets import resolve
+from tidings.inspector.near import near
 from tidings.inspector.opening import Opening
 from tidings.inspector.session import Session
 
@@ -32,7 +32,7 @@ class NoSuchServer(CatalogError):
 
     def __init__(self, name: str, names: Iterable[str]) -> None:
         self.name, self.names = name, list(names)
-        close = get_close_matches(name, self.names, n=1)
+        close = near(name, self.names)
         super().__init__(f"There is no server {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
 
 

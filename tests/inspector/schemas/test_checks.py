@@ -61,6 +61,12 @@ def test_a_mistake_is_told_with_its_place_what_was_expected_and_what_was_got(val
     assert [problem.message for problem in check(SCHEMA, value)] == [message]
 
 
+def test_of_many_names_that_are_not_known_only_some_are_asked_what_was_meant() -> None:
+    messages = [problem.message for problem in check(SCHEMA, {f"limit{number}": 1 for number in range(50)})]
+    assert len(messages) == 50
+    assert sum("Did you mean limit?" in message for message in messages) == 20
+
+
 def test_what_is_right_has_no_problems() -> None:
     assert check(SCHEMA, {"limit": 3, "name": "Oslo", "shape": {"kind": "circle", "r": 1}, "maybe": None}) == []
     assert check(True, 5) == []

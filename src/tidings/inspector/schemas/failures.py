@@ -5,18 +5,19 @@ type or by the value that tells them apart.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from jsonschema.exceptions import ValidationError, by_relevance
 
 from tidings.client.patterns import found_in
+from tidings.inspector.near import near
 from tidings.inspector.schemas.merging import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.schemas.objects import is_secret
 from tidings.inspector.schemas.places import Key, Problem, problem, unexpected
 from tidings.inspector.schemas.words import expected, joined, shown
 
 _DEEPEST: Final = 8
+_MOST_HINTS: Final = 20  # of what was meant by names that are not known
 _UNSUITED: Final = ("const", "enum", "type")
 
 
@@ -149,7 +150,7 @@ def _unknown(keys: tuple[Key, ...], schema: Schema, value: Any) -> list[Problem]
     for name in cast("dict[str, Any]", value):
         if name in names or any(found_in(pattern, name) for pattern in allowed):
             continue
-        close = get_close_matches(name, names, n=1)
+        close = near(name, names) if len(told) < _MOST_HINTS else []
         listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
         hint = f". Did you mean {close[0]}?" if close else f". Known are: {listed}." if names else "."
         told.append(problem((*keys, name), f"is not known{hint}", expected=listed or "nothing", got=name))

@@ -1,9 +1,9 @@
 """The way to a place in a value, as it is typed: `filter.since`, `tags[0]`, `headers["a.b"]`. Putting a value there."""
 
 import re
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
+from tidings.inspector.near import near
 from tidings.inspector.schemas.fields import Field
 from tidings.inspector.schemas.places import Key, place
 
@@ -73,7 +73,7 @@ def _put_entry(entries: Any, step: int, below: Any, *, last: bool) -> Any:
 
 def unknown(name: str, known: list[str], keys: tuple[Key, ...]) -> str:
     """What to say of a name that there is not, in words that follow it."""
-    close = get_close_matches(name, known, n=3, cutoff=0.5) or [each for each in known if each.lower() == name.lower()]
+    close = near(name, known, most=3, cutoff=0.5)
     where = f" in {place(keys)}" if keys else ""
     if close:
         return f"is not known{where}. Did you mean {' or '.join(close)}?"

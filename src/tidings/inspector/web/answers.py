@@ -3,11 +3,9 @@
 An error is `{"error": {code, category, who, message, cure, help_page, payload?}}`: who is at fault, and what to do.
 """
 
-import difflib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import islice
 from typing import Any, Final, NoReturn, cast
 
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +13,7 @@ from starlette.responses import Response
 
 from tidings.errors import HELP_PAGES, TidingsError
 from tidings.inspector.bounds import dumps
+from tidings.inspector.near import near
 from tidings.inspector.reading import as_list, as_texts
 
 logger = logging.getLogger(__name__)
@@ -23,8 +22,6 @@ MOST_BYTES: Final = 32 * 2**20
 """Of a request's body. A file for a tool goes through here, as text."""
 MOST_IMPORTED: Final = 256 * 2**20
 """Of a session that is imported."""
-_MOST_NAMES: Final = 2_000
-_LONGEST_NAME: Final = 200
 
 SLASH: Final = "\udcff"
 """Stands for a slash within a part of a path, until the part is known. No text that was decoded has it."""
@@ -246,9 +243,7 @@ def text_of(request: Request, name: str) -> str:
 def unknown(what: str, name: str, there: Iterable[str]) -> Problem:
     """There is no such thing; these are close."""
     names = list(there)
-    # Beyond this, looking for what is close takes longer than anybody waits for it.
-    some = [each for each in islice(names, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
-    close = difflib.get_close_matches(name[:_LONGEST_NAME], some, n=3, cutoff=0.5)
+    close = near(name, names, most=3, cutoff=0.5)
     cure = f"Did you mean {' or '.join(close)}?" if close else f"There is no {what} yet." if not names else ""
     return Problem(
         404, f"no-such-{what.replace(' ', '-')}", f"There is no {what} {name!r}.", cure, payload={"close": close}
