@@ -155,6 +155,8 @@ def list_tools(message: dict[str, Any], params: dict[str, Any]) -> None:  # noqa
             sys.stdout.write("x" * 1_000_000)
     if "malformed" in BEHAVIOUR:
         answer(message, {"tools": [*TOOLS, {"name": "bad"}, 5]})
+    elif "twice" in BEHAVIOUR:
+        answer(message, {"tools": [*TOOLS, TOOLS[0]]})
     elif "confused" in BEHAVIOUR:
         send({"id": "not yours", "result": {"tools": []}})
     elif "steers" in BEHAVIOUR:

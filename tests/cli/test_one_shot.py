@@ -68,6 +68,14 @@ def test_malformed_items_are_part_of_the_document() -> None:
     assert [each["item"] for each in said["malformed"]] == [{"name": "bad"}, 5]
 
 
+def test_names_that_a_server_gives_twice_are_told() -> None:
+    done = tidings("list", odd("twice"), "tools")
+    assert (done.code, done.out.count("add")) == (0, 2)
+    assert done.err.strip() == "Several tools are called the same, and a client sees one: add."
+    names = [tool["name"] for tool in tidings("list", odd("twice"), "tools", "--json").json["tools"]]
+    assert names.count("add") == 2
+
+
 def test_a_server_at_a_url_is_listed_in_both_eras(http: str) -> None:
     for era in ("auto", "legacy"):
         said = tidings("list", http, "tools", "--json", "--era", era)

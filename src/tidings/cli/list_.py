@@ -11,7 +11,7 @@ from tidings.cli.exits import payload_text
 from tidings.cli.lists import KINDS, Item, Kind, Listed, load, load_if_any, title_of, unknown
 from tidings.cli.oneshot import Asked, one_shot
 from tidings.cli.talking import Talk, converse
-from tidings.cli.terminal import harmless, one_line, styled, table
+from tidings.cli.terminal import harmless, listed, one_line, styled, table
 
 _STYLES = ("name", "dim", "")
 
@@ -71,7 +71,11 @@ def _as_tables(lists: list[Listed]) -> None:
     if not shown:
         what = " or ".join(found.kind.word for found in lists)
         click.echo(f"The server has no {what}.", err=True)
-    elif cut:
+    for found in shown:
+        if found.twice:
+            names = harmless(listed(found.twice))
+            click.echo(f"Several {found.kind.word} are called the same, and a client sees one: {names}.", err=True)
+    if cut:
         click.echo("… is where a text was cut: `tidings list TARGET tools NAME` shows one in full.", err=True)
 
 

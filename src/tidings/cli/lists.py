@@ -1,7 +1,7 @@
 """The server's lists for one-shot commands: all pages, with what is malformed put aside."""
 
-import difflib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -10,6 +10,7 @@ from tidings.cli.exits import Failed, malformed
 from tidings.cli.talking import Talk
 from tidings.cli.terminal import listed
 from tidings.errors import NotSupported
+from tidings.inspector.near import near
 
 Item = dict[str, Any]
 
@@ -51,6 +52,11 @@ class Listed:
     def ids(self) -> list[str]:
         """What the items are known by."""
         return [str(item[self.kind.id]) for item in self.items]
+
+    @property
+    def twice(self) -> list[str]:
+        """What several items are known by."""
+        return [name for name, times in Counter(self.ids).items() if times > 1]
 
     def find(self, name: str) -> Item | None:
         """The item that is known by this."""
@@ -136,20 +142,13 @@ def unknown(found: Listed, name: str, more: Iterable[Listed] = ()) -> Failed:
     lists = [found, *more]
     one = found.kind.one
     names = [each for each_list in lists for each in each_list.ids]
-    close = nearest(name, names)
+    close = near(name, names, most=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     has = " ".join(
         f"It has the {each.kind.word} {listed(each.ids)}." if each.ids else f"It has no {each.kind.word}."
         for each in lists
     )
     return Failed(f"The server has no {one} {name!r}.{meant} {has}", code=f"unknown-{one}", data={"has": names})
-
-
-def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The names that are most like this one, whatever their case."""
-    by_lower = {each.casefold(): each for each in names}
-    close = difflib.get_close_matches(name.casefold(), by_lower, n=3, cutoff=0.5)
-    return [by_lower[each] for each in close]
 
 
 def title_of(item: Mapping[str, Any]) -> str:

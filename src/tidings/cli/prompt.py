@@ -7,11 +7,12 @@ import click
 
 from tidings.cli.contents import Content, dumped, show_blocks
 from tidings.cli.exits import Failed, malformed
-from tidings.cli.lists import KINDS, load, nearest, unknown
+from tidings.cli.lists import KINDS, load, unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
 from tidings.cli.talking import Talk, converse
 from tidings.cli.terminal import listed, styled
+from tidings.inspector.near import near
 
 
 @one_shot("prompt")
@@ -52,7 +53,7 @@ def _check(talk: Talk, name: str, arguments: dict[str, str]) -> None:
     known = {str(each["name"]): bool(each.get("required")) for each in listing}
     for key in arguments:
         if key not in known:
-            close = nearest(key, known)
+            close = near(key, known, most=3, cutoff=0.5)
             meant = f" Did you mean {close[0]!r}?" if close else ""
             has = listed(known) or "none"
             raise Failed(f"The prompt {name!r} has no argument {key!r}.{meant} It has: {has}.", code="unknown-argument")

@@ -6,11 +6,12 @@ import click
 
 from tidings.cli.contents import dumped, show_resource
 from tidings.cli.exits import Failed, failed, malformed
-from tidings.cli.lists import KINDS, load_if_any, nearest, unknown
+from tidings.cli.lists import KINDS, load_if_any, unknown
 from tidings.cli.naming import completes
 from tidings.cli.oneshot import Asked, one_shot
 from tidings.cli.talking import Talk, converse
 from tidings.errors import ResourceNotFound, ServerError
+from tidings.inspector.near import near
 
 
 @one_shot("read")
@@ -50,7 +51,7 @@ def _not_read(talk: Talk, uri: str, error: ServerError) -> Failed | ServerError:
     if uri in resources.ids:
         return error
     templates = load_if_any(talk, KINDS["templates"])
-    close = nearest(uri, resources.ids)
+    close = near(uri, resources.ids, most=3, cutoff=0.5)
     end = unknown(resources, uri, [templates] if templates.ids and not close else [])
     if not isinstance(error, ResourceNotFound):
         # It may be there though it is not listed: the server says what is wrong, and we what may be meant.

@@ -101,7 +101,7 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
         raise BadTarget(f"The command is empty. Give {FORMS}.")
     if shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
         return _command(words)
-    close = near(text, names, most=3) or near(text.casefold(), names, most=3, cutoff=0.5)
+    close = near(text, names, most=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(close)}?" if close else ""
     listed = f" In your catalog: {', '.join(names[:20])}." if names and not close else ""
     raise BadTarget(f"{text!r} is no server and no program that is known here.{meant}{listed}{trouble} Give {FORMS}.")

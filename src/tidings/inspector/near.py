@@ -11,7 +11,7 @@ _LONGEST: Final = 200
 
 
 def near(name: str, names: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Those of the names that are written nearly so, the nearest first; however they are written, if it is the same."""
-    some = [each for each in islice(names, _MOST) if len(each) <= _LONGEST]
-    found = difflib.get_close_matches(name[:_LONGEST], some, n=most, cutoff=cutoff)
-    return found or [each for each in some if each.casefold() == name.casefold()][:most]
+    """Those of the names that are written nearly so, in whatever case, the nearest first."""
+    some = {each.casefold(): each for each in islice(names, _MOST) if len(each) <= _LONGEST}
+    found = difflib.get_close_matches(name[:_LONGEST].casefold(), some, n=most, cutoff=cutoff)
+    return [some[each] for each in found]
