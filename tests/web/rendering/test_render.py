@@ -5,6 +5,7 @@ import signal
 import struct
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tidings.web.pages.options import RenderOptions
 from tidings.web.rendering import browser as browsers
 from tidings.web.rendering.browser import Browser, NoBrowser
 from tidings.web.rendering.render import NotRendered, Rendered, Renderer
-from tidings.web.rendering.routing import Budget, site_of
+from tidings.web.rendering.routing import Budget, Routing, site_of
 from tidings.web.rendering.sight import Sight
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright: pip install 'tidings[render]'")
@@ -328,6 +329,18 @@ async def test_a_part_that_never_comes_is_not_waited_for_beyond_the_deadline(chr
         rendered = await renderer.render(here.url("/"), RenderOptions(), Request(here.url("/"), timeout=3))
     assert b"still here" in rendered.html
     assert kinds(rendered) == ["render_timeout"]
+
+
+@in_browser
+async def test_a_page_that_is_loaded_without_what_came_too_late_says_so(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking: Any = Routing._asking  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Routing, "_asking", lambda *given: replace(asking(*given), timeout=0.3))
+    async with rendering(chromium, {"/": page("<script src=/silent></script>"), "/silent": silent}) as (here, renderer):
+        rendered = await renderer.render(here.url("/"), RenderOptions())
+    assert b"still here" in rendered.html
+    assert [warning.message for warning in rendered.warnings] == ["The time was up before 1 of its parts had come."]
 
 
 @in_browser

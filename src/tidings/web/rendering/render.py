@@ -172,6 +172,9 @@ class Renderer:
         except Error as error:
             logger.debug("the browser broke down on %s: %s", asked.url, error.message)
             return None
+        if late is None and routing.late:
+            # The time of its parts is up at the same moment as its own: without them, it may be loaded just before.
+            late = Warning_("render_timeout", f"The time was up before {routing.late} of its parts had come.")
         warnings = (*((late,) if late else ()), *routing.warnings(), *sight.warnings())
         if seen is None:
             lost = _given_up("its scripts let nobody look at it")

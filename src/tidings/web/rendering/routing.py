@@ -16,7 +16,7 @@ import anyio
 
 from tidings.web.extract.model import Warning_
 from tidings.web.net.fetch import Fetcher
-from tidings.web.net.model import FetchError, RateLimited, Request, Response, RobotsRefused
+from tidings.web.net.model import FetchError, RateLimited, Request, Response, RobotsRefused, TooSlow
 from tidings.web.net.urls import Url, parse
 from tidings.web.rendering.browser import tried
 
@@ -89,6 +89,8 @@ class Routing:
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
         self._limited = self._forbidden = 0
+        self.late = 0
+        """How many parts had not come when the time was up."""
 
     @property
     def busy(self) -> bool:
@@ -215,6 +217,7 @@ class Routing:
     def _count(self, error: FetchError) -> None:
         self._limited += isinstance(error, RateLimited)
         self._forbidden += isinstance(error, RobotsRefused)
+        self.late += isinstance(error, TooSlow)
 
 
 def _leaves(asked: "Asked") -> bool:
