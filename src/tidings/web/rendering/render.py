@@ -42,7 +42,7 @@ _GRACE: Final = 2.0
 """Seconds behind the deadline after which a browser that does nothing any more is given up."""
 _CLOSING: Final = 5.0
 """Seconds for a page to go."""
-_SETTLING: Final = 2.0
+_SETTLING: Final = 5.0
 """Seconds that a loaded page has to get what its scripts asked for in the end."""
 _PULSE: Final = 0.1
 """Seconds without a request after which it has."""
@@ -164,7 +164,8 @@ class Renderer:
         try:
             async with self._page(asked, routing) as page:
                 sight = await Sight.open(page, most=min(asked.max_bytes or limits.max_bytes, limits.max_bytes))
-                late = await self._wait(page, _with_fragment(first.url, asked.url), options, until - reserve, routing)
+                where = _with_fragment(first.url, asked.url)
+                late = await self._wait(sight, where, options, until - reserve, routing)
                 seen = await sight.html(until)
                 picture = await sight.screenshot(until) if options.screenshot and seen is not None else None
                 if not self._browser.alive:
@@ -211,7 +212,7 @@ class Renderer:
             await self._browser.restart()
 
     async def _wait(
-        self, page: "Page", url: str, options: RenderOptions, until: float, routing: Routing
+        self, sight: Sight, url: str, options: RenderOptions, until: float, routing: Routing
     ) -> Warning_ | None:
         """Wait for what the options say; a warning if it did not come in time."""
         from playwright.async_api import Error, TimeoutError  # noqa: A004, PLC0415 - only if rendering was asked for
@@ -219,12 +220,12 @@ class Renderer:
         doing = f"it had not reached {options.wait_until!r}"
         try:
             with routing.loading:
-                await page.goto(url, wait_until=options.wait_until, timeout=_left(until))
+                await sight.page.goto(url, wait_until=options.wait_until, timeout=_left(until))
             if options.wait_until == "load":
-                await _settle(routing, until)
+                await _settle(sight, routing, until)
             if options.selector:
                 doing = f"{options.selector!r} was not there"
-                await page.wait_for_selector(f"css={options.selector}", state="attached", timeout=_left(until))
+                await sight.page.wait_for_selector(f"css={options.selector}", state="attached", timeout=_left(until))
         except TimeoutError:
             return Warning_("render_timeout", f"The time was up when {doing}: this is what was there by then.")
         except Error as error:
@@ -250,12 +251,12 @@ async def _linger(seconds: float, until: float) -> Warning_ | None:
     return Warning_("render_timeout", "The time was up before wait_ms was: this is what was there by then.")
 
 
-async def _settle(routing: Routing, until: float) -> None:
+async def _settle(sight: Sight, routing: Routing, until: float) -> None:
     """Wait while there is something on its way, but not for long: a page may ask for ever."""
     until = min(until, anyio.current_time() + _SETTLING)
     quiet = 0
     while quiet < 2 and anyio.current_time() < until:
-        await anyio.sleep(_PULSE)
+        await sight.rest(_PULSE, until)
         quiet = 0 if routing.busy else quiet + 1
 
 

@@ -45,7 +45,7 @@ class Sight:
     """Looks at one page. Opened before the page is: one that keeps busy lets nobody in later."""
 
     def __init__(self, page: "Page", session: "CDPSession", most: int) -> None:
-        self._page = page
+        self.page = page
         self._session = session
         self._most = most
         self._seen: Seen | None = None
@@ -59,6 +59,16 @@ class Sight:
     def warnings(self) -> Iterator[Warning_]:
         """What had to be left out."""
         yield from self._warnings
+
+    async def rest(self, seconds: float, until: float) -> None:
+        """Let so much time pass in the page, not beyond `until`: a slow one comes as far in it as any other."""
+        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+
+        with anyio.move_on_at(until):
+            try:
+                await self._run(f"new Promise((done) => setTimeout(done, {seconds * 1000:.0f}))", awaitPromise=True)
+            except Error:  # It is being left.
+                await anyio.sleep(seconds)
 
     async def html(self, until: float) -> Seen | None:
         """The page as it is; None if it lets nobody look, or is gone.
@@ -83,16 +93,14 @@ class Sight:
     async def _send(self, method: str, **said: object) -> dict[str, Any]:
         return cast("dict[str, Any]", await cast("Any", self._session).send(method, said))
 
-    async def _read(self) -> Seen:
+    async def _run(self, expression: str, **how: object) -> dict[str, Any]:
         tree = await self._send("Page.getFrameTree")
         frame = tree["frameTree"]["frame"]["id"]
         world = await self._send("Page.createIsolatedWorld", frameId=frame, worldName="tidings")
-        answer = await self._send(
-            "Runtime.evaluate",
-            expression=_READ % (self._most, self._most),
-            contextId=world["executionContextId"],
-            returnByValue=True,
-        )
+        return await self._send("Runtime.evaluate", expression=expression, contextId=world["executionContextId"], **how)
+
+    async def _read(self) -> Seen:
+        answer = await self._run(_READ % (self._most, self._most), returnByValue=True)
         found: dict[str, Any] = answer["result"]["value"]
         html = found["html"].encode("utf-8", "replace")
         if not found["whole"] or len(html) > self._most:
@@ -111,7 +119,7 @@ class Sight:
         for clip in (whole, None):
             left = max(until - anyio.current_time(), _LEAST) * 1000
             try:
-                taken = await self._page.screenshot(
+                taken = await self.page.screenshot(
                     type="png", full_page=clip is not None, clip=clip, timeout=left, animations="disabled"
                 )
             except Error:
