@@ -7,6 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
@@ -23,18 +24,33 @@ PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
 """What a marker needs. `make test` installs these, or fails in CI."""
 
 HERE = Path(__file__).parent
-UNMEASURED = tuple(HERE / name for name in ("benchmarks", "browser", "chaos", "conformance", "examples"))
-"""Where programs are started that other tests start too: to measure them once more takes half as long again."""
+UNMEASURED = tuple(
+    HERE / name
+    for name in (
+        *("benchmarks", "browser", "chaos", "conformance", "demo", "examples", "test_docs.py"),
+        *("bus/test_contract_shared.py", "bus/test_model.py"),
+        *("client/test_contract.py", "client/test_killed.py", "client/test_killed_noticed.py", "client/test_tap.py"),
+        *("inspector/test_killed.py", "inspector/tui/test_flood.py", "inspector/tui/test_liars.py"),
+        *("server/test_contract.py", "server/test_faults.py"),
+        *("vault/test_random_walk.py", "web/extract/test_bombs.py", "web/test_over_stdio.py"),
+    )
+)
+"""Where what other tests run too is run much: to measure it once more takes as long again."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    measured = not any(item.path.is_relative_to(folder) for folder in UNMEASURED)
-    names = [] if measured else [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]
+    measuring = Coverage.current()
+    if measuring is None or not any(item.path.is_relative_to(folder) for folder in UNMEASURED):
+        return (yield)
+    # The programs that a test starts are measured by what is in the environment.
+    names = [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]
     kept = {name: os.environ.pop(name) for name in names}
+    measuring.stop()
     try:
         return (yield)
     finally:
+        measuring.start()
         os.environ.update(kept)
 
 
