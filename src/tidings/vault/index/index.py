@@ -123,8 +123,8 @@ class Index:
             IndexBlocked: It could not be read.
             IndexDamaged: It has to be built anew.
         """
-        below = "WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')" if path else "WHERE ?1 = ''"
-        rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", path)  # noqa: S608
+        below = "WHERE path = :path OR (path >= :path || '/' AND path < :path || '0')" if path else "WHERE :path = ''"
+        rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", {"path": path})  # noqa: S608
         return {path: Stamp(*stamp) for path, *stamp in rows}
 
     def hashes(self, paths: Iterable[str]) -> dict[str, str | None]:
@@ -135,7 +135,7 @@ class Index:
             IndexDamaged: It has to be built anew.
         """
         some = "SELECT path, hash FROM files WHERE path IN (SELECT value FROM json_each(?))"
-        return dict(self._ask(some, json.dumps([*paths])))
+        return dict(self._ask(some, (json.dumps([*paths]),)))
 
     def sharing(self, inodes: Iterable[int]) -> list[str]:
         """The paths of the files that have one of these inodes, by any name.
@@ -145,7 +145,7 @@ class Index:
             IndexDamaged: It has to be built anew.
         """
         shared = "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))"
-        return [path for (path,) in self._ask(shared, json.dumps([*inodes]))]
+        return [path for (path,) in self._ask(shared, (json.dumps([*inodes]),))]
 
     def roots(self) -> dict[str, tuple[int, int]]:
         """The device and inode of each vault's folder, as they were when it was last read.
@@ -154,7 +154,7 @@ class Index:
             IndexBlocked: It could not be read.
             IndexDamaged: It has to be built anew.
         """
-        rows = self._ask("SELECT value FROM meta WHERE key = ?", "roots")
+        rows = self._ask("SELECT value FROM meta WHERE key = ?", ("roots",))
         try:
             return {name: (device, inode) for (value,) in rows for name, (device, inode) in json.loads(value).items()}
         except (AttributeError, TypeError, ValueError) as error:
@@ -244,9 +244,9 @@ class Index:
         self._connection.executemany("DELETE FROM fts WHERE rowid = ?", every)
         self._connection.executemany("DELETE FROM files WHERE id = ?", [row for row in every if row[0] not in keep])
 
-    def _ask(self, question: str, about: str) -> list[tuple[Any, ...]]:
+    def _ask(self, question: str, about: tuple[str] | dict[str, str]) -> list[tuple[Any, ...]]:
         try:
-            return self._connection.execute(question, (about,)).fetchall()
+            return self._connection.execute(question, about).fetchall()
         except sqlite3.Error as error:
             raise explain(error, self.place) from error
 

@@ -101,8 +101,8 @@ class TagChanges:
             return new
         path, line, shown = self._connection.execute(
             "SELECT files.path, line, shown FROM tags CROSS JOIN files ON files.id = tags.file "
-            "WHERE key = ?1 OR (key >= ?1 || '/' AND key < ?1 || '0') ORDER BY path, line, n LIMIT 1",
-            (tag,),
+            "WHERE key = :tag OR (key >= :tag || '/' AND key < :tag || '0') ORDER BY path, line, n LIMIT 1",
+            {"tag": tag},
         ).fetchone()
         return _First(path, line, "/".join(shown.split("/")[: tag.count("/") + 1]))
 

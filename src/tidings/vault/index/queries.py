@@ -29,8 +29,8 @@ from tidings.vault.index.query_rows import (
 )
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
-_WITHIN: Final = "(folder = ?1 OR (folder >= ?1 || '/' AND folder < ?1 || '0'))"
-_IS_TAG: Final = "(key = ?1 OR (key >= ?1 || '/' AND key < ?1 || '0'))"
+_WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
+_IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - of our own, as what follows
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
 _COMMON: Final = 1000
@@ -96,9 +96,9 @@ class Queries:
     def files(self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0) -> list[Listed]:
         """All files in a folder and the folders in it."""
         rows = self.connection.execute(
-            f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (?2 IS NULL OR kind = ?2) "  # noqa: S608
-            "ORDER BY path LIMIT ?3 OFFSET ?4",
-            (within, kind, limit, offset),
+            f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (:kind IS NULL OR kind = :kind) "  # noqa: S608
+            "ORDER BY path LIMIT :most OFFSET :offset",
+            {"within": within, "kind": kind, "most": limit, "offset": offset},
         )
         return [Listed(*row) for row in rows]
 
@@ -133,7 +133,7 @@ class Queries:
         files: Counter[str] = Counter({mount: 0 for mount in self.mounts if mount and not within})
         rows = self.connection.execute(
             f"SELECT folder, kind, count(*) FROM files WHERE {_within(within)} GROUP BY folder, kind",  # noqa: S608
-            (within,),
+            {"within": within},
         )
         for folder, kind, count in rows:
             for above in _upward(folder, within):
@@ -144,7 +144,7 @@ class Queries:
     def _spelled(self, folder: str) -> str:
         """A folder as it is written on the disk, if it is there in other case or another normal form."""
         ask = self.connection.execute
-        if not folder or ask(f"SELECT 1 FROM files WHERE {_within(folder)} LIMIT 1", (folder,)).fetchone():  # noqa: S608
+        if not folder or ask(f"SELECT 1 FROM files WHERE {_within(folder)} LIMIT 1", {"within": folder}).fetchone():  # noqa: S608
             return folder
         wanted = key(folder)
         every = {above for (path,) in ask("SELECT DISTINCT folder FROM files") for above in _upward(path, "")}
@@ -169,8 +169,8 @@ class Queries:
         count = self.tag(tag)
         having = _HAS_COMMON_TAG if count and count.total >= _COMMON else _HAS_TAG
         rows = self.connection.execute(
-            f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT ?2 OFFSET ?3",  # noqa: S608
-            (_tag_key(tag), limit, offset),
+            f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT :most OFFSET :offset",  # noqa: S608
+            {"tag": _tag_key(tag), "most": limit, "offset": offset},
         )
         return [Listed(*row) for row in rows]
 
@@ -204,12 +204,12 @@ class Queries:
         self, *, within: str = "", path: str | None = None, done: bool | None = None, limit: int = -1, offset: int = 0
     ) -> list[TaskRow]:
         """The tasks in a folder or in one note; all, the open or the done ones."""
-        only = "?2 IS NULL" if path is None else "path = ?2"
+        only = ":path IS NULL" if path is None else "path = :path"
         rows = self.connection.execute(
             "SELECT path, line, status, text FROM files CROSS JOIN tasks ON files.id = tasks.file "  # noqa: S608
-            f"WHERE {_within(within)} AND {only} AND (?3 IS NULL OR (status <> ' ') = ?3) "
-            "ORDER BY path, n LIMIT ?4 OFFSET ?5",
-            (within, path, done, limit, offset),
+            f"WHERE {_within(within)} AND {only} AND (:done IS NULL OR (status <> ' ') = :done) "
+            "ORDER BY path, n LIMIT :most OFFSET :offset",
+            {"within": within, "path": path, "done": done, "most": limit, "offset": offset},
         )
         return [TaskRow(*row) for row in rows]
 
@@ -261,8 +261,8 @@ class Queries:
 
 
 def _within(folder: str) -> str:
-    """The condition for what lies in a folder, which is the first argument, or in folders of it."""
-    return _WITHIN if folder else "?1 = ''"
+    """The condition for what lies in the folder `:within`, or in folders of it."""
+    return _WITHIN if folder else ":within = ''"
 
 
 def _tag_key(tag: str) -> str:

@@ -12,14 +12,14 @@ from typing import Final
 from tidings.web.store.moment import Moment
 
 _SETTLE: Final = (
-    "UPDATE entries SET expires_at = ?1 + ttl WHERE expires_at > ?1 + ttl",
-    "UPDATE watches SET next_at = ?1 + wait WHERE next_at > ?1 + wait",
-    "UPDATE watches SET lease_until = ?1 + lease WHERE lease_until > ?1 + lease",
-    "UPDATE owners SET alive_until = ?1 + alive WHERE alive_until > ?1 + alive",
+    "UPDATE entries SET expires_at = :now + ttl WHERE expires_at > :now + ttl",
+    "UPDATE watches SET next_at = :now + wait WHERE next_at > :now + wait",
+    "UPDATE watches SET lease_until = :now + lease WHERE lease_until > :now + lease",
+    "UPDATE owners SET alive_until = :now + alive WHERE alive_until > :now + alive",
 )
 
 
 def settle(at: Moment) -> None:
     """Bring back what is too far ahead."""
     for statement in _SETTLE:
-        at.do(statement, at.now)
+        at.do(statement, now=at.now)

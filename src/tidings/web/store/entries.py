@@ -205,11 +205,11 @@ def _summary(*row: Any) -> Summary:
 def source_ids(at: Moment, prefix: str, limit: int) -> list[str]:
     """The source_ids that begin so, newest first."""
     return at.column(
-        """SELECT source_id FROM entries WHERE substr(source_id, 1, length(?1)) = ?1 AND (expires_at > ?2 OR pinned)
-           ORDER BY retrieved DESC, no DESC LIMIT ?3""",
-        rows.clean(prefix),
-        at.now,
-        limit,
+        """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
+           AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
+        prefix=rows.clean(prefix),
+        now=at.now,
+        most=limit,
     )
 
 

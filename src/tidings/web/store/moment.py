@@ -4,7 +4,7 @@ May import: nothing of Tidings.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,22 +51,22 @@ class Moment:
     then: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     """What is to be done when all this is committed."""
 
-    def do(self, statement: str, *values: object) -> sqlite3.Cursor:
-        """Execute a statement."""
-        return self.connection.execute(statement, values)
+    def do(self, statement: str, *values: object, **named: object) -> sqlite3.Cursor:
+        """Executes a statement, with values for its `?` or for its `:name`."""
+        return self.connection.execute(statement, named or values)
 
-    def do_each(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
         """Execute a statement once for each row of values."""
         self.connection.executemany(statement, rows)
 
-    def one(self, query: str, *values: object) -> Any:
+    def one(self, query: str, *values: object, **named: object) -> Any:
         """The one value that a query gives; None if it gives no row."""
-        row = self.connection.execute(query, values).fetchone()
+        row = self.do(query, *values, **named).fetchone()
         return row[0] if row else None
 
-    def column(self, query: str, *values: object) -> list[str]:
+    def column(self, query: str, *values: object, **named: object) -> list[str]:
         """The texts that a query gives, one in a row."""
-        return [text for (text,) in self.connection.execute(query, values)]
+        return [text for (text,) in self.do(query, *values, **named)]
 
     def number(self) -> int:
         """The number of what happens now: higher than all before, whatever the clock says."""

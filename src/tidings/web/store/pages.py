@@ -18,7 +18,7 @@ _LAST_HASH: Final = "SELECT content_hash FROM entries WHERE page_id = ? AND vari
 
 _FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
-    FROM pages p WHERE page_id IN (SELECT ?1 UNION ALL SELECT page_id FROM aliases WHERE url = ?1)"""
+    FROM pages p WHERE page_id IN (SELECT :wanted UNION ALL SELECT page_id FROM aliases WHERE url = :wanted)"""
 
 _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM entries
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
@@ -59,16 +59,16 @@ def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
 def _note_aliases(at: Moment, page_id: str, urls: set[str | None], number: int) -> None:
     at.do_each("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", [(rows.clean(url), page_id, number) for url in urls])
     at.do(
-        """DELETE FROM aliases WHERE page_id = ?1 AND url NOT IN (
-            SELECT url FROM aliases WHERE page_id = ?1 ORDER BY no DESC, url LIMIT ?2)""",
-        page_id,
-        ALIASES,
+        """DELETE FROM aliases WHERE page_id = :page_id AND url NOT IN (
+            SELECT url FROM aliases WHERE page_id = :page_id ORDER BY no DESC, url LIMIT :most)""",
+        page_id=page_id,
+        most=ALIASES,
     )
 
 
 def find(at: Moment, url_or_page_id: str) -> Page | None:
     """The page of that id, or that the URL leads to."""
-    row = at.do(_FIND, rows.clean(url_or_page_id)).fetchone()
+    row = at.do(_FIND, wanted=rows.clean(url_or_page_id)).fetchone()
     if row is None:
         return None
     page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, untold = row
@@ -95,9 +95,9 @@ def _version(*row: Any) -> Version:
 def page_ids(at: Moment, prefix: str, limit: int) -> list[str]:
     """The page_ids that begin so, last seen first."""
     return at.column(
-        "SELECT page_id FROM pages WHERE substr(page_id, 1, length(?1)) = ?1 ORDER BY seen DESC LIMIT ?2",
-        rows.clean(prefix),
-        limit,
+        "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
+        prefix=rows.clean(prefix),
+        most=limit,
     )
 
 
@@ -116,10 +116,10 @@ def checked(
         rows.clean(page_id),
     )
     newest = at.one(
-        """SELECT no FROM entries WHERE page_id = ?1 AND (expires_at > ?2 OR pinned)
-           AND no = (SELECT max(no) FROM entries WHERE page_id = ?1)""",
-        rows.clean(page_id),
-        at.now,
+        """SELECT no FROM entries WHERE page_id = :page_id AND (expires_at > :now OR pinned)
+           AND no = (SELECT max(no) FROM entries WHERE page_id = :page_id)""",
+        page_id=rows.clean(page_id),
+        now=at.now,
     )
     at.do("UPDATE entries SET expires_at = ? + ttl WHERE no = ?", at.now, newest)
     return newest is not None

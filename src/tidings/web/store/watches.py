@@ -100,10 +100,10 @@ def hasten(at: Moment, page_id: str) -> bool:
 
 def _hasten(at: Moment, page_id: str, next_at: float) -> None:
     at.do(
-        "UPDATE watches SET next_at = ?1, wait = ?2 WHERE page_id = ?3 AND next_at > ?1",
-        next_at,
-        max(next_at - at.now, 0.0),
-        rows.clean(page_id),
+        "UPDATE watches SET next_at = :next_at, wait = :wait WHERE page_id = :page_id AND next_at > :next_at",
+        next_at=next_at,
+        wait=max(next_at - at.now, 0.0),
+        page_id=rows.clean(page_id),
     )
 
 
@@ -134,14 +134,15 @@ def due(at: Moment, limit: int, lease: float) -> list[Watch]:
     beat(at)
     found = at.do(
         """SELECT * FROM watched WHERE page_id IN (
-            SELECT page_id FROM watches WHERE next_at <= ?1 AND (leased_by IS NULL OR lease_until <= ?1)
-            ORDER BY next_at, page_id LIMIT ?2) ORDER BY next_at, page_id""",
-        at.now,
-        limit,
+            SELECT page_id FROM watches WHERE next_at <= :now AND (leased_by IS NULL OR lease_until <= :now)
+            ORDER BY next_at, page_id LIMIT :most) ORDER BY next_at, page_id""",
+        now=at.now,
+        most=limit,
     ).fetchall()
     at.do_each(
-        "UPDATE watches SET leased_by = ?1, lease_until = ?2, lease = ?3, next_at = ?2, wait = ?3 WHERE page_id = ?4",
-        [(at.owner.name, at.now + lease, lease, row[0]) for row in found],
+        """UPDATE watches SET leased_by = :owner, lease_until = :until, lease = :lease, next_at = :until, wait = :lease
+           WHERE page_id = :page_id""",
+        [{"owner": at.owner.name, "until": at.now + lease, "lease": lease, "page_id": row[0]} for row in found],
     )
     return [_read(row) for row in found]
 
@@ -159,15 +160,15 @@ def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: M
     What was hastened since it was claimed stays so: the look may have begun before what there is to be seen now.
     """
     changed = at.do(
-        """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, ?1), ?1),
-           wait = iif(next_at < lease_until, min(wait, ?2), ?2), failures = ?3, state = ifnull(?4, state),
-           leased_by = NULL WHERE page_id = ?5 AND leased_by = ?6""",
-        next_at,
-        max(next_at - at.now, 0.0),
-        failures,
-        None if state is None else rows.options_text(state),
-        rows.clean(page_id),
-        at.owner.name,
+        """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, :next_at), :next_at),
+           wait = iif(next_at < lease_until, min(wait, :wait), :wait), failures = :failures,
+           state = ifnull(:state, state), leased_by = NULL WHERE page_id = :page_id AND leased_by = :owner""",
+        next_at=next_at,
+        wait=max(next_at - at.now, 0.0),
+        failures=failures,
+        state=None if state is None else rows.options_text(state),
+        page_id=rows.clean(page_id),
+        owner=at.owner.name,
     )
     return changed.rowcount > 0
 
