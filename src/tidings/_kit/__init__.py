@@ -1,0 +1,1 @@
+"""Mechanisms that exist once and that every package of Tidings may import."""

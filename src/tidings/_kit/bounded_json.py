@@ -1,0 +1,212 @@
+"""JSON that nobody has checked: safe access, size, the beginning of a large value, and one line for any value.
+
+The `as_…` functions treat a value of another type as missing, so that reading foreign JSON needs no checks.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final, cast
+
+from tidings._kit.text import shortened
+
+HEAD: Final = 16_384
+"""Characters that are kept of a value that is cut."""
+
+_LARGEST_SIZE: Final = 2**53
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+_COMMENT_OR_COMMA: Final = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*+[\]}])', re.DOTALL
+)
+
+
+class NotJson(ValueError):
+    """A text is not JSON. The message says where and why."""
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """Returns the object, or an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_dict_or_none(value: object) -> dict[str, Any] | None:
+    """Returns the object, or None."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def as_list(value: object) -> list[Any]:
+    """Returns the list, or an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_dicts(value: object) -> list[dict[str, Any]]:
+    """Returns the objects in a list."""
+    return [cast("dict[str, Any]", each) for each in as_list(value) if isinstance(each, dict)]
+
+
+def as_texts(value: object) -> list[str]:
+    """Returns the texts in a list."""
+    return [each for each in as_list(value) if isinstance(each, str)]
+
+
+def as_text(value: object) -> str | None:
+    """Returns the text, or None."""
+    return value if isinstance(value, str) else None
+
+
+def as_int(value: object) -> int | None:
+    """Returns the integer, or None. True and False are not integers."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_float(value: object) -> float | None:
+    """Returns the number as a finite float, or None."""
+    if type(value) is float:
+        return value if value - value == 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if number - number == 0 else None
+
+
+def as_size(value: object) -> int:
+    """Returns a number of bytes or items: 0 if it is none, and at most 2**53, so that sums stay meaningful."""
+    return min(max(value, 0), _LARGEST_SIZE) if type(value) is int else 0
+
+
+def is_number(value: object) -> bool:
+    """Returns whether the value is a number for JSON: true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def weigh(value: Any, stop: int = 2**62) -> int:
+    """Returns about how many bytes a JSON value takes. Stops counting soon after `stop`. Never fails."""
+    size = 0
+    waiting: list[Any] = [value]
+    while waiting and size <= stop:
+        found = waiting.pop()
+        if isinstance(found, str):
+            size += len(found) + 2
+        elif isinstance(found, dict):
+            mapping = cast("dict[Any, Any]", found)
+            size += 2 + 4 * len(mapping)
+            waiting += mapping.keys()
+            waiting += mapping.values()
+        elif isinstance(found, list | tuple):
+            items = cast("list[Any]", found)
+            size += 2 + len(items)
+            waiting += items
+        else:
+            size += 8
+    return size
+
+
+def cut(value: Any, size: int, head: int = HEAD) -> dict[str, Any]:
+    """Returns what is kept of a value that is too large: `{"cut": true, "size": …, "head": …}`."""
+    return {"cut": True, "size": size, "head": head_of(value, head)}
+
+
+def is_cut(value: object) -> bool:
+    """Returns whether the value was made by `cut`."""
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get("cut") is True and "head" in value
+
+
+def head_of(value: Any, length: int = HEAD) -> str:
+    """Returns the first `length` characters of a value as JSON (of a text: of itself).
+
+    The cost depends on `length`, not on the size of the value. Never fails.
+    """
+    if isinstance(value, str):
+        return value[:length]
+    pieces: list[str] = []
+    left = length
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(_beginning(value, length)):
+            pieces.append(piece[:left])
+            left -= len(piece)
+            if left <= 0:
+                break
+    except (TypeError, ValueError, RecursionError):
+        pieces.append("…")
+    return "".join(pieces)
+
+
+def _beginning(value: Any, length: int, depth: int = 0) -> Any:
+    """Returns the value with every text, list and object in it limited to `length`."""
+    if isinstance(value, str):
+        return value[:length]
+    if depth > 50:
+        return "…"
+    if isinstance(value, Mapping):
+        pairs = islice(cast("Mapping[Any, Any]", value).items(), length + 1)
+        return {str(key)[:length]: _beginning(each, length, depth + 1) for key, each in pairs}
+    if isinstance(value, list | tuple):
+        return [_beginning(each, length, depth + 1) for each in cast("list[Any]", value)[: length // 2 + 1]]
+    return value
+
+
+def dumps(value: Any) -> str:
+    """Returns compact ASCII JSON in one line, whatever the value: `plain` of it where JSON cannot express it."""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return _ENCODER.encode(plain(value))
+
+
+def shown(value: Any, limit: int | None = None) -> str:
+    """Returns a value as JSON in one line for people, in at most `limit` characters. Never fails."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "nested too deeply to be shown"
+    return text if limit is None else shortened(text, limit)
+
+
+def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
+    """Returns the value as JSON can express it: keys are texts; no NaN, no endless depth, no objects."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -(10**300) < value < 10**300 else f"a number of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if depth > 200:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(key): plain(each, depth + 1) for key, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, depth + 1) for each in cast("list[Any]", value)]
+    return str(value)
+
+
+def in_order(value: Any) -> Any:
+    """Returns the value with the keys of its objects sorted, so that equal values are written alike."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return {key: in_order(each) for key, each in sorted(pairs, key=lambda pair: str(pair[0]))}
+    return [in_order(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def parse_with_comments(text: str) -> tuple[Any, bool]:
+    """Parses JSON as people write it: with comments, and with commas before a closing bracket.
+
+    Returns:
+        The value, and whether the text is plain JSON, without either.
+
+    Raises:
+        NotJson: The text is not JSON. Line and column are those of `text`.
+    """
+    # Replaced by spaces, so that an error keeps its line and column.
+    bare = _COMMENT_OR_COMMA.sub(
+        lambda piece: piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0]), text
+    )
+    try:
+        return json.loads(bare), bare == text
+    except json.JSONDecodeError as error:
+        raise NotJson(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (RecursionError, ValueError):
+        raise NotJson("it is nested too deeply, or has a number that is too long") from None

@@ -1,0 +1,69 @@
+"""The closest known names, as a list and as a sentence for an error message.
+
+Sentences begin with a space, and are empty if there is nothing to say, so that they can follow another directly:
+
+    f"There is no tool {name!r}.{did_you_mean(name, tools) or there_are(tools)}"
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from tidings._kit.text import joined, listed
+
+_LONGEST: Final = 200
+"""Longer names are not compared: it takes too long, and nobody mistypes them."""
+
+
+def closest(
+    name: str,
+    known: Iterable[str],
+    *,
+    most: int = 1,
+    cutoff: float = 0.6,
+    key: Callable[[str], str] = str.casefold,
+    among: int = 2_000,
+) -> list[str]:
+    """Returns the known names that are spelled nearly like `name`, the closest first.
+
+    Args:
+        name: The name as it was given.
+        known: The names that exist. They may come from outside: at most `among` of them are compared.
+        most: Return at most this many.
+        cutoff: From 0 (anything) to 1 (equal): how similar a name must be.
+        key: Maps a name to the form that is compared: by default without regard to case; `letters` also ignores
+            punctuation, and `str` compares as written.
+        among: Compare at most this many names.
+    """
+    forms = {key(each): each for each in islice(known, among) if len(each) <= _LONGEST}
+    return [forms[form] for form in difflib.get_close_matches(key(name[:_LONGEST]), forms, n=most, cutoff=cutoff)]
+
+
+def letters(name: str) -> str:
+    """Returns the letters and digits of a name without regard to case, so that `ifMatch` is equal to `if_match`."""
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def question(names: Sequence[str], show: Callable[[str], str] = repr) -> str:
+    """Returns " Did you mean 'a' or 'b'?", or an empty text for no names."""
+    return f" Did you mean {joined([show(name) for name in names], 'or')}?" if names else ""
+
+
+def did_you_mean(
+    name: str,
+    known: Iterable[str],
+    *,
+    most: int = 1,
+    cutoff: float = 0.6,
+    key: Callable[[str], str] = str.casefold,
+    show: Callable[[str], str] = repr,
+) -> str:
+    """Returns `question` of the `closest` known names: empty if none is close."""
+    return question(closest(name, known, most=most, cutoff=cutoff, key=key), show)
+
+
+def there_are(names: Iterable[str], *, most: int | None = 12, show: Callable[[str], str] = str) -> str:
+    """Returns " There are: a, b and 3 more.", or " There are none."; with `most=None` all names."""
+    shown = listed(map(show, names), most)
+    return f" There are: {shown}." if shown else " There are none."

@@ -1,0 +1,211 @@
+"""Small parts for asyncio: `Wakeup`, `Background`, `Shared` and `SingleFlight`."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Progress = Callable[[int, int | None], Awaitable[None]]
+"""Receives how much is done, and of how much, if that is known."""
+
+
+class Wakeup:
+    """A signal without a value: call it when something changed, and everyone who waits looks again."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def __call__(self) -> None:
+        """Wakes everyone who waits."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def wait(self) -> None:
+        """Waits for the next call."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition()` is true, asking again after each call; returns at once if it is."""
+        while not condition():
+            await self.wait()
+
+
+class Background:
+    """Runs work that nobody awaits: keeps it alive until it is done, and logs what it raises.
+
+    Args:
+        log: Where errors are logged.
+    """
+
+    def __init__(self, log: logging.Logger = logger) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Starts `work` in a task of its own."""
+        task = asyncio.get_running_loop().create_task(self._run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finished(self) -> None:
+        """Waits until everything that was started is done, what is started meanwhile included."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 - nobody else would hear of it
+            self._log.exception("%s failed", getattr(work, "__qualname__", "work in the background"))
+
+
+class Shared:
+    """A context that several tasks use at once: entered for the first user, left after the last.
+
+    It is entered and left in one task of its own, so that users may leave in any order.
+    """
+
+    def __init__(self, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        self._context = context
+        self._users = 0
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None]
+        self._enough: asyncio.Event
+
+    @asynccontextmanager
+    async def use(self) -> AsyncGenerator[None]:
+        """Uses the context.
+
+        Raises:
+            Exception: Entering the context raised it. The next user tries again.
+        """
+        import anyio  # noqa: PLC0415 - commands and workers that need other parts of this file start without it
+
+        async with self._turn:
+            if self._users == 0:
+                await self._begin()
+            self._users += 1
+        try:
+            yield
+        finally:
+            # Shielded: a user that leaves because it was cancelled still has to leave everything in order.
+            with anyio.CancelScope(shield=True):
+                async with self._turn:
+                    self._users -= 1
+                    if self._users == 0:
+                        self._enough.set()
+                        await self._task
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[None] = loop.create_future()
+        self._enough = asyncio.Event()
+        self._task = loop.create_task(self._run(begun, self._enough))
+        await asyncio.wait([begun, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            await self._task
+
+    async def _run(self, begun: "asyncio.Future[None]", enough: asyncio.Event) -> None:
+        async with self._context():
+            begun.set_result(None)
+            await enough.wait()
+
+
+class _Flight(Generic[T]):
+    def __init__(self) -> None:
+        self.task: asyncio.Task[T]
+        self.waiting = 0
+        self.listeners: list[Progress] = []
+
+    async def report(self, done: int, total: int | None) -> None:
+        for listener in list(self.listeners):
+            await listener(done, total)
+
+
+class SingleFlight(Generic[T]):
+    """Answers the same question once for everyone who asks it at the same time.
+
+    An answer that nobody waits for any more is cancelled.
+    """
+
+    def __init__(self) -> None:
+        self._flights: dict[Hashable, _Flight[T]] = {}
+        self._tasks: set[asyncio.Task[T]] = set()
+        self._closed = False
+
+    async def share(
+        self, key: Hashable, ask: Callable[[Progress], Awaitable[T]], progress: Progress | None = None
+    ) -> T:
+        """Returns what `ask` returns, or what it returns to an earlier caller with the same key who still waits.
+
+        Args:
+            key: Equal for equal questions.
+            ask: Gets the answer. It may call its argument to report progress to everyone who waits.
+            progress: Hears of the progress of this answer.
+
+        Raises:
+            asyncio.CancelledError: `aclose` was called.
+        """
+        if self._closed:
+            raise asyncio.CancelledError("closed: no more answers are awaited")
+        flight = self._flights.get(key) or self._begin(key, ask)
+        flight.waiting += 1
+        if progress is not None:
+            flight.listeners.append(progress)
+        try:
+            # A caller that is cancelled leaves; the others go on waiting.
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiting -= 1
+            if progress is not None:
+                flight.listeners.remove(progress)
+            if flight.waiting == 0:
+                flight.task.cancel()
+                self._forget(key, flight)
+
+    async def aclose(self) -> None:
+        """Cancels every answer that is awaited, and begins no more."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, key: Hashable, ask: Callable[[Progress], Awaitable[T]]) -> _Flight[T]:
+        flight: _Flight[T] = _Flight()
+
+        async def run() -> T:
+            try:
+                return await ask(flight.report)
+            finally:
+                # Before anyone has the answer: a caller that asks from then on gets a new one.
+                self._forget(key, flight)
+
+        flight.task = asyncio.get_running_loop().create_task(run())
+        self._flights[key] = flight
+        self._tasks.add(flight.task)
+        flight.task.add_done_callback(self._ended)
+        return flight
+
+    def _forget(self, key: Hashable, flight: _Flight[T]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # Retrieved, because nobody may be left to do so.
