@@ -1,1 +1,22 @@
-"""Mechanisms that exist once and that every package of Tidings may import."""
+"""Mechanisms that exist once and serve every room. What differs between two users is a parameter.
+
+    sqlite          a database in a file: opened, owned, shared, recovered; its errors in words
+    files           files shared by programs: bounded reading, locks, replacement in one step
+    diff            where two sequences differ, in bounded work: words, hunks, unified text
+    pool            child processes with deadlines and memory limits
+    worker          the child of every pool, and the frames between the two
+    backoff         pauses between attempts, jitter, `Retry-After`
+    bounded_json    JSON that nobody has checked: safe access, weight, cuts
+    suggest         the closest known names
+    settings        settings with a type, a range and a help text
+    patterns        foreign regular expressions, with a deadline
+    decompress      gzip, deflate and brotli within a limit
+    process         a child process in a group of its own: started, explained, ended in steps
+    tasks           small asyncio parts: wake-ups, background tasks, single flight
+    text            text for people: one line, shortened, sizes, durations
+    uri_templates   RFC 6570: expand, match, reverse
+    uvicorn_seam    everything of uvicorn's that is not public API
+    lazy            names imported at first use, and missing packages
+
+A kit file imports `errors` and the standard library; third-party packages only late, in the seams.
+"""

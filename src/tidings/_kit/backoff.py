@@ -1,0 +1,110 @@
+"""Pauses between attempts: a table of delays, spread at random, and the pause that a server asks for.
+
+Backoff((0.5, 2.0, 10.0)).pause(attempt)           # around the delay, by `jitter`
+jittered(delay, below=0.5)                         # between half the delay and all of it
+pauses = Pauses(doubling(0.02, 1.0), below=0.5)    # counts the attempts itself
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from numbers import Real
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The delays before attempts: `delays[0]`, `delays[1]`, … seconds; the last one repeats.
+
+    Each delay is shortened or lengthened at random by up to `jitter` of itself, so that a thousand clients of one
+    server do not come back in the same instant. After `tries` attempts in a row the client gives up, and says so;
+    None never does. A successful connection starts the count again.
+    """
+
+    delays: Sequence[float] = (1.0, 2.0, 4.0)
+    jitter: float = 0.2
+    tries: int | None = 3
+
+    def __post_init__(self) -> None:
+        if not self.delays or any(not is_number(delay) or delay < 0 for delay in self.delays):
+            raise ValueError(f"Backoff needs one or more delays in seconds, none negative, not {self.delays!r}")
+        if not is_number(self.jitter) or not 0 <= self.jitter < 1:
+            raise ValueError(f"Backoff needs 0 <= jitter < 1, not {self.jitter!r}")
+        if self.tries is not None and (isinstance(self.tries, bool) or self.tries < 0):
+            raise ValueError(f"Backoff needs tries >= 0, or None for no end, not {self.tries!r}")
+
+    def delay(self, attempt: int) -> float:
+        """Returns the seconds before an attempt without jitter. The first attempt is 0; a negative one counts as 0."""
+        return self.delays[min(max(attempt, 0), len(self.delays) - 1)]
+
+    def pause(self, attempt: int, chance: Callable[[], float] = random.random) -> float:
+        """Returns the seconds before an attempt, with jitter."""
+        return jittered(self.delay(attempt), below=self.jitter, above=self.jitter, chance=chance)
+
+
+class Pauses:
+    """The pauses of one loop that tries again and again: longer each time, until `reset`.
+
+    Args:
+        delays: The delays in seconds; the last one repeats.
+        below: The share of a delay by which a pause may be shorter; see `jittered`.
+        above: The share by which it may be longer.
+    """
+
+    def __init__(self, delays: Sequence[float], *, below: float = 0.0, above: float = 0.0) -> None:
+        self._delays = delays
+        self._below = below
+        self._above = above
+        self._failures = 0
+
+    def next(self) -> float:
+        """Counts a failure, and returns the seconds to wait after it."""
+        delay = self._delays[min(self._failures, len(self._delays) - 1)]
+        self._failures += 1
+        return jittered(delay, below=self._below, above=self._above)
+
+    def reset(self) -> None:
+        """Starts from the first delay again, after a success."""
+        self._failures = 0
+
+
+def doubling(first: float, longest: float) -> tuple[float, ...]:
+    """Returns the delays `first`, twice that, and so on, the last being `longest`."""
+    if not 0 < first <= longest:
+        raise ValueError(f"doubling() needs 0 < first <= longest, not {first!r} and {longest!r}")
+    delays: list[float] = []
+    while first < longest:
+        delays.append(first)
+        first *= 2
+    return (*delays, longest)
+
+
+def jittered(
+    seconds: float, *, below: float = 0.0, above: float = 0.0, chance: Callable[[], float] = random.random
+) -> float:
+    """Returns a random time from `seconds` less `below` of it to `seconds` plus `above` of it.
+
+    `chance` returns a number from 0 to 1, for tests. Jitter spreads load and guards nothing, so it need not be secret.
+    """
+    return seconds * (1 - below) + chance() * seconds * (below + above)
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Returns the seconds that a `Retry-After` header asks to wait, from a number or a date; None if it has neither."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - takes longer than all of this file
+
+    text = (value or "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:10])
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - now).total_seconds())
+
+
+def is_number(value: object) -> bool:
+    """Returns whether a setting is a number; True and False are not."""
+    return not isinstance(value, bool) and isinstance(value, Real)

@@ -1,0 +1,193 @@
+"""Files shared by programs: read within a limit, locked, replaced in one step.
+
+Locks are advisory: they keep out programs that ask for them, and end with the process at the latest. A program that
+does not ask is noticed instead: `replace_file` writes only if the file is still the one that was read.
+"""
+
+import errno
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+else:  # pragma: no cover - Windows
+    import msvcrt
+
+READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Flags to open what may turn out to be a pipe: does not wait for a program that writes into it."""
+
+
+class NotAFile(PermissionError):
+    """The path leads to a pipe, a socket or a device."""
+
+
+class Locked(BlockingIOError):
+    """Another program held the lock for all the time that was given."""
+
+
+def read_file(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
+    """Returns the bytes of a regular file, or of the one that a link leads to, and its state before it was read.
+
+    Never waits for a pipe, and never reads a device.
+
+    Raises:
+        OverflowError: It has more than `largest` bytes. `args[0]` is its size, as far as it is known.
+        NotAFile: It is a pipe, a socket or a device.
+        IsADirectoryError: It is a folder.
+        OSError: It does not exist, or may not be read.
+    """
+    _check_regular(path.stat(), path.name)  # Before it is opened: some devices do something by that alone.
+    return read_open(os.open(path, READING), path.name, largest)
+
+
+def read_open(descriptor: int, name: str, largest: int) -> tuple[bytes, os.stat_result]:
+    """Reads what was opened (see `READING`) as `read_file` does, and closes it. `name` is for the errors."""
+    try:
+        found = os.fstat(descriptor)
+        _check_regular(found, name)
+        if found.st_size > largest:
+            raise OverflowError(found.st_size)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(largest + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > largest:
+        raise OverflowError(len(data))
+    return data, found
+
+
+def state_of(path: Path) -> os.stat_result | None:
+    """Returns the state of a file, for `same_state` and `replace_file`; None if it does not exist."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def same_state(one: os.stat_result | None, other: os.stat_result | None) -> bool:
+    """Returns whether nothing was written between two looks at a file, as far as the system can tell."""
+    if one is None or other is None:
+        return one is other
+    return _stamp(one) == _stamp(other)
+
+
+def write_synced(descriptor: int, data: bytes) -> None:
+    """Writes `data` to an open file, sees to it that it is on the disk, and closes it."""
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replaces a file, or creates it, readable for its owner alone: readers see the old content or the new.
+
+    Raises:
+        OSError: It could not be written, and is as it was.
+    """
+    with _beside(path, data) as new:
+        new.replace(path)
+
+
+def replace_file(path: Path, data: bytes, seen: os.stat_result | None) -> bool:
+    """Does what `write_file` does, if the file is still as it was `seen` (None: it did not exist).
+
+    Returns:
+        Whether it was, and is replaced now. A program that writes between the last look and the replacement, which
+        takes microseconds, is overwritten: hold a lock to keep out those that ask for it.
+
+    Raises:
+        OSError: It could not be written, and is as it was.
+    """
+    with _beside(path, data) as new:
+        if not same_state(state_of(path), seen):
+            return False
+        new.replace(path)
+    return True
+
+
+def try_lock(descriptor: int) -> bool:
+    """Locks an open file or folder for this descriptor alone, unless another one has it. Closing it unlocks it.
+
+    Raises:
+        OSError: The disk has no locks.
+    """
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:  # pragma: no cover - Windows
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except BlockingIOError:
+        return False
+    except PermissionError:  # pragma: no cover - Windows, for a lock that another program has
+        return False
+    return True
+
+
+def wait_for_lock(descriptor: int, timeout: float) -> None:
+    """Does what `try_lock` does, and waits for it for `timeout` seconds.
+
+    Raises:
+        Locked: Another program has it.
+        OSError: The disk has no locks.
+    """
+    until = time.monotonic() + timeout
+    pause = 0.0005
+    while not try_lock(descriptor):
+        if time.monotonic() > until:
+            raise Locked(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+def open_lock(path: Path) -> int:
+    """Opens the lock file at `path`, for `try_lock`, and returns its descriptor. It is created if it does not exist."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+@contextmanager
+def locked(path: Path, timeout: float) -> Generator[None]:
+    """Holds the lock file at `path`: one holder at a time, of all threads and processes.
+
+    Use a file of its own beside the one it guards: that one may be replaced. It stays when the lock is let go, since
+    deleting it would give two programs a lock each.
+
+    Raises:
+        Locked: Another program held it for `timeout` seconds.
+        OSError: The file cannot be made, or the disk has no locks.
+    """
+    descriptor = open_lock(path)
+    try:
+        wait_for_lock(descriptor, timeout)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _beside(path: Path, data: bytes) -> Generator[Path]:
+    """A new file with this content, in the same folder and hidden, that is gone at the end unless it was renamed."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
+    new = Path(name)
+    try:
+        write_synced(descriptor, data)
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _check_regular(found: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(errno.EACCES, os.strerror(errno.EACCES), name)
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

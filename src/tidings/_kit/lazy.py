@@ -1,0 +1,54 @@
+"""Names imported at first use, and the words for optional packages that are missing.
+
+This keeps `import tidings`, the one-shot commands and worker processes quick: a package names its parts, and a part is
+imported only when somebody asks for it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str,
+    homes: Mapping[str, str],
+    *,
+    extra: Collection[str] = (),
+    missing: Callable[[list[str]], str] = ", ".join,
+) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of `package`.
+
+    Args:
+        package: Its name.
+        homes: Its names, each with the module that defines it.
+        extra: The packages that an optional extra installs.
+        missing: Makes the message of the `ImportError` if one of these is not installed; see `packages_missing`.
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name not in extra:
+                raise
+            raise ImportError(missing([error.name]), name=error.name) from error
+
+    return get
+
+
+def not_installed(packages: Iterable[str]) -> list[str]:
+    """Returns those of `packages` that cannot be imported. Imports none of them."""
+    from importlib.util import find_spec  # noqa: PLC0415 - `import tidings` does without
+
+    return [name for name in packages if find_spec(name) is None]
+
+
+def packages_missing(needed_by: str, names: Iterable[str], *, extra: str) -> str:
+    """Returns the message that `needed_by` ("The web server") needs `names`, and how to install them.
+
+    For `lazy_names`: `missing=partial(packages_missing, "The web server", extra="web")`.
+    """
+    how = f'pip install "tidings[{extra}]" (in a clone: pip install ".[{extra}]")'
+    return f"{needed_by} needs more packages ({', '.join(names)}): {how}"
