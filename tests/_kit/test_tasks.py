@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tidings._kit.tasks import Background, Progress, Shared, SingleFlight, Wakeup
+from tidings._kit.tasks import Background, Progress, Shared, SingleFlight, Wakeup, run_to_end
 
 pytestmark = pytest.mark.anyio
 
@@ -280,3 +280,50 @@ async def test_leaving_gives_up_what_is_on_its_way() -> None:
         await flight.share("key", question, None)
 
     assert (question.asked, question.given_up) == (1, 1)
+
+
+async def test_work_runs_to_its_end_and_the_cancellation_waits_for_it() -> None:
+    may, done = anyio.Event(), False
+
+    async def work() -> str:
+        nonlocal done
+        await may.wait()
+        done = True
+        return "result"
+
+    task = asyncio.create_task(run_to_end(work()))
+    await anyio.wait_all_tasks_blocked()
+    for _ in range(2):
+        task.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert not task.done()
+    may.set()
+    with anyio.fail_after(5), pytest.raises(asyncio.CancelledError):
+        await task
+    assert done
+    assert await run_to_end(work()) == "result"
+
+
+async def test_work_that_runs_to_its_end_is_not_cut_by_a_cancelled_scope() -> None:
+    may, done = anyio.Event(), False
+
+    async def work() -> None:
+        nonlocal done
+        await may.wait()
+        done = True
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_to_end, work())
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            asyncio.get_running_loop().call_soon(may.set)
+    assert done
+
+
+async def test_an_error_of_work_that_runs_to_its_end_is_the_callers() -> None:
+    async def work() -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        await run_to_end(work())

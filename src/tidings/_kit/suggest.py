@@ -57,10 +57,11 @@ def did_you_mean(
     most: int = 1,
     cutoff: float = 0.6,
     key: Callable[[str], str] = str.casefold,
+    among: int = 2_000,
     show: Callable[[str], str] = repr,
 ) -> str:
     """Returns `question` of the `closest` known names: empty if none is close."""
-    return question(closest(name, known, most=most, cutoff=cutoff, key=key), show)
+    return question(closest(name, known, most=most, cutoff=cutoff, key=key, among=among), show)
 
 
 def there_are(names: Iterable[str], *, most: int | None = 12, show: Callable[[str], str] = str) -> str:

@@ -1,4 +1,7 @@
-"""Small parts for asyncio: `Wakeup`, `Background`, `Shared` and `SingleFlight`."""
+"""Small parts for asyncio: `Wakeup`, `Background`, `Shared`, `SingleFlight`, and `run_to_end`.
+
+AnyIO is imported late: commands and workers that need the other parts start without it.
+"""
 
 import asyncio
 import logging
@@ -12,6 +15,29 @@ T = TypeVar("T")
 
 Progress = Callable[[int, int | None], Awaitable[None]]
 """Receives how much is done, and of how much, if that is known."""
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of `work`, which runs to its end even if the caller is cancelled meanwhile.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled. Raised after `work` has ended, whatever it returned or raised.
+    """
+    import anyio  # noqa: PLC0415 - see the module's docstring
+
+    task = asyncio.get_running_loop().create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # Retrieved, so that asyncio does not complain that it was not.
+    raise cancelled
 
 
 class Wakeup:
@@ -93,7 +119,7 @@ class Shared:
         Raises:
             Exception: Entering the context raised it. The next user tries again.
         """
-        import anyio  # noqa: PLC0415 - commands and workers that need other parts of this file start without it
+        import anyio  # noqa: PLC0415 - see the module's docstring
 
         async with self._turn:
             if self._users == 0:

@@ -42,7 +42,7 @@ _HOMES = {
     "VaultUnusable": "tidings.vault.files.paths",
 }
 
-PACKAGES = ("watchfiles", "yaml", "platformdirs", "regex")
+PACKAGES = ("watchfiles", "yaml", "platformdirs")
 """What the extra installs."""
 
 

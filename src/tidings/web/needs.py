@@ -5,7 +5,7 @@ May import: nothing of Tidings.
 
 from collections.abc import Iterable
 
-PACKAGES = ("lxml", "pypdfium2", "protego", "httpcore2", "h2", "brotli", "idna", "regex")
+PACKAGES = ("lxml", "pypdfium2", "protego", "httpcore2", "h2", "brotli", "idna")
 """What the extra `web` installs, by the names they are imported by."""
 
 

@@ -1,0 +1,283 @@
+r"""Regular expressions from outside, made safe to compile and to run.
+
+The only place that imports `regex`, the engine that can be stopped: every method of a compiled pattern takes `timeout=`
+(in seconds) and raises `TimeoutError`. Always give it:
+
+    pattern = compiled(text, multiline=True)
+    for match in pattern.finditer(document, timeout=0.5, concurrent=True): ...
+
+A time limit does not cover compiling, in which the engine copies what a count repeats: `a{1000000000}` would fill the
+memory. So a pattern is checked before it is compiled: its length, its depth, and the size of its repetitions.
+In ECMAScript's syntax, `\u{1F600}`, `\k<name>`, `[^]` and a lone `{` are translated, and the engine's own extensions
+(recursion, fuzzy matching) are refused.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+import regex
+
+Pattern = regex.Pattern[str]
+Syntax = Literal["ecmascript", "python"]
+
+LONGEST: Final = 1_000
+"""Characters of a pattern, unless the caller says otherwise."""
+MOST_REPEATED: Final = 5_000
+"""Characters of a pattern with its counted repetitions written out, unless the caller says otherwise."""
+
+_DEEPEST: Final = 50
+_BETWEEN: Final = "\0"
+"""Stands for anything that separates words: `\\b`, `\\s`."""
+
+_PIECE: Final = re.compile(
+    r"""\\[pP]\{\w+(?:=\w+)?\} | \\u\{(?P<code>[0-9A-Fa-f]{1,6})\} | \\k<(?P<named>\w+)> | \\(?P<escaped>.)
+      | (?P<any>\[\^\]) | (?P<none>\[\])
+      | (?P<set>\[(?:\\.|[^\]\\])*\])
+      | (?P<open>\((?:\?(?:[ims-]+[:)]|:|=|!|<=|<!|<\w+>))?)
+      | (?P<count>\{(?P<least>\d*)(?P<upto>,(?P<most>\d*))?\}[?+]?) | (?P<repeat>[*+?][?+]?)
+      | (?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class BadPattern(ValueError):
+    """A regular expression cannot be run. The message says why, in words that follow the pattern: "it has …"."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedPattern:
+    """A pattern in the engine's syntax, and what is known of every match."""
+
+    text: str
+    words: tuple[str, ...]
+    """Words in lower case that occur, as whole words, in every match. A full-text index can narrow a search by them."""
+    literal: str
+    """The longest text that occurs in every match, perhaps in another case; empty if it has less than 3 characters."""
+
+
+def found_in(pattern: str, text: str, *, seconds: float = 0.05) -> bool | None:
+    """Returns whether an ECMAScript pattern occurs in a text.
+
+    None if that cannot be said: it is not a pattern, or it takes longer than `seconds` of processor time.
+    """
+    ready = _ready(pattern)
+    if ready is None:
+        return None
+    try:
+        return ready.search(text, timeout=seconds) is not None
+    except TimeoutError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _ready(pattern: str) -> Pattern | None:
+    try:
+        return compiled(pattern)
+    except BadPattern:
+        return None
+
+
+@lru_cache(maxsize=512)
+def compiled(
+    pattern: str,
+    *,
+    syntax: Syntax = "ecmascript",
+    ignore_case: bool = False,
+    multiline: bool = False,
+    dotall: bool = False,
+    longest: int = LONGEST,
+    most_repeated: int = MOST_REPEATED,
+) -> Pattern:
+    """Compiles a pattern. Run what it returns with `timeout=`.
+
+    Args:
+        pattern: The pattern.
+        syntax: Its language: `ecmascript`, or that of Python's `re`.
+        ignore_case: Ignore the case of letters.
+        multiline: `^` and `$` match at each line.
+        dotall: `.` matches line ends, too.
+        longest: Refuse a pattern with more characters.
+        most_repeated: Refuse a pattern that has more characters with its counted repetitions written out.
+
+    Raises:
+        BadPattern: It is not a pattern, or could not be run safely.
+    """
+    if syntax == "ecmascript":
+        text = translated(pattern, longest=longest, most_repeated=most_repeated).text
+    else:
+        text = _checked(pattern, longest, most_repeated)
+    flags = regex.VERSION0  # The mode without sets of sets.
+    flags |= regex.MULTILINE if multiline else 0
+    flags |= regex.DOTALL if dotall else 0
+    # The engine is needlessly slow if case is ignored in a pattern without letters.
+    if ignore_case and any(map(str.isalpha, re.sub(r"\\[dDwWsSbB]", "", pattern))):
+        flags |= regex.IGNORECASE
+    try:
+        return regex.compile(text, flags)
+    except regex.error as error:
+        raise BadPattern(f"it is not a regular expression: {error}") from error
+    except (RecursionError, OverflowError, KeyError, ValueError) as error:
+        raise BadPattern("it is too deeply nested, or not a regular expression") from error
+
+
+@lru_cache(maxsize=512)
+def translated(pattern: str, *, longest: int = LONGEST, most_repeated: int = MOST_REPEATED) -> TranslatedPattern:
+    """Translates a pattern of ECMAScript's syntax into the engine's.
+
+    Raises:
+        BadPattern: It could not be run safely. Whether it is a pattern at all shows when it is compiled.
+    """
+    _check_length(pattern, longest)
+    walk = _Walk(most_repeated)
+    for piece in _PIECE.finditer(pattern):
+        walk.step(piece)
+    text = "".join(walk.text)
+    if walk.alternatives:
+        return TranslatedPattern(text, (), "")
+    return TranslatedPattern(text, tuple(dict.fromkeys(walk.words())), walk.literal())
+
+
+def _check_length(pattern: str, longest: int) -> None:
+    if len(pattern) > longest:
+        raise BadPattern(f"it has more than {longest:,} characters: use shorter ones")
+
+
+def _checked(pattern: str, longest: int, most_repeated: int) -> str:
+    """Returns a pattern of Python's syntax, after it has been checked."""
+    _check_length(pattern, longest)
+    try:
+        re.compile(pattern)  # It has no recursion, and expands nothing.
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadPattern(f"it is not a regular expression: {error}") from error
+    # Counts within counts multiply. Those that follow each other would only add up, but are not told apart here.
+    copies = 1
+    for least, most in re.findall(r"\{(\d*)(?:,(\d*))?\}", pattern):
+        copies *= max(1, int(least or 0), int(most or 0))
+    if copies > most_repeated:
+        raise _repeats_too_often(most_repeated)
+    return pattern
+
+
+def _repeats_too_often(most_repeated: int) -> BadPattern:
+    return BadPattern(
+        f"it repeats too often: its repetitions amount to more than {most_repeated:,} characters. Keep counts such as "
+        "{1,100} small, or use + or *"
+    )
+
+
+class _Walk:
+    """Reads a pattern once, piece by piece: translates and measures it, and collects the texts that are certain."""
+
+    def __init__(self, most_repeated: int) -> None:
+        self.text: list[str] = []
+        self.alternatives = False
+        self._most_repeated = most_repeated
+        self._sizes = [0]
+        """Characters in each open group, with repetitions written out."""
+        self._last = 0
+        """The size of the piece that a repetition repeats."""
+        self._runs: list[list[str]] = [[]]
+        """Literal characters that follow each other directly, outside of groups."""
+
+    def step(self, piece: "re.Match[str]") -> None:
+        if piece["count"] and (piece["least"] or piece["most"]):
+            self._repeat(int(piece["least"] or 0), int(piece["most"] or piece["least"] or 0))
+        elif piece["repeat"]:
+            self._repeat(1 if piece[0][0] == "+" else 0, 1)
+        elif piece["open"]:
+            self._open(piece)
+        elif piece[0] == ")":
+            self._close()
+        else:
+            self._atom(self._literal(piece))
+        self.text.append(_in_engines_syntax(piece))
+
+    def words(self) -> list[str]:
+        """Returns the words that stand between two certain characters that belong to no word."""
+        found: list[str] = []
+        for run in self._runs:
+            inner = re.findall(r"(?<=[^A-Za-z0-9])[A-Za-z0-9]+(?=[^A-Za-z0-9])", "".join(run))
+            found += [word.lower() for word in inner]
+        return found
+
+    def literal(self) -> str:
+        longest = max((part for run in self._runs for part in "".join(run).split(_BETWEEN)), key=len)
+        return longest if len(longest) > 2 else ""
+
+    def _literal(self, piece: "re.Match[str]") -> str | None:
+        if (escaped := piece["escaped"]) is not None:
+            return _BETWEEN if escaped in "bs" else escaped if escaped.isascii() and not escaped.isalnum() else None
+        other = piece["other"]
+        if other == "|" and len(self._sizes) == 1:
+            self.alternatives = True
+        return other if other is not None and other.isascii() and other not in ".^$|" else None
+
+    def _atom(self, literal: str | None) -> None:
+        self._last = 1
+        self._grow(1)
+        if len(self._sizes) > 1:
+            return
+        if literal is None:
+            self._runs.append([])
+        else:
+            self._runs[-1].append(literal)
+
+    def _repeat(self, least: int, most: int) -> None:
+        self._grow(self._last * max(0, most - 1))
+        if len(self._sizes) == 1:
+            # A repeated character may be missing, or occur more than once: only a separator remains one.
+            repeated = self._runs[-1].pop() if self._runs[-1] else None
+            kept = [repeated] if repeated is not None and least > 0 and not repeated.isalnum() else []
+            self._runs[-1] += kept
+            self._runs.append(list(kept))
+
+    def _open(self, piece: "re.Match[str]") -> None:
+        after = piece.string[piece.end() : piece.end() + 1]
+        if piece[0] == "(" and after in {"?", "*"}:
+            raise BadPattern(f"({after} is followed by nothing that JavaScript knows")
+        if piece[0].endswith(")"):  # `(?i)` opens nothing.
+            return
+        self._sizes.append(0)
+        if len(self._sizes) > _DEEPEST:
+            raise BadPattern("it is too deeply nested")
+        self._runs.append([])
+
+    def _close(self) -> None:
+        if len(self._sizes) > 1:
+            self._last = max(1, self._sizes.pop())
+            self._grow(self._last)
+            self._runs.append([])
+
+    def _grow(self, size: int) -> None:
+        self._sizes[-1] += size
+        if self._sizes[-1] > self._most_repeated:
+            raise _repeats_too_often(self._most_repeated)
+
+
+def _in_engines_syntax(piece: "re.Match[str]") -> str:
+    text = piece[0]
+    if piece["code"]:
+        text = regex.escape(_character(piece["code"]))
+    elif piece["named"]:
+        text = f"(?P={piece['named']})"
+    elif piece["escaped"] and piece["escaped"] in "gGKLmMNRX":
+        raise BadPattern(f"{text} is not known in JavaScript's regular expressions")
+    elif piece["any"]:
+        text = r"[\s\S]"
+    elif piece["none"]:
+        text = "(?!)"
+    elif piece["set"]:  # `[:alpha:]` would be a class, and `[[` a set in a set.
+        inner = re.sub(r"\\.|\[", lambda found: r"\[" if found[0] == "[" else found[0], text[1:], flags=re.DOTALL)
+        text = "[" + inner
+    elif text == "{":  # The engine would allow for misspellings: `{e<=3}`.
+        text = r"\{"
+    return text
+
+
+def _character(code: str) -> str:
+    number = int(code, 16)
+    if number > 0x10FFFF or 0xD800 <= number < 0xE000:
+        raise BadPattern(f"there is no character {code}")
+    return chr(number)
