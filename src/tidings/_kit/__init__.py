@@ -1,6 +1,7 @@
 """Mechanisms that exist once and serve every room. What differs between two users is a parameter.
 
-    sqlite          a database in a file: opened, owned, shared, recovered; its errors in words
+    sqlite          a database in a file: opened, owned, shared, recovered
+    sqlite_errors   the errors of a database in words
     files           files shared by programs: bounded reading, locks, replacement in one step
     diff            where two sequences differ, in bounded work: words, hunks, unified text
     pool            child processes with deadlines and memory limits

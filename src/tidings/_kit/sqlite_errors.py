@@ -1,0 +1,169 @@
+"""The errors of a SQLite database in words: the cause of a failure, and a sentence that names the cure."""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from tidings._kit.files import Locked
+
+
+class Trouble(Enum):
+    """The causes of a failure."""
+
+    LOCKED = auto()
+    """Another process uses it, and may be done in a moment."""
+    FULL = auto()
+    DISK = auto()
+    MEMORY = auto()
+    TOO_BIG = auto()
+    INTERRUPTED = auto()
+    NO_ACCESS = auto()
+    """The file, or a folder on the way to it, cannot be used by this user."""
+    NOT_A_DATABASE = auto()
+    DAMAGED = auto()
+    """It holds nonsense, or lacks tables or columns."""
+    MISFIT = auto()
+    """A statement does not fit it for another reason."""
+    OTHER_APPLICATION = auto()
+    OLDER = auto()
+    """It was written by an older version, or by a newer one."""
+    NEWER = auto()
+    NO_SHARED_MEMORY = auto()
+    """Its file system cannot be shared between processes."""
+    REPLACED = auto()
+    """The file is replaced again and again."""
+    UNKNOWN = auto()
+
+
+class DatabaseUnreadable(sqlite3.DatabaseError):
+    """Raised by work: a row is not what this version writes. Counts as `Trouble.DAMAGED`."""
+
+
+class DatabaseUnfit(sqlite3.DatabaseError):
+    """The file is whole, but cannot be used as it is: for example, it belongs to another application."""
+
+    def __init__(self, trouble: Trouble, words: str, found: int = 0) -> None:
+        super().__init__(words)
+        self.trouble = trouble
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of a database's errors: "The {name} {path} {text}".
+
+    Args:
+        name: What it is, for example "bus file".
+        start_over: What to do with a damaged file, or with one of another version.
+        other_path: What to do about a file of another application.
+        texts: Other texts for some troubles. They may hold `{error}`, `{found}` and `{known}` (versions), `{access}`
+            (the result of `no_access`), `{start_over}` and `{other_path}`.
+    """
+
+    name: str
+    start_over: str
+    other_path: str = "Choose another path."
+    texts: Mapping[Trouble, str] = field(default_factory=dict[Trouble, str])
+
+
+_OTHER_VERSION: Final = "was written by another version of Tidings (schema {found}, this one has {known}). {start_over}"
+_TEXTS: Final[Mapping[Trouble, str]] = {
+    Trouble.LOCKED: (
+        "stayed locked by another process ({error}). "
+        "End what keeps it locked: a database browser, a backup, a process that hangs."
+    ),
+    Trouble.FULL: "has no room on its disk ({error}). Free some space.",
+    Trouble.DISK: "could not be read or written ({error}). Look at its disk: space, quota, file size limit, health.",
+    Trouble.MEMORY: "needs more memory than there is ({error}). Keep less in it, or free some memory.",
+    Trouble.TOO_BIG: "cannot hold a value of that size ({error}). Store less at once.",
+    Trouble.INTERRUPTED: "was interrupted ({error}). Try again.",
+    Trouble.NO_ACCESS: "cannot be used: {access}",
+    Trouble.NOT_A_DATABASE: "is not a database ({error}), so it was left as it is. {other_path}",
+    Trouble.DAMAGED: "is damaged ({error}). {start_over}",
+    Trouble.MISFIT: "is damaged ({error}). {start_over}",
+    Trouble.OTHER_APPLICATION: "is the database of another application, so it was left as it is. {other_path}",
+    Trouble.OLDER: _OTHER_VERSION,
+    Trouble.NEWER: _OTHER_VERSION,
+    Trouble.NO_SHARED_MEMORY: (
+        "is on a file system without shared memory, which SQLite needs to share it between processes. "
+        "Put it on a local disk."
+    ),
+    Trouble.REPLACED: "is replaced again and again. End what deletes or overwrites it.",
+    Trouble.UNKNOWN: "cannot be used ({error}). Try again, or choose another path.",
+}
+_CAUSES: Final[Mapping[int, Trouble]] = {
+    sqlite3.SQLITE_BUSY: Trouble.LOCKED,
+    sqlite3.SQLITE_LOCKED: Trouble.LOCKED,
+    sqlite3.SQLITE_PROTOCOL: Trouble.LOCKED,
+    sqlite3.SQLITE_FULL: Trouble.FULL,
+    sqlite3.SQLITE_IOERR: Trouble.DISK,
+    sqlite3.SQLITE_NOMEM: Trouble.MEMORY,
+    sqlite3.SQLITE_TOOBIG: Trouble.TOO_BIG,
+    sqlite3.SQLITE_INTERRUPT: Trouble.INTERRUPTED,
+    sqlite3.SQLITE_CANTOPEN: Trouble.NO_ACCESS,
+    sqlite3.SQLITE_READONLY: Trouble.NO_ACCESS,
+    sqlite3.SQLITE_PERM: Trouble.NO_ACCESS,
+    sqlite3.SQLITE_AUTH: Trouble.NO_ACCESS,
+    sqlite3.SQLITE_NOTADB: Trouble.NOT_A_DATABASE,
+    sqlite3.SQLITE_CORRUPT: Trouble.DAMAGED,
+    sqlite3.SQLITE_ERROR: Trouble.MISFIT,
+    sqlite3.SQLITE_SCHEMA: Trouble.MISFIT,
+}
+_MISSING: Final = ("no such table", "no such column", "has no column named")
+
+
+def trouble_of(error: Exception) -> Trouble:
+    """Returns the cause of an error of SQLite, or of the system while a database was used."""
+    if isinstance(error, Locked):
+        return Trouble.LOCKED
+    if isinstance(error, OSError):
+        return Trouble.NO_ACCESS
+    if isinstance(error, DatabaseUnfit):
+        return error.trouble
+    if isinstance(error, DatabaseUnreadable) or any(words in str(error) for words in _MISSING):
+        return Trouble.DAMAGED
+    # The lower byte is the cause; what is above it are finer kinds of the same.
+    return _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, Trouble.UNKNOWN)
+
+
+def explain(error: Exception, path: Path | None, version: int, wording: Wording) -> tuple[Trouble, str]:
+    """Returns the cause of `error`, and the sentence about it.
+
+    Args:
+        error: What SQLite or the system raised.
+        path: The file; None: it is in memory.
+        version: The version of the schema that is known here.
+        wording: The words of the database.
+    """
+    trouble = trouble_of(error)
+    text = {**_TEXTS, **wording.texts}[trouble].format(
+        error=error,
+        found=getattr(error, "found", 0),
+        known=version,
+        access="" if path is None else no_access(error, path),
+        start_over=wording.start_over,
+        other_path=wording.other_path,
+    )
+    return trouble, f"The {wording.name} {'in memory' if path is None else path} {text}".rstrip()
+
+
+def no_access(error: Exception, path: Path) -> str:
+    """Returns what stands in the way of a file, as far as the file system tells, and what to do about it."""
+    with suppress(OSError):
+        folder = path.parent
+        if not folder.exists():
+            return f"there is no folder {folder}. Create it."
+        if not folder.is_dir():
+            return f"{folder} is not a folder. Choose another path."
+        if path.is_dir():
+            return "it is a folder. Name a file in it."
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            return "this user may not read and write it. Change its permissions, or choose another path."
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return f"this user may not write in {folder}, where SQLite keeps two more files. Change its permissions."
+    return f"{error}. Look at its permissions, and at those of the folders above it."
