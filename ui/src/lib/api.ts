@@ -1,5 +1,5 @@
 /** The inspector's HTTP API, typed. Each function is one endpoint; what goes wrong is thrown as `ApiError`. */
-import { parse } from './exact'
+import { parseJson } from './exact-json'
 import type * as T from './types'
 
 export * from './types'
@@ -75,7 +75,7 @@ async function json<R>(method: string, path: string, body?: unknown, signal?: Ab
 const get = <R>(path: string, signal?: AbortSignal) => json<R>('GET', path, undefined, signal)
 const post = <R>(path: string, body?: unknown, signal?: AbortSignal) => json<R>('POST', path, body, signal)
 /** What is shown or sent as JSON: its numbers stay as they are written (see `exact`). */
-const exactly = <R>(path: string, body?: unknown) => json<R>(body === undefined ? 'GET' : 'POST', path, body, undefined, parse)
+const exactly = <R>(path: string, body?: unknown) => json<R>(body === undefined ? 'GET' : 'POST', path, body, undefined, parseJson)
 const of = (server: string, rest: string) => `/api/servers/${part(server)}/${rest}`
 
 /** Trade the token for a cookie, and the key that goes with it. */

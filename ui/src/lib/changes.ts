@@ -4,21 +4,21 @@ import type { ChangeData, ChangeKind, ChangeRow, VersionFacts } from './api'
 const LISTS: Record<string, 'tools' | 'resources' | 'prompts'> = {
   'tools-list-changed': 'tools', 'resources-list-changed': 'resources', 'prompts-list-changed': 'prompts',
 }
-export const kindOf = (change: ChangeKind | string) => LISTS[change] ?? 'updated'
+export const changeKind = (change: ChangeKind | string) => LISTS[change] ?? 'updated'
 
 /** A URI as people read it: spaces and letters as they are. */
-export function readable(uri: string): string {
+export function decodeUri(uri: string): string {
   try {
     return decodeURI(uri)
   } catch {
     return uri
   }
 }
-export const wordsOf = (row: ChangeRow) => (row[5] === null ? `${kindOf(row[4])} list${row[9] ? `: ${row[9]}` : ''}` : readable(row[5]))
+export const changeText = (row: ChangeRow) => (row[5] === null ? `${changeKind(row[4])} list${row[9] ? `: ${row[9]}` : ''}` : decodeUri(row[5]))
 
 /** What a resource is called in a heading: without its scheme and kind. */
 export function shortName(uri: string): string {
-  const rest = readable(uri).replace(/^[a-z][a-z0-9+.-]*:\/\/\/?/i, '')
+  const rest = decodeUri(uri).replace(/^[a-z][a-z0-9+.-]*:\/\/\/?/i, '')
   return rest.replace(/^note\//, '') || uri
 }
 

@@ -1,11 +1,11 @@
 /** The values of a form: what a field begins with, and what a `ref` stands for. Checking is done in Python. */
 import type { Field, Json, JsonObject, Problem } from './api'
-import { isExact, parse, same } from './exact'
+import { isExactNumber, parseJson, sameJson } from './exact-json'
 
 /** A value, or nothing: a key that is left out. */
 export type Value = Json | undefined
 
-export function expand(root: Field, field: Field): Field {
+export function resolveRef(root: Field, field: Field): Field {
   const found = field.kind === 'ref' ? root.definitions?.[field.ref ?? ''] : undefined
   if (!found) return field
   const { name, title, description, required, nullable } = field
@@ -13,7 +13,7 @@ export function expand(root: Field, field: Field): Field {
 }
 
 /** What a field holds when it is opened by hand. */
-export function begin(field: Field): Value {
+export function initialValue(field: Field): Value {
   if (field.has_default) return field.default
   switch (field.kind) {
     case 'const': return field.value
@@ -21,12 +21,12 @@ export function begin(field: Field): Value {
     case 'text': case 'multiline': return ''
     case 'enum': return field.options?.[0]?.value
     case 'multi': return []
-    case 'array': return (field.fields ?? []).map((each) => begin(each) ?? null)
-    case 'choice': return field.fields?.[0] ? begin(field.fields[0]) : undefined
+    case 'array': return (field.fields ?? []).map((each) => initialValue(each) ?? null)
+    case 'choice': return field.fields?.[0] ? initialValue(field.fields[0]) : undefined
     case 'object': {
       const made: JsonObject = {}
       for (const each of field.fields ?? []) {
-        const value = each.required || each.kind === 'const' ? begin(each) : each.has_default ? each.default : undefined
+        const value = each.required || each.kind === 'const' ? initialValue(each) : each.has_default ? each.default : undefined
         if (value !== undefined && each.name) made[each.name] = value
       }
       return made
@@ -36,13 +36,13 @@ export function begin(field: Field): Value {
 }
 
 /** Which alternative of a choice a value looks like. */
-export function fits(fields: Field[], value: Value): number {
+export function matchingOption(fields: Field[], value: Value): number {
   const score = (field: Field): number => {
     if (value === undefined) return 0
-    if (field.kind === 'const') return same(field.value, value) ? 3 : -1
+    if (field.kind === 'const') return sameJson(field.value, value) ? 3 : -1
     if (value === null) return field.nullable ? 2 : -1
-    if (field.kind === 'enum') return field.options?.some((option) => same(option.value, value)) ? 2 : typeof value === 'object' ? -1 : 0
-    if (isExact(value)) return field.kind === 'integer' ? 3 : field.kind === 'number' ? 2 : -1
+    if (field.kind === 'enum') return field.options?.some((option) => sameJson(option.value, value)) ? 2 : typeof value === 'object' ? -1 : 0
+    if (isExactNumber(value)) return field.kind === 'integer' ? 3 : field.kind === 'number' ? 2 : -1
     if (Array.isArray(value)) return field.kind === 'array' || field.kind === 'multi' ? 2 : -1
     if (typeof value === 'object') {
       if (field.kind !== 'object') return -1
@@ -50,7 +50,7 @@ export function fits(fields: Field[], value: Value): number {
       let points = 1
       for (const each of field.fields ?? []) {
         const own = value[each.name ?? '']
-        if (each.kind === 'const') points += own === undefined ? 0 : same(own, each.value) ? 3 : -9
+        if (each.kind === 'const') points += own === undefined ? 0 : sameJson(own, each.value) ? 3 : -9
         else if (each.required && own === undefined) points -= 1
       }
       return points + Object.keys(value).filter((key) => names.has(key)).length - Object.keys(value).filter((key) => !names.has(key)).length
@@ -67,16 +67,16 @@ export function fits(fields: Field[], value: Value): number {
 }
 
 /** A number as it was typed; what is none stays a text, and the check says so. */
-export function typed(text: string): Value {
+export function parseNumber(text: string): Value {
   const trimmed = text.trim()
   if (!trimmed) return undefined
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? (/^-?[1-9]\d{15,}$/.test(trimmed) ? (parse(trimmed) as Json) : Number(trimmed)) : text
+  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? (/^-?[1-9]\d{15,}$/.test(trimmed) ? (parseJson(trimmed) as Json) : Number(trimmed)) : text
 }
 
 /** Where something is wrong, and what: the message has the place in it, which is shown beside it. */
-export const placeOf = (problem: Problem) => problem.place || problem.path.join('.')
-export const reasonOf = (problem: Problem) => {
-  const place = placeOf(problem)
+export const problemPlace = (problem: Problem) => problem.place || problem.path.join('.')
+export const problemMessage = (problem: Problem) => {
+  const place = problemPlace(problem)
   return place && problem.message.startsWith(`${place}: `) ? problem.message.slice(place.length + 2) : problem.message
 }
 

@@ -9,7 +9,7 @@ export type Keys = Record<string, Key>
 
 const layers: Keys[] = []
 
-export function keys(layer: Keys): () => void {
+export function bindKeys(layer: Keys): () => void {
   layers.push(layer)
   return () => {
     const index = layers.indexOf(layer)
@@ -18,7 +18,7 @@ export function keys(layer: Keys): () => void {
 }
 
 /** What can be pressed now, newest layer first: for the sheet. */
-export function sheet(): { key: string; words: string }[] {
+export function boundKeys(): { key: string; words: string }[] {
   const seen = new Map<string, string>()
   for (const layer of layers.toReversed())
     for (const [key, { words, quiet }] of Object.entries(layer)) if (!quiet && !seen.has(key)) seen.set(key, words)
@@ -27,7 +27,7 @@ export function sheet(): { key: string; words: string }[] {
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
 /** A key as people read it: `mod+k` is ⌘K or Ctrl K. */
-export const shown = (key: string) =>
+export const keyLabel = (key: string) =>
   key.replace('mod+', isMac ? '⌘' : 'Ctrl ').replace(/(^|[⌘ ])([a-z])$/, (_, before: string, letter: string) => before + (before ? letter.toUpperCase() : letter))
 
 const typing = (target: EventTarget | null) =>

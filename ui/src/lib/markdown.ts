@@ -39,7 +39,7 @@ const CELL = /^:?-+:?$/
 let room = MOST
 
 /** The blocks of a text, and whether they are all of them. */
-export function read(text: string): { tree: Block[]; whole: boolean } {
+export function parseMarkdown(text: string): { tree: Block[]; whole: boolean } {
   room = MOST
   const tree = blocks(text)
   return { tree, whole: room > 0 }

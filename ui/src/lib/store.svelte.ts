@@ -5,8 +5,8 @@
  */
 import * as api from './api'
 import type { Batch, ChangeRow, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
-import { Log } from './log.svelte'
-import { follow, type Link } from './stream'
+import { RowLog } from './row-log.svelte'
+import { followStream, type LinkState } from './stream'
 
 export const ROW_KINDS: readonly RowKind[] = ['change', 'content', 'message', 'notification', 'log', 'stderr', 'request', 'exchange', 'state']
 export const PACE_SECONDS = 300
@@ -15,9 +15,9 @@ export const PACE_SECONDS = 300
 export class ServerStore {
   readonly name: string
   facts = $state.raw<ServerFacts>() as ServerFacts
-  readonly rows: { readonly [K in RowKind]: Log<RowsByKind[K]> } = {
-    change: new Log(), content: new Log(), message: new Log(), notification: new Log(), log: new Log(),
-    stderr: new Log(), request: new Log(), exchange: new Log(), state: new Log(),
+  readonly rows: { readonly [K in RowKind]: RowLog<RowsByKind[K]> } = {
+    change: new RowLog(), content: new RowLog(), message: new RowLog(), notification: new RowLog(), log: new RowLog(),
+    stderr: new RowLog(), request: new RowLog(), exchange: new RowLog(), state: new RowLog(),
   }
   /** Rises when a list or a content may have changed: read it in an effect that fetches. */
   lists = $state({ tools: 0, resources: 0, templates: 0, prompts: 0 })
@@ -48,7 +48,7 @@ export class ServerStore {
 
 class Store {
   /** "starting", "live", "behind" (trying again), "locked" (open the printed address) */
-  link = $state<Link>('starting')
+  link = $state<LinkState>('starting')
   version = $state('')
   catalog = $state.raw<api.Hello['catalog']>({ path: null, read_only: true })
   failure = $state.raw<api.ErrorFacts | null>(null)
@@ -100,7 +100,7 @@ class Store {
     this.held = 0
     this.link = 'live'
     await this.#past(snapshot.seq)
-    this.#close = follow(snapshot.seq, {
+    this.#close = followStream(snapshot.seq, {
       batch: (batch) => this.apply(batch),
       reset: () => void this.load().catch(() => (this.link = 'behind')),
       link: (state) => (this.link = state),
@@ -147,9 +147,9 @@ class Store {
       const server = this.server(name)
       if (!server) continue
       for (const [kind, some] of kinds) {
-        const log = server.rows[kind] as Log<Row> | undefined
+        const log = server.rows[kind] as RowLog<Row> | undefined
         if (kind === 'content') for (const row of some) freshened(server, row as ContentRow)
-        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) latest(log as Log<Row>, row)
+        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) latest(log as RowLog<Row>, row)
         else log?.append(some)
       }
     }
@@ -158,7 +158,7 @@ class Store {
 
 /** A request, an exchange or the change of a list is told of several times: one row, in its newest state, while it is kept.
  * The first word of it may come after that of a later one. */
-function latest(log: Log<Row>, row: Row): void {
+function latest(log: RowLog<Row>, row: Row): void {
   if (row[0] > (log.last()?.[0] ?? -1)) log.append([row])
   else log.amend(row)
 }

@@ -6,13 +6,13 @@ export interface Listener {
   /** The past is gone: take a snapshot. */
   reset(): void
   /** "live", "behind" (trying again) or "locked" (the inspector no longer knows this page). */
-  link(state: Link): void
+  link(state: LinkState): void
 }
-export type Link = 'starting' | 'live' | 'behind' | 'locked'
+export type LinkState = 'starting' | 'live' | 'behind' | 'locked'
 
 const RETRY_MS = 1_000
 
-export function follow(after: number, listener: Listener): () => void {
+export function followStream(after: number, listener: Listener): () => void {
   let source: EventSource | null = null
   let waiting: Batch[] = []
   let frame = 0

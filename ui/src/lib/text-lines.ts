@@ -1,0 +1,130 @@
+/** Texts as lines that a page can show, however long they are. */
+import { isExactNumber } from './exact-json'
+
+/** One line of a text that is longer than this goes on in the next: nobody reads it, and a browser chokes on it. */
+export const MAX_LINE = 2_000
+
+export interface TextLine { number: number; text: string; goesOn: boolean }
+
+export function splitLines(text: string): TextLine[] {
+  const lines: TextLine[] = []
+  let number = 0
+  for (const whole of text.split('\n')) {
+    number++
+    if (whole.length <= MAX_LINE) {
+      lines.push({ number, text: whole, goesOn: false })
+      continue
+    }
+    for (let start = 0; start < whole.length; start += MAX_LINE)
+      lines.push({ number, text: whole.slice(start, start + MAX_LINE), goesOn: start > 0 })
+  }
+  return lines
+}
+
+export interface JsonLine { text: string; depth: number; /** the line where what begins here ends; null: nothing does, or it is not known yet */ end: number | null }
+
+type Holder = readonly unknown[] | Record<string, unknown>
+interface Open { of: Holder; keys: string[] | null; next: number; size: number; line: number }
+/** What a line shows that is no value of its own. */
+class Piece {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+const isHolder = (value: unknown): value is Holder => value !== null && typeof value === 'object' && !(value instanceof Piece) && !isExactNumber(value)
+
+/**
+ * A JSON value line by line, and where each object and array that begins in a line ends.
+ *
+ * Values of megabytes have hundreds of thousands of lines, and to make them all at once would hold up the page: `go` makes
+ * them for some milliseconds, until `done`. A line's text is made when it is looked at.
+ */
+export class JsonLines {
+  done = false
+  #values: unknown[] = []
+  #keys: (string | null)[] = []
+  #depths: number[] = []
+  #ends: number[] = []
+  #commas: boolean[] = []
+  #open: Open[] = []
+
+  constructor(value: unknown, ms = 12) {
+    this.#add(null, value === undefined ? null : value, false)
+    this.go(ms)
+  }
+
+  get length(): number {
+    return this.#values.length
+  }
+
+  go(ms: number): void {
+    const until = performance.now() + ms
+    for (let steps = 1; this.#open.length; steps++) {
+      this.#step(this.#open.at(-1) as Open)
+      if (steps % 500 === 0 && performance.now() > until) return
+    }
+    this.done = true
+  }
+
+  at(place: number): JsonLine {
+    const value = this.#values[place]
+    const key = this.#keys[place]
+    const end = this.#ends[place] ?? 0
+    const text = value instanceof Piece ? value.text : end ? (Array.isArray(value) ? '[' : '{') : JSON.stringify(value)
+    const before = key === null || key === undefined ? '' : `${JSON.stringify(key)}: `
+    return { text: `${before}${text}${this.#commas[place] && !end ? ',' : ''}`, depth: this.#depths[place] ?? 0, end: end > 0 ? end : null }
+  }
+
+  #step(open: Open): void {
+    if (open.next < open.size) {
+      const key = open.keys?.[open.next] ?? null
+      const value = key === null ? (open.of as readonly unknown[])[open.next] : (open.of as Record<string, unknown>)[key]
+      open.next++
+      this.#add(key, value === undefined ? null : value, open.next < open.size)
+      return
+    }
+    this.#open.pop()
+    this.#ends[open.line] = this.#values.length
+    this.#push(null, new Piece(open.keys ? '}' : ']'), this.#commas[open.line] ?? false, 0)
+  }
+
+  #add(key: string | null, value: unknown, comma: boolean): void {
+    if (isHolder(value)) {
+      const keys = Array.isArray(value) ? null : Object.keys(value).filter((name) => (value as Record<string, unknown>)[name] !== undefined)
+      const size = keys ? keys.length : (value as readonly unknown[]).length
+      // -1: it is open, and where it ends is not known yet.
+      this.#push(key, value, comma, size ? -1 : 0)
+      if (size) this.#open.push({ of: value, keys, next: 0, size, line: this.#values.length - 1 })
+    } else if (typeof value === 'string' && value.length > MAX_LINE) {
+      const whole = JSON.stringify(value)
+      for (let start = 0; start < whole.length; start += MAX_LINE)
+        this.#push(start ? null : key, new Piece(whole.slice(start, start + MAX_LINE)), comma && start + MAX_LINE >= whole.length, 0)
+    } else this.#push(key, value, comma, 0)
+  }
+
+  #push(key: string | null, value: unknown, comma: boolean, end: number): void {
+    this.#values.push(value)
+    this.#keys.push(key)
+    this.#depths.push(this.#open.length)
+    this.#ends.push(end)
+    this.#commas.push(comma)
+  }
+}
+
+export type TokenKind = 'key' | 'text' | 'number' | 'word' | ''
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)/g
+
+/** The parts of one line of JSON, each with what it is. */
+export function highlight(line: string): { text: string; ink: TokenKind }[] {
+  const parts: { text: string; ink: TokenKind }[] = []
+  let last = 0
+  for (const found of line.matchAll(TOKEN)) {
+    if (found.index > last) parts.push({ text: line.slice(last, found.index), ink: '' })
+    const [whole, text, colon, number] = found
+    parts.push({ text: whole, ink: text ? (colon ? 'key' : 'text') : number ? 'number' : 'word' })
+    last = found.index + whole.length
+  }
+  if (last < line.length) parts.push({ text: line.slice(last), ink: '' })
+  return parts
+}
