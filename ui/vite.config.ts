@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from 'vite'
 
 const out = fileURLToPath(new URL('../src/tidings/inspector/static', import.meta.url))
 
-/** Beside each file what a browser would rather have: the server then compresses nothing while it starts. */
+/** Writes a compressed copy beside each file, so that the server compresses nothing when it starts. */
 function compressed(): Plugin {
   return {
     name: 'compressed',
@@ -31,7 +31,7 @@ export default defineConfig({
     outDir: out,
     emptyOutDir: true,
     manifest: 'manifest.json',
-    // Browsers of 2024 and later: nothing is rewritten for older ones.
+    // Browsers of 2024 and later: no code is transformed for older ones.
     target: ['chrome123', 'firefox121', 'safari17.5'],
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0, // the page's content security policy allows nothing inline

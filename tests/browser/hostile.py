@@ -1,4 +1,4 @@
-"""A server of the old era that speaks JSON by hand, and so can lie: scripts in everything, floods, sizes, schemas."""
+"""A server of the legacy era that speaks JSON by hand, and so can lie: scripts in everything, floods, sizes, schemas."""
 
 import base64
 import json

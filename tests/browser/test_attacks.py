@@ -87,7 +87,7 @@ async def test_no_text_takes_the_page_long(look: Look, uri: str) -> None:
     await look.screen(HERE, "resources", quote(uri, safe=""))
     await expect(look("markdown")).to_be_visible()
     if uri.startswith("many"):
-        await expect(look("markdown")).to_contain_text("The rest is in Source")
+        await expect(look("markdown")).to_contain_text("See the rest in Source")
     await look.screen(HERE, "tools")
 
 
@@ -102,7 +102,7 @@ async def test_a_result_that_nobody_checked_is_shown_as_it_is(look: Look, method
     await look.connected(NAME)
     answer = await _asked(look, "POST", f"/api/servers/{HERE}/request", {"method": method, "params": params})
     await look.screen(HERE, "requests", json.loads(answer)["id"])
-    await expect(look("result").get_by_text("unforeseen").first).to_be_visible()
+    await expect(look("result").get_by_text("unexpected").first).to_be_visible()
 
 
 async def _asked(look: Look, method: str, path: str, body: Any = None) -> str:
@@ -121,7 +121,7 @@ async def test_a_server_with_a_slash_in_its_name_is_one_like_others(look: Look) 
     await look.screen(HERE, "tools")
     await look.row("tools", "fine").click()
     await look("call").click()
-    await expect(look("screen-tools")).to_contain_text("unforeseen")
+    await expect(look("screen-tools")).to_contain_text("unexpected")
     await look.screen(HERE, "overview")
     await look("disconnect").click()
     await look("connect").click()
@@ -132,7 +132,7 @@ async def test_who_forgets_what_was_chosen_is_not_locked_out(look: Look) -> None
     await look.connected(NAME)
     await look.general("settings")
     await look("theme-dark").check()
-    await look.page.get_by_role("button", name="Forget it").click()
+    await look.page.get_by_role("button", name="Reset").click()
     assert await look.page.evaluate("Object.keys(localStorage)") == ["tidings.key"]
     await look.page.reload()
     await look.connected(NAME)
@@ -203,4 +203,4 @@ async def test_ten_tabs_are_no_more_than_a_browser_can_take(look: Look) -> None:
     await look.screen(HERE, "tools")
     await look.row("tools", "fine").click()
     await look("call").click()
-    await expect(look("screen-tools")).to_contain_text("unforeseen")
+    await expect(look("screen-tools")).to_contain_text("unexpected")

@@ -47,4 +47,4 @@ async def test_it_is_called_read_and_prompted(look: Look, way: str) -> None:
     await look("get-prompt").click()
     await expect(look("result")).to_contain_text("user")
     await look.screen(way, "overview")
-    await expect(look("screen-overview")).to_contain_text("old era")
+    await expect(look("screen-overview")).to_contain_text("legacy era")

@@ -38,7 +38,7 @@ async def test_who_has_no_key_sees_nothing(browser: Browser, inspector: Inspecto
     try:
         page = await context.new_page()
         await page.goto(inspector.base)
-        await expect(page.get_by_test_id("locked")).to_contain_text("This page has no key")
+        await expect(page.get_by_test_id("locked")).to_contain_text("This page is not authorized")
         await expect(page.get_by_test_id("server")).to_have_count(0)
         await page.goto(f"{inspector.base}/#token=wrong")
         await page.reload()
@@ -63,16 +63,16 @@ async def test_the_palette_finds_tools_resources_and_screens(look: Look) -> None
     await expect(look("screen-settings")).to_be_visible()
     await look.page.keyboard.press("Control+k")
     await look("palette-input").fill("zzzz")
-    await expect(look("palette")).to_contain_text("Nothing is called so.")
+    await expect(look("palette")).to_contain_text("No results.")
     await look.page.keyboard.press("Escape")
     await expect(look("palette")).to_have_count(0)
 
 
 async def test_keys_lead_everywhere_and_the_sheet_tells_them(look: Look) -> None:
     await look.page.keyboard.press("?")
-    await expect(look("keys")).to_contain_text("Find")
+    await expect(look("shortcuts")).to_contain_text("Find")
     await look.page.keyboard.press("Escape")
-    await expect(look("keys")).to_have_count(0)
+    await expect(look("shortcuts")).to_have_count(0)
     await look.page.keyboard.press("g")
     await look.page.keyboard.press("t")
     await expect(look("screen-tools")).to_be_visible()
@@ -125,7 +125,7 @@ async def test_the_focus_goes_in_order_and_is_seen(look: Look) -> None:
         assert at["outline"], at
         assert at["shown"], at
         seen.append(at["name"])
-    order = [seen.index(name) for name in ("To the screen", "find", "server", "tab-live", "filter", "tools", "call")]
+    order = [seen.index(name) for name in ("Skip to content", "find", "server", "tab-live", "filter", "tools", "call")]
     assert order == sorted(order)
 
 
@@ -154,9 +154,9 @@ async def test_back_and_forward_go_from_screen_to_screen(look: Look) -> None:
 
 async def test_what_is_not_there_is_told_and_leads_on(look: Look) -> None:
     await look.go("#/nobody/live")
-    await expect(look.page.get_by_text("There is no server nobody")).to_be_visible()
+    await expect(look.page.get_by_text("No server named nobody")).to_be_visible()
     await look.screen("sample", "tools", "nothing")
-    await expect(look("screen-tools")).to_contain_text("There is no tool nothing")
+    await expect(look("screen-tools")).to_contain_text("No tool named nothing")
     await look.screen("sample", "requests", "none-such")
     await expect(look("error")).to_be_visible()
     await look.general("help", "none-such")

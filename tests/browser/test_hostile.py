@@ -91,13 +91,13 @@ async def test_no_resource_runs_whatever_it_is(look: Look, uri: str) -> None:
         await look("reading").get_by_role("button", name="Source").click()
         await expect(look("text")).to_contain_text("__ran=1")
     elif kind == "text/markdown":
-        await expect(look("markdown")).to_contain_text("picture: x")
+        await expect(look("markdown")).to_contain_text("image: x")
         await expect(look("markdown").locator("a")).to_have_count(0)
         await look("markdown").get_by_text("click", exact=True).click()
     elif kind == "application/json":
         await expect(look("text")).to_contain_text('{"a": [1, 2')
     elif kind == "application/octet-stream":
-        await expect(look("contents")).to_contain_text("2.0 kB, application/octet-stream: not text")
+        await expect(look("contents")).to_contain_text("2.0 kB, application/octet-stream: binary")
     await look("subscribe").click()
     await expect(look("subscription")).to_be_visible()
     await expect(look("contents")).to_be_visible()
@@ -111,7 +111,7 @@ async def test_scripts_in_results_prompts_and_errors_are_texts(look: Look) -> No
     await expect(look("result").locator("a, iframe, img")).to_have_count(0)
     await _call(look, "refuse")
     await expect(look("error")).to_contain_text("The server: ")
-    await look("error").get_by_text("What was answered").click()
+    await look("error").get_by_text("Raw response").click()
     await expect(look("error").locator("pre")).to_contain_text("<script>")
     await look.screen("hostile", "prompts", quote(SCRIPT, safe=""))
     await look("get-prompt").click()
@@ -135,9 +135,9 @@ async def test_an_address_with_a_script_in_it_is_a_text(look: Look) -> None:
 async def test_what_is_malformed_or_twice_in_a_list_is_told(look: Look) -> None:
     await look.connected("hostile")
     await look.screen("hostile", "tools")
-    await expect(look("odd")).to_contain_text("2 items malformed, 1 name twice")
-    await look("odd").get_by_role("button").click()
-    await expect(look("odd")).to_contain_text("not a tool at all")
+    await expect(look("list-problems")).to_contain_text("2 malformed items, 1 duplicate name")
+    await look("list-problems").get_by_role("button").click()
+    await expect(look("list-problems")).to_contain_text("not a tool at all")
     await expect(look.rows("tools").filter(has_text="twice")).to_have_count(1)
 
 
@@ -162,7 +162,7 @@ async def test_a_resource_of_5_mb_of_json_is_read_with_few_lines_in_the_page(loo
 async def test_a_resource_of_50_mb_leaves_the_page_usable_and_is_told(look: Look) -> None:
     await look.connected("hostile")
     await look.screen("hostile", "resources", quote("big://text", safe=""))
-    told = look("contents").get_by_text(re.compile("only the beginning")).or_(look("error"))
+    told = look("contents").get_by_text(re.compile("Only the beginning")).or_(look("error"))
     await expect(told).to_be_visible()
     await look("tab-tools").click()
     await expect(look.rows("tools").first).to_be_visible()
@@ -180,7 +180,7 @@ async def test_5000_notifications_at_once_are_all_counted_while_few_are_drawn(lo
     assert await look.rows("logs").count() < MOST_ROWS
     await look("logs").evaluate("(box) => { box.scrollTop = box.scrollHeight }")
     await expect(look.row("logs", "flood 0")).to_be_visible()
-    await expect(look("logs-hold")).to_contain_text("Scrolled")
+    await expect(look("logs-status")).to_contain_text("Scrolled")
     await look("filter").fill("flood 4999")
     await expect(look.rows("logs")).to_have_count(1)
 

@@ -123,4 +123,4 @@ async def test_the_page_says_that_the_inspector_itself_is_gone_and_comes_back(br
         await look.page.context.set_offline(False)
         await expect(look("server-state")).to_contain_text("connected, answered")
         inspector.process.terminate()
-        await expect(look.page.get_by_text("the inspector does not answer")).to_be_visible()
+        await expect(look.page.get_by_text("The inspector is not responding")).to_be_visible()

@@ -143,7 +143,7 @@ async def test_every_screen_can_be_used_by_everybody(browser: Browser, filled: I
         found["questions"] = await _violations(look)
         await look.page.keyboard.press("Control+k")
         await look("palette-input").fill("no such thing")
-        await expect(look("palette-none")).to_have_text("Nothing is called so.")
+        await expect(look("palette-none")).to_have_text("No results.")
         found["palette, nothing found"] = await _violations(look)
         await look("palette-input").fill("plan")
         await expect(look("palette").get_by_role("option").first).to_be_visible()
@@ -152,9 +152,9 @@ async def test_every_screen_can_be_used_by_everybody(browser: Browser, filled: I
         await look.page.keyboard.press("Escape")
         await expect(look("palette")).to_have_count(0)
         await look.page.keyboard.press("?")
-        await expect(look("keys")).to_be_visible()
-        await look.picture(f"keys-{scheme}")
-        found["keys"] = await _violations(look)
+        await expect(look("shortcuts")).to_be_visible()
+        await look.picture(f"shortcuts-{scheme}")
+        found["shortcuts"] = await _violations(look)
         assert {name: each for name, each in found.items() if each} == {}
 
 

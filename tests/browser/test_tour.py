@@ -28,7 +28,7 @@ async def look(browser: Browser, tmp_path: Path) -> AsyncGenerator[Look]:
 
 async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Look) -> None:
     await expect(look("tour")).to_be_visible()
-    await expect(look("tour-seen")).to_have_text("0 of 4 seen")
+    await expect(look("tour-seen")).to_have_text("0 of 4 done")
 
     await look("do-edit").click()
     await expect(look("outcome")).to_contain_text(re.compile(r"file saved.*notified.*received.*fresh copy.*fresh in"))
@@ -55,11 +55,11 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await expect(look("tour")).to_contain_text(re.compile(r"kill -9 \d+"))
     await look("do-kill").click()
     await expect(look("server-state")).to_contain_text("lost; trying again")
-    await expect(look("outcome")).to_contain_text("Under way")
+    await expect(look("outcome")).to_contain_text("Running.")
     await expect(look("outcome")).to_contain_text(re.compile("killed.*noticed.*started again.*connected.*fresh copy"))
     await expect(look("server-state")).to_contain_text("connected")
     await expect(look("diff").locator(".add")).to_contain_text("Written while the server was away (1)")
-    await expect(look("tour-seen")).to_have_text("4 of 4 seen")
+    await expect(look("tour-seen")).to_have_text("4 of 4 done")
     await look.picture("tour-kill")
 
     await look("tour-next").click()
@@ -70,12 +70,12 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await look("tour-toggle").click()
     await expect(look("step-edit")).to_have_count(0)
     await look.page.reload()
-    await expect(look("tour-toggle")).to_have_text("Show the tour")
+    await expect(look("tour-toggle")).to_have_text("Show tour")
     await look("tour-toggle").focus()
     await look.page.keyboard.press("Enter")
     await look("step-edit").focus()
     await look.page.keyboard.press("Enter")
-    await expect(look("do-edit")).to_have_text("Once more")
+    await expect(look("do-edit")).to_have_text("Run again")
     await look("do-edit").focus()
     await look.page.keyboard.press("Enter")
     await expect(look("diff").locator(".add").first).to_contain_text("Print the opening hours")

@@ -62,7 +62,7 @@ async def test_a_message_is_sent_again_as_it_was_and_otherwise(look: Look, era: 
     await look("edit").click()
     await look("edit-params").fill("{")
     await look("send-edited").click()
-    await expect(look.page.get_by_text("This is not JSON")).to_be_visible()
+    await expect(look.page.get_by_text("Invalid JSON")).to_be_visible()
     await look("edit-params").fill('{"name": "add", "arguments": {"a": 20, "b": 22}}')
     await look("send-edited").click()
     await expect(look("screen-requests")).to_be_visible()
@@ -77,7 +77,7 @@ async def test_a_pinned_message_is_found_again(look: Look) -> None:
     await look.page.get_by_role("button", name="Pinned 1").click()
     await expect(look.rows("messages")).to_have_count(1)
     await look("pin").click()
-    await expect(look("screen-messages")).to_contain_text("Nothing is pinned")
+    await expect(look("screen-messages")).to_contain_text("No pinned messages")
 
 
 async def test_a_call_is_copied_as_json_curl_and_python(look: Look) -> None:
@@ -135,10 +135,10 @@ async def test_a_paused_list_counts_what_it_holds_back(look: Look) -> None:
     await look.screen("modern", "logs")
     await look("logs-log").click()
     await look("logs-pause").click()
-    await expect(look("logs-hold")).to_contain_text("Paused, nothing new")
+    await expect(look("logs-status")).to_contain_text("Paused, no new rows")
     for n in range(2):
         await look.page.evaluate(SPEAK, f"later {n}")
-    await expect(look("logs-hold")).to_contain_text("2 new rows held back")
+    await expect(look("logs-status")).to_contain_text("2 new rows")
     await expect(look.row("logs", "later")).to_have_count(0)
     await look("logs-follow").click()
     await expect(look.rows("logs").filter(has_text="later")).to_have_count(2)
@@ -161,7 +161,7 @@ async def test_a_session_is_named_exported_imported_and_compared(look: Look, tmp
     await look.general("sessions")
     await look("session-name").fill("before the change")
     await look("session-save").click()
-    current = look("session").filter(has_text="this one")
+    current = look("session").filter(has_text="current")
     await expect(look("session").filter(has_text="before the change").first).to_be_visible()
     file = tmp_path / "kept.jsonl"
     async with look.page.expect_download() as saving:
@@ -177,5 +177,5 @@ async def test_a_session_is_named_exported_imported_and_compared(look: Look, tmp
     await look("session-compare").click()
     await expect(look("compared").filter(has_text="modern")).to_be_visible()
     await imported.get_by_role("button", name="Delete").click()
-    await imported.get_by_role("button", name="Delete it").click()
+    await imported.get_by_role("button", name="Confirm deletion").click()
     await expect(imported).to_have_count(0)

@@ -1,4 +1,4 @@
-/** Numbers, times and sizes as people read them. */
+/** Numbers, times, sizes and states as text. */
 import type { ServerFacts } from './api'
 
 const number = new Intl.NumberFormat('en')
@@ -24,12 +24,12 @@ export function size(bytes: number): string {
   return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`
 }
 
-/** The truth about a connection, now: the words of Python, with their countdown going on. */
+/** The state of a connection as Python describes it, with a live countdown. */
 export function connectionText(facts: ServerFacts, now: number): string {
   if (facts.next_retry !== null && facts.state !== 'connected') {
     const left = Math.max(0, Math.ceil(facts.next_retry - now))
-    const what = facts.was_connected ? 'lost' : 'not reached'
-    return left ? `${what}; trying again in ${left} s` : `${what}; trying again`
+    const problem = facts.was_connected ? 'lost' : 'not reached'
+    return left ? `${problem}; trying again in ${left} s` : `${problem}; trying again`
   }
   if (facts.state === 'connected' && facts.last_answer_ms !== null) {
     const silent = facts.last_answer_at === null ? 0 : now - facts.last_answer_at
@@ -37,7 +37,7 @@ export function connectionText(facts: ServerFacts, now: number): string {
   }
   return facts.words
 }
-/** The class of the dot beside those words. */
+/** The CSS class of the dot beside that text. */
 export function stateClass(facts: ServerFacts): '' | 'warn' | 'bad' | 'off' {
   if (facts.state === 'connected') return ''
   if (facts.state === 'connecting' || facts.next_retry !== null) return 'warn'

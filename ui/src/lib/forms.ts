@@ -1,8 +1,8 @@
-/** The values of a form: what a field begins with, and what a `ref` stands for. Checking is done in Python. */
+/** The values of a form: initial values, and what a `ref` stands for. Python validates them. */
 import type { Field, Json, JsonObject, Problem } from './api'
 import { isExactNumber, parseJson, sameJson } from './exact-json'
 
-/** A value, or nothing: a key that is left out. */
+/** A value, or undefined for a key that is left out. */
 export type Value = Json | undefined
 
 export function resolveRef(root: Field, field: Field): Field {
@@ -12,7 +12,7 @@ export function resolveRef(root: Field, field: Field): Field {
   return { ...found, ...(name ? { name } : {}), ...(title ? { title } : {}), ...(description ? { description } : {}), ...(required ? { required } : {}), ...(nullable ? { nullable } : {}) }
 }
 
-/** What a field holds when it is opened by hand. */
+/** The value of a field that the user has just added. */
 export function initialValue(field: Field): Value {
   if (field.has_default) return field.default
   switch (field.kind) {
@@ -35,7 +35,7 @@ export function initialValue(field: Field): Value {
   }
 }
 
-/** Which alternative of a choice a value looks like. */
+/** The index of the alternative that fits a value best. */
 export function matchingOption(fields: Field[], value: Value): number {
   const score = (field: Field): number => {
     if (value === undefined) return 0
@@ -66,15 +66,15 @@ export function matchingOption(fields: Field[], value: Value): number {
   return best
 }
 
-/** A number as it was typed; what is none stays a text, and the check says so. */
+/** The typed number. Other text is returned unchanged; validation reports it. */
 export function parseNumber(text: string): Value {
   const trimmed = text.trim()
   if (!trimmed) return undefined
   return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? (/^-?[1-9]\d{15,}$/.test(trimmed) ? (parseJson(trimmed) as Json) : Number(trimmed)) : text
 }
 
-/** Where something is wrong, and what: the message has the place in it, which is shown beside it. */
 export const problemPlace = (problem: Problem) => problem.place || problem.path.join('.')
+/** The message without its place, which is shown beside it. */
 export const problemMessage = (problem: Problem) => {
   const place = problemPlace(problem)
   return place && problem.message.startsWith(`${place}: `) ? problem.message.slice(place.length + 2) : problem.message

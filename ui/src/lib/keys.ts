@@ -1,10 +1,10 @@
 /**
- * Keys, in one place, so that the help sheet is true.
+ * Keyboard shortcuts, in one place, so that the list of shortcuts is always complete.
  *
- * A screen adds its own while it is shown: `$effect(() => keys({ '/': { words: 'Filter', run: () => input.focus() } }))`.
- * Plain letters are not taken from somebody who types in a field; those with Ctrl or Cmd (written `mod+k`) are.
+ * A screen adds its own while it is shown: `$effect(() => bindKeys({ '/': { label: 'Filter', run: () => input.focus() } }))`.
+ * Plain keys are ignored while a field has the focus; keys with Ctrl or Cmd (written `mod+k`) are not.
  */
-export interface Key { words: string; run: (event: KeyboardEvent) => void; /** not in the sheet */ quiet?: boolean }
+export interface Key { label: string; run: (event: KeyboardEvent) => void; /** left out of the list of shortcuts */ unlisted?: boolean }
 export type Keys = Record<string, Key>
 
 const layers: Keys[] = []
@@ -17,33 +17,33 @@ export function bindKeys(layer: Keys): () => void {
   }
 }
 
-/** What can be pressed now, newest layer first: for the sheet. */
-export function boundKeys(): { key: string; words: string }[] {
+/** The current shortcuts, newest layer first. */
+export function boundKeys(): { key: string; label: string }[] {
   const seen = new Map<string, string>()
   for (const layer of layers.toReversed())
-    for (const [key, { words, quiet }] of Object.entries(layer)) if (!quiet && !seen.has(key)) seen.set(key, words)
-  return [...seen].map(([key, words]) => ({ key, words }))
+    for (const [key, { label, unlisted }] of Object.entries(layer)) if (!unlisted && !seen.has(key)) seen.set(key, label)
+  return [...seen].map(([key, label]) => ({ key, label }))
 }
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
-/** A key as people read it: `mod+k` is ⌘K or Ctrl K. */
+/** A key as shown to the user: `mod+k` is ⌘K or Ctrl K. */
 export const keyLabel = (key: string) =>
   key.replace('mod+', isMac ? '⌘' : 'Ctrl ').replace(/(^|[⌘ ])([a-z])$/, (_, before: string, letter: string) => before + (before ? letter.toUpperCase() : letter))
 
-const typing = (target: EventTarget | null) =>
+const isField = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 
-/** Two keys in a row, as in `g t`. */
+/** The first key of a sequence such as `g t`. */
 let first = ''
-let forget: ReturnType<typeof setTimeout> | undefined
+let forgetTimer: ReturnType<typeof setTimeout> | undefined
 
 export function onkeydown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.altKey) return
-  // A dialog has the keys to itself, Escape above all.
+  // A dialog handles its own keys, above all Escape.
   if (event.target instanceof Element && event.target.closest('dialog')) return
   const mod = event.metaKey || event.ctrlKey
   const name = mod ? `mod+${event.key.toLowerCase()}` : event.key
-  if (!mod && typing(event.target) && name !== 'Escape') return
+  if (!mod && isField(event.target) && name !== 'Escape') return
   const pair = first && !mod ? `${first} ${name}` : ''
   first = ''
   for (const layer of layers.toReversed()) {
@@ -56,7 +56,7 @@ export function onkeydown(event: KeyboardEvent): void {
   }
   if (layers.some((layer) => Object.keys(layer).some((key) => key.startsWith(`${name} `)))) {
     first = name
-    clearTimeout(forget)
-    forget = setTimeout(() => (first = ''), 1000)
+    clearTimeout(forgetTimer)
+    forgetTimer = setTimeout(() => (first = ''), 1000)
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Markdown as a tree, for the page to make elements of: the parts that notes and instructions are written with (headings,
- * lists, tasks, tables, code, quotes, links, emphasis). A whole library would be a sixth of the page.
+ * A Markdown parser for the syntax that notes and instructions use: headings, lists, tasks, tables, code, quotes, links and
+ * emphasis. A complete library would be a sixth of the page.
  *
- * Nothing in a text is HTML here: it stays the text that it is. Time, depth and how much comes of it are bounded, whatever
- * the text: no expression here looks at the same blanks again and again.
+ * HTML is treated as text. Time, depth and output are bounded for any input; no regular expression here backtracks over the
+ * same whitespace repeatedly.
  */
 export type Inline =
   | { kind: 'text'; text: string }
@@ -22,12 +22,12 @@ export type Block =
   | { kind: 'table'; head: Inline[][]; rows: Inline[][][] }
   | { kind: 'rule' }
 
-const DEEPEST = 12
-/** A paragraph of this length is no prose: it is shown as it is. */
-const LONGEST = 20_000
+const MAX_DEPTH = 12
+/** Longer paragraphs are shown as plain text. */
+const MAX_PARAGRAPH = 20_000
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
-/** Blocks, items, rows and parts of lines: a browser takes long to lay out more. */
-const MOST = 20_000
+/** The limit of blocks, items, rows and inline parts: a browser takes long to lay out more. */
+const MAX_PARTS = 20_000
 const HEADING = /^ {0,3}(#{1,6})(?=\s|$)/
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/
 const QUOTE = /^ {0,3}> ?/
@@ -35,73 +35,73 @@ const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( +|$)/
 const TASK = /^\[([ xX])\]\s+/
 const CELL = /^:?-+:?$/
 
-/** How much more may come of a text. */
-let room = MOST
+/** The number of parts left for the current text. */
+let budget = MAX_PARTS
 
-/** The blocks of a text, and whether they are all of them. */
+/** Parses a text; `whole` is false if it was too long to parse to the end. */
 export function parseMarkdown(text: string): { tree: Block[]; whole: boolean } {
-  room = MOST
+  budget = MAX_PARTS
   const tree = blocks(text)
-  return { tree, whole: room > 0 }
+  return { tree, whole: budget > 0 }
 }
 
 function blocks(text: string): Block[] {
   const lines = text.replace(/\r\n?/g, '\n').split('\n')
   if (lines[0] !== '---') return parse(lines, 0)
   const end = lines.indexOf('---', 1)
-  // What stands above a note: shown as the text it is.
+  // Front matter is shown as plain text.
   return end < 0 ? parse(lines, 0) : [{ kind: 'code', text: lines.slice(1, end).join('\n') }, ...parse(lines.slice(end + 1), 0)]
 }
 
 function parse(lines: string[], depth: number): Block[] {
   const found: Block[] = []
   let paragraph: string[] = []
-  const settle = () => {
+  const endParagraph = () => {
     if (paragraph.length) found.push({ kind: 'paragraph', inner: inline(paragraph.join('\n')) })
     paragraph = []
   }
-  for (let at = 0; at < lines.length && room > 0; ) {
+  for (let at = 0; at < lines.length && budget > 0; ) {
     const line = lines[at] as string
-    room--
+    budget--
     const fence = FENCE.exec(line)
     if (fence) {
-      settle()
+      endParagraph()
       const mark = fence[1] as string
       let end = at + 1
       while (end < lines.length && !((lines[end] as string).trim().startsWith(mark) && /^[`~]+$/.test((lines[end] as string).trim()))) end++
       found.push({ kind: 'code', text: lines.slice(at + 1, end).join('\n') })
       at = end + 1
     } else if (!line.trim()) {
-      settle()
+      endParagraph()
       at++
     } else if (HEADING.test(line)) {
-      settle()
+      endParagraph()
       const [whole = '', marks = ''] = HEADING.exec(line) ?? []
-      found.push({ kind: 'heading', depth: marks.length, inner: inline(titled(line.slice(whole.length).trim())) })
+      found.push({ kind: 'heading', depth: marks.length, inner: inline(headingText(line.slice(whole.length).trim())) })
       at++
     } else if (RULE.test(line)) {
-      settle()
+      endParagraph()
       found.push({ kind: 'rule' })
       at++
-    } else if (QUOTE.test(line) && depth < DEEPEST) {
-      settle()
+    } else if (QUOTE.test(line) && depth < MAX_DEPTH) {
+      endParagraph()
       const inner: string[] = []
       while (at < lines.length && QUOTE.test(lines[at] as string)) inner.push((lines[at++] as string).replace(QUOTE, ''))
       found.push({ kind: 'quote', blocks: parse(inner, depth + 1) })
-    } else if (ITEM.test(line) && depth < DEEPEST && !(paragraph.length && /^\s*\d/.test(line))) {
-      settle()
+    } else if (ITEM.test(line) && depth < MAX_DEPTH && !(paragraph.length && /^\s*\d/.test(line))) {
+      endParagraph()
       at = list(lines, at, depth, found)
-    } else if (line.includes('|') && !paragraph.length && divides(lines[at + 1] ?? '')) {
+    } else if (line.includes('|') && !paragraph.length && isTableDivider(lines[at + 1] ?? '')) {
       const head = cells(line)
       const rows: Inline[][][] = []
-      for (at += 2; at < lines.length && room > 0 && (lines[at] as string).includes('|'); at++) rows.push(cells(lines[at] as string))
+      for (at += 2; at < lines.length && budget > 0 && (lines[at] as string).includes('|'); at++) rows.push(cells(lines[at] as string))
       found.push({ kind: 'table', head, rows })
     } else {
       paragraph.push(line.trimStart())
       at++
     }
   }
-  settle()
+  endParagraph()
   return found
 }
 
@@ -110,8 +110,8 @@ function list(lines: string[], from: number, depth: number, found: Block[]): num
   const ordered = /\d/.test(first)
   const items: Item[] = []
   let at = from
-  while (at < lines.length && room > 0) {
-    room--
+  while (at < lines.length && budget > 0) {
+    budget--
     const begin = ITEM.exec(lines[at] as string)
     if (!begin || /\d/.test(begin[2] as string) !== ordered || RULE.test(lines[at] as string)) break
     const width = begin[0].length + (begin[3] ? 0 : 1)
@@ -137,24 +137,24 @@ function list(lines: string[], from: number, depth: number, found: Block[]): num
   return at
 }
 
-const bare = (line: string) => line.trim().replace(/^\||(?<!\\)\|$/g, '').split(/(?<!\\)\|/)
-/** Whether a line parts the head of a table from its rows. */
-const divides = (line: string) => line.includes('-') && bare(line).every((cell) => CELL.test(cell.trim()))
+const splitCells = (line: string) => line.trim().replace(/^\||(?<!\\)\|$/g, '').split(/(?<!\\)\|/)
+/** Returns whether a line separates the head of a table from its rows. */
+const isTableDivider = (line: string) => line.includes('-') && splitCells(line).every((cell) => CELL.test(cell.trim()))
 
 function cells(line: string): Inline[][] {
-  const some = bare(line).slice(0, room)
-  room -= some.length
+  const some = splitCells(line).slice(0, budget)
+  budget -= some.length
   return some.map((cell) => inline(cell.trim().replaceAll('\\|', '|')))
 }
 
-/** A heading's words, without the marks that may close it. */
-function titled(words: string): string {
-  let end = words.length
-  while (words[end - 1] === '#') end--
-  return end === 0 || /\s/.test(words[end - 1] as string) ? words.slice(0, end).trimEnd() : words
+/** The text of a heading without closing `#` marks. */
+function headingText(line: string): string {
+  let end = line.length
+  while (line[end - 1] === '#') end--
+  return end === 0 || /\s/.test(line[end - 1] as string) ? line.slice(0, end).trimEnd() : line
 }
 
-// In this order: an escape, code, a picture, a link, an address, emphasis, the end of a line.
+// In this order: an escape, code, an image or link, a bare URL, emphasis, a line break.
 const PARTS = /\\([!-/:-@[-`{-~])|(?<!`)(`+)(?!`)([^`]|[^`][\s\S]{0,2000}?[^`])\2(?!`)|(!?)\[((?:[^[\]\\]|\\.|\[[^[\]]{0,200}\]){0,1000})\]\(\s{0,20}<?([^\s<>()]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200})?)>?(?:\s{1,20}["'(][^"')]{0,500}["')])?\s{0,20}\)|<?(https?:\/\/[^\s<>"')\]]{1,2000}[^\s<>"')\].,;:!?])>?|(\*\*\*|\*\*|\*|~~|(?<![\w])__|(?<![\w])_)(?=\S)([\s\S]{0,400}?[^\s\\])\8(?![\w]*\8)|((?<! ) {2,}|\\)\n/g
 
 export function inline(text: string, depth = 0): Inline[] {
@@ -163,9 +163,9 @@ export function inline(text: string, depth = 0): Inline[] {
   const plain = (to: number) => {
     if (to > last) found.push({ kind: 'text', text: text.slice(last, to) })
   }
-  if (depth > DEEPEST || text.length > LONGEST) return [{ kind: 'text', text }]
+  if (depth > MAX_DEPTH || text.length > MAX_PARAGRAPH) return [{ kind: 'text', text }]
   for (const match of text.matchAll(PARTS)) {
-    if (--room < 0) break
+    if (--budget < 0) break
     const [whole, escaped, , code, bang, label, href, address, mark, inner, end] = match
     plain(match.index)
     last = match.index + whole.length

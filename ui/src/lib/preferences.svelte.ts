@@ -1,12 +1,12 @@
-/** What a person chose, remembered by the browser: the scheme, widths of panes, filters. Never contents, never secrets. */
+/** Choices that the browser remembers: the theme, pane widths, filters. Never contents or secrets. */
 const PREFIX = 'tidings.'
 
 export function preference<T>(name: string, initial: T): { value: T } {
   let start = initial
   try {
-    const kept = localStorage.getItem(PREFIX + name)
-    if (kept !== null) start = JSON.parse(kept) as T
-  } catch { /* nothing kept, or nothing of ours */ }
+    const stored = localStorage.getItem(PREFIX + name)
+    if (stored !== null) start = JSON.parse(stored) as T
+  } catch { /* no storage, or not JSON: use the initial value */ }
   let value = $state.raw(start)
   return {
     get value() {
@@ -16,7 +16,7 @@ export function preference<T>(name: string, initial: T): { value: T } {
       value = next
       try {
         localStorage.setItem(PREFIX + name, JSON.stringify(next))
-      } catch { /* a browser that keeps nothing: it holds until the page is closed */ }
+      } catch { /* no storage: the choice lasts until the page is closed */ }
     },
   }
 }

@@ -1,26 +1,28 @@
 import { onDestroy } from 'svelte'
 
 /**
- * A question that a component asks again whenever something is different, one at a time: what is wanted while an answer
- * is awaited is asked for once it is there. So what changes faster than it can be asked for is shown all the same.
+ * Returns a function that fetches again, one request at a time.
  *
- * `ask` looks up for itself what is wanted now, never fails, and gives what to do with the answer, which is done only if
- * the component is still there.
+ * Calls made while a request is under way lead to one more request when it has finished. Data that changes faster than it
+ * can be fetched is therefore still shown.
+ *
+ * `fetch` looks up by itself what to fetch, never rejects, and resolves to a function that shows the result. That function
+ * is called only while the component exists.
  */
-export function refetcher(ask: () => Promise<() => void>): () => void {
-  let waiting = false
+export function refetcher(fetch: () => Promise<() => void>): () => void {
+  let fetching = false
   let again = false
-  let over = false
-  onDestroy(() => (over = true))
-  return function want() {
-    again = waiting
-    if (waiting) return
-    waiting = true
-    void ask().then((show) => {
-      waiting = false
-      if (over) return
+  let destroyed = false
+  onDestroy(() => (destroyed = true))
+  return function refetch() {
+    again = fetching
+    if (fetching) return
+    fetching = true
+    void fetch().then((show) => {
+      fetching = false
+      if (destroyed) return
       show()
-      if (again) want()
+      if (again) refetch()
     })
   }
 }

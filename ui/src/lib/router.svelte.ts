@@ -1,8 +1,10 @@
 /**
- * Where one is, in the address: `#/server/screen/item`, or `#/~/screen/item` for what belongs to no server.
+ * The current screen, as part of the address: `#/server/screen/item`, or `#/~/screen/item` for screens without a server.
  *
- * Everything that can be looked at has such an address. `item` is one text, whatever it contains (a URI, a name, an id).
+ * Everything that can be shown has such an address. `item` is one encoded text: a URI, a name or an id.
  */
+import type { SavedCall } from './types'
+
 export const SERVER_SCREENS = ['live', 'overview', 'tools', 'resources', 'prompts', 'requests', 'messages', 'logs'] as const
 export const GENERAL_SCREENS = ['servers', 'sessions', 'settings', 'help'] as const
 export type ServerScreen = (typeof SERVER_SCREENS)[number]
@@ -20,13 +22,13 @@ const decode = (text: string) => {
   }
 }
 
-/** The address of a screen: for `href`, or to go to. `query` is for what a screen wants to keep in the address. */
+/** The address of a screen. `query` holds further state of the screen. */
 export function link(server: string | null, screen: Screen, item?: string | null, query?: Record<string, string>): string {
   const search = query && Object.keys(query).length ? `?${new URLSearchParams(query)}` : ''
   return `#/${server === null ? '~' : encode(server)}/${screen}${item ? `/${encode(item)}` : ''}${search}`
 }
 
-export function parse(hash: string): Route {
+function parseHash(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const [server = '', screen = '', ...rest] = path.split('/')
   const item = rest.length ? decode(rest.join('/')) : null
@@ -40,16 +42,19 @@ export function parse(hash: string): Route {
 }
 
 class Router {
-  route = $state.raw<Route>(parse(location.hash))
+  route = $state.raw<Route>(parseHash(location.hash))
   constructor() {
-    addEventListener('hashchange', () => (this.route = parse(location.hash)))
+    addEventListener('hashchange', () => (this.route = parseHash(location.hash)))
   }
   go(to: string, replace = false): void {
     if (replace) history.replaceState(null, '', to)
     else history.pushState(null, '', to)
-    this.route = parse(to)
+    this.route = parseHash(to)
   }
 }
 export const router = new Router()
 export const go = (server: string | null, screen: Screen, item?: string | null, query?: Record<string, string>) =>
   router.go(link(server, screen, item, query))
+
+const SAVED_SCREENS = { call: 'tools', read: 'resources', prompt: 'prompts', request: 'messages' } as const
+export const savedCallLink = (call: SavedCall) => link(call.server, SAVED_SCREENS[call.kind], null, { saved: call.id })

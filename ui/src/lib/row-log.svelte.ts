@@ -1,13 +1,13 @@
 /**
- * Lists that grow at their end and are bounded: the oldest entries go, the others keep their place.
+ * Bounded lists that grow at their end. The oldest entries are dropped; the others keep their place.
  *
- * A place is absolute: the nth entry ever added is at n, also after older ones were dropped. So a view that was paused at
- * place n shows the same entries however many come meanwhile.
+ * A place is absolute: the nth entry ever added is at n, even after older ones were dropped. A view that is paused at place
+ * n therefore shows the same entries however many arrive.
  */
 export interface RowSource<T> {
-  /** the place of the oldest entry that is kept */
+  /** the place of the oldest kept entry */
   readonly first: number
-  /** how many there ever were: one past the place of the newest */
+  /** the number of entries ever added: one past the place of the newest */
   readonly total: number
   at(place: number): T | undefined
 }
@@ -15,11 +15,11 @@ export interface RowSource<T> {
 /** A plain array as a source. */
 export const arraySource = <T>(items: readonly T[]): RowSource<T> => ({ first: 0, total: items.length, at: (place) => items[place] })
 
-/** Rows, each of which begins with its number. The numbers rise. */
+/** Rows that begin with their sequence number, in rising order. */
 export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSource<T> {
   readonly limit: number
   #items: T[] = []
-  #gone = 0 // at the head of #items, not yet cut off
+  #dropped = 0 // at the head of #items, not yet cut off
   #first = 0
   #version = $state(0)
 
@@ -33,14 +33,11 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
   }
   get total(): number {
     void this.#version
-    return this.#first + this.#items.length - this.#gone
-  }
-  get length(): number {
-    return this.total - this.first
+    return this.#first + this.#items.length - this.#dropped
   }
   at(place: number): T | undefined {
     void this.#version
-    return place < this.#first ? undefined : this.#items[place - this.#first + this.#gone]
+    return place < this.#first ? undefined : this.#items[place - this.#first + this.#dropped]
   }
   last(): T | undefined {
     void this.#version
@@ -50,37 +47,37 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
   append(items: readonly T[]): void {
     if (!items.length) return
     for (const item of items) this.#items.push(item)
-    const over = this.#items.length - this.#gone - this.limit
+    const over = this.#items.length - this.#dropped - this.limit
     if (over > 0) {
-      this.#gone += over
+      this.#dropped += over
       this.#first += over
-      // Cutting moves every entry: done once in a while.
-      if (this.#gone > this.limit / 8) {
-        this.#items = this.#items.slice(this.#gone)
-        this.#gone = 0
+      // Cutting moves every entry, so it is done rarely.
+      if (this.#dropped > this.limit / 8) {
+        this.#items = this.#items.slice(this.#dropped)
+        this.#dropped = 0
       }
     }
     this.#version++
   }
 
-  /** Put a row in the place of the older state of it, or where its number belongs. What is older than all that is kept goes. */
-  amend(item: T): void {
-    const index = this.#place(item[0])
+  /** Replaces the older state of a row, or inserts the row in order. A row older than all kept ones is ignored. */
+  update(item: T): void {
+    const index = this.#indexOf(item[0])
     if (this.#items[index]?.[0] === item[0]) this.#items[index] = item
-    else if (index > this.#gone || this.#first === 0) this.#items.splice(index, 0, item)
+    else if (index > this.#dropped || this.#first === 0) this.#items.splice(index, 0, item)
     this.#version++
   }
 
-  /** The row of this number, if it is still kept. */
+  /** The row with this sequence number, if it is still kept. */
   find(seq: number): T | undefined {
     void this.#version
-    const found = this.#items[this.#place(seq)]
+    const found = this.#items[this.#indexOf(seq)]
     return found?.[0] === seq ? found : undefined
   }
 
-  /** Where the row of this number is, or would be: rows rise by their numbers. */
-  #place(seq: number): number {
-    let [low, high] = [this.#gone, this.#items.length]
+  /** The index of the row with this sequence number, or where it would be inserted. */
+  #indexOf(seq: number): number {
+    let [low, high] = [this.#dropped, this.#items.length]
     while (low < high) {
       const middle = (low + high) >> 1
       if ((this.#items[middle] as T)[0] < seq) low = middle + 1
@@ -89,54 +86,47 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
     return low
   }
 
-  clear(): void {
-    this.#first = this.#first + this.#items.length - this.#gone
-    this.#items = []
-    this.#gone = 0
-    this.#version++
-  }
-
   *[Symbol.iterator](): Iterator<T> {
     void this.#version
-    for (let index = this.#gone; index < this.#items.length; index++) yield this.#items[index] as T
+    for (let index = this.#dropped; index < this.#items.length; index++) yield this.#items[index] as T
   }
 }
 
 /**
- * What of a log passes a test. Only what is new is tested when it is asked again, so that a filter on 100,000 rows costs
- * once. Make a new one when the test changes: `const shown = $derived(filtered(log, row => …))`.
+ * Returns the rows that pass a test. Each row is tested once, so filtering 100,000 rows is paid for only once.
+ * Make a new filter when the test changes: `const shown = $derived(filterRows(log, row => …))`.
  */
 export function filterRows<T>(log: RowSource<T>, test: (item: T) => boolean): RowSource<T> {
-  let places: number[] = [] // in the log, where an entry may be replaced by a newer state of itself
-  let gone = 0 // cut off from the head of places
-  let head = 0 // those that the log has dropped, not yet cut off
-  let seen = log.first
+  let places: number[] = [] // in the log, where a row may be replaced by its newer state
+  let cut = 0 // entries removed from the head of places
+  let head = 0 // entries that the log has dropped, not yet removed
+  let tested = log.first
   const update = () => {
     const { total, first } = log
-    if (first > seen) seen = first
-    for (; seen < total; seen++) {
-      const item = log.at(seen)
-      if (item !== undefined && test(item)) places.push(seen)
+    if (first > tested) tested = first
+    for (; tested < total; tested++) {
+      const item = log.at(tested)
+      if (item !== undefined && test(item)) places.push(tested)
     }
     while ((places[head] ?? Infinity) < first) head++
     if (head > 10_000) {
       places = places.slice(head)
-      gone += head
+      cut += head
       head = 0
     }
   }
   return {
     get first() {
       update()
-      return gone + head
+      return cut + head
     },
     get total() {
       update()
-      return gone + places.length
+      return cut + places.length
     },
     at(place) {
       update()
-      const found = places[place - gone]
+      const found = places[place - cut]
       return found === undefined ? undefined : log.at(found)
     },
   }

@@ -1,4 +1,4 @@
-/** One of a server's lists, fetched when it is first shown and again whenever it changed. */
+/** One of a server's lists: fetched when first shown, and again whenever it changes. */
 import { untrack } from 'svelte'
 import * as api from './api'
 import type { ErrorFacts, ListName } from './api'
@@ -10,16 +10,16 @@ type Items<L extends ListName> = Awaited<ReturnType<typeof api.list<L>>>
 export function serverList<L extends ListName>(server: () => ServerStore, name: L) {
   let found = $state.raw<Items<L> | null>(null)
   let error = $state.raw<ErrorFacts | null>(null)
-  const ask = refetcher(() => {
-    const one = server()
-    return api.list(one.name, name).then(
-      (items) => () => { if (one === server()) { found = items; error = null } },
-      (failure: unknown) => () => { if (one === server() && failure instanceof api.ApiError) error = failure.facts },
+  const refetch = refetcher(() => {
+    const asked = server()
+    return api.list(asked.name, name).then(
+      (items) => () => { if (asked === server()) { found = items; error = null } },
+      (failure: unknown) => () => { if (asked === server()) error = api.errorFacts(failure) ?? error },
     )
   })
   $effect(() => {
     void server().lists[name]
-    untrack(ask)
+    untrack(refetch)
   })
   return {
     get items(): Items<L>['items'] {

@@ -1,14 +1,14 @@
 /**
- * What the page knows: a copy of the session in Python, filled by a snapshot and kept by the stream.
+ * The state of the page: a copy of the session in Python, loaded as a snapshot and updated by the stream.
  *
- * Screens read it and call `api`; nothing but this file changes it.
+ * Screens read it and call `api`; only this file changes it.
  */
 import * as api from './api'
 import type { Batch, ChangeRow, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
 import { RowLog } from './row-log.svelte'
-import { followStream, type LinkState } from './stream'
+import { followStream, type ConnectionState } from './stream'
 
-export const ROW_KINDS: readonly RowKind[] = ['change', 'content', 'message', 'notification', 'log', 'stderr', 'request', 'exchange', 'state']
+/** The seconds that the charts of changes cover. */
 export const PACE_SECONDS = 300
 
 /** One server: its facts (replaced when they change) and its rows by kind. */
@@ -19,7 +19,7 @@ export class ServerStore {
     change: new RowLog(), content: new RowLog(), message: new RowLog(), notification: new RowLog(), log: new RowLog(),
     stderr: new RowLog(), request: new RowLog(), exchange: new RowLog(), state: new RowLog(),
   }
-  /** Rises when a list or a content may have changed: read it in an effect that fetches. */
+  /** Counters that rise when a list may have changed: read them in an effect that fetches. */
   lists = $state({ tools: 0, resources: 0, templates: 0, prompts: 0 })
 
   constructor(facts: ServerFacts) {
@@ -41,27 +41,26 @@ export class ServerStore {
     this.facts = facts
   }
 
-  get waiting(): number {
+  get openQuestions(): number {
     return Object.keys(this.facts.questions).length
   }
 }
 
 class Store {
-  /** "starting", "live", "behind" (trying again), "locked" (open the printed address) */
-  link = $state<LinkState>('starting')
+  /** The connection to the inspector itself. */
+  connection = $state<ConnectionState>('starting')
   version = $state('')
   catalog = $state.raw<api.Hello['catalog']>({ path: null, read_only: true })
   failure = $state.raw<api.ErrorFacts | null>(null)
   servers = $state.raw<ServerStore[]>([])
   saved = $state.raw<api.SavedCall[]>([])
-  /** rows the stream left out because the page was slow; they are kept in Python */
-  held = $state(0)
-  /** the clock, once a second, for words such as "3 s ago"; as the inspector's clock has it */
+  /** rows that the stream left out because the page was slow; Python keeps them */
+  skippedRows = $state(0)
+  /** the inspector's clock, once a second, for texts such as "3 s ago" */
   now = $state(Date.now() / 1000)
-  /** rises when the catalog, the kept sessions or the tour changed */
+  /** counters that rise when the catalog, the saved sessions or the tour changed */
   stale = $state({ catalog: 0, sessions: 0, tour: 0 })
-  /** is there a tour? */
-  tour = $state(false)
+  hasTour = $state(false)
   #close: (() => void) | undefined
   #skew = 0
 
@@ -72,10 +71,10 @@ class Store {
   async start(): Promise<void> {
     setInterval(() => (this.now = Date.now() / 1000 + this.#skew), 1000)
     try {
-      await enter()
+      await exchangeToken()
       await this.load()
     } catch (error) {
-      if (error instanceof api.ApiError && error.status === 401) this.link = 'locked'
+      if (error instanceof api.ApiError && error.status === 401) this.connection = 'locked'
       else throw error
     }
   }
@@ -83,7 +82,7 @@ class Store {
   async load(): Promise<void> {
     this.#close?.()
     let hello = await api.hello()
-    // The page comes first, the session a moment after.
+    // The page is served a moment before the session is ready.
     while (!hello.ready && !hello.error) {
       await new Promise((done) => setTimeout(done, 60))
       hello = await api.hello()
@@ -91,24 +90,24 @@ class Store {
     this.version = hello.version
     this.catalog = hello.catalog
     this.failure = hello.error
-    this.tour = hello.tour
+    this.hasTour = hello.tour
     const [snapshot, { saved }] = await Promise.all([api.snapshot(), api.saved()])
     this.#skew = snapshot.now - Date.now() / 1000
     this.now = snapshot.now
     this.servers = snapshot.servers.map((facts) => new ServerStore(facts))
     this.saved = saved
-    this.held = 0
-    this.link = 'live'
-    await this.#past(snapshot.seq)
+    this.skippedRows = 0
+    this.connection = 'live'
+    await this.#loadHistory(snapshot.seq)
     this.#close = followStream(snapshot.seq, {
       batch: (batch) => this.apply(batch),
-      reset: () => void this.load().catch(() => (this.link = 'behind')),
-      link: (state) => (this.link = state),
+      reset: () => void this.load().catch(() => (this.connection = 'reconnecting')),
+      connection: (state) => (this.connection = state),
     })
   }
 
-  /** The rows up to a snapshot. What came later comes with the stream. */
-  async #past(upTo: number): Promise<void> {
+  /** Loads the rows up to a snapshot; the stream delivers later ones. */
+  async #loadHistory(upTo: number): Promise<void> {
     let after = 0
     for (let more = true; more; ) {
       const past = await api.rows(after)
@@ -127,58 +126,60 @@ class Store {
       else this.servers = [...this.servers, new ServerStore(delta as ServerFacts)]
     }
     this.#add(batch.rows)
-    this.held += batch.held
-    for (const what of batch.stale ?? []) {
-      if (what === 'saved') void api.saved().then(({ saved }) => (this.saved = saved))
-      else this.stale[what]++
+    this.skippedRows += batch.held
+    for (const part of batch.stale ?? []) {
+      if (part === 'saved') void api.saved().then(({ saved }) => (this.saved = saved))
+      else this.stale[part]++
     }
   }
 
   #add(rows: readonly Row[]): void {
-    const sorted = new Map<string, Map<RowKind, Row[]>>()
+    const byServer = new Map<string, Map<RowKind, Row[]>>()
     for (const row of rows) {
-      let kinds = sorted.get(row[2])
-      if (!kinds) sorted.set(row[2], (kinds = new Map()))
+      let kinds = byServer.get(row[2])
+      if (!kinds) byServer.set(row[2], (kinds = new Map()))
       const some = kinds.get(row[3])
       if (some) some.push(row)
       else kinds.set(row[3], [row])
     }
-    for (const [name, kinds] of sorted) {
+    for (const [name, kinds] of byServer) {
       const server = this.server(name)
       if (!server) continue
       for (const [kind, some] of kinds) {
         const log = server.rows[kind] as RowLog<Row> | undefined
-        if (kind === 'content') for (const row of some) freshened(server, row as ContentRow)
-        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) latest(log as RowLog<Row>, row)
+        if (kind === 'content') for (const row of some) setFreshTime(server, row as ContentRow)
+        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) addOrUpdate(log as RowLog<Row>, row)
         else log?.append(some)
       }
     }
   }
 }
 
-/** A request, an exchange or the change of a list is told of several times: one row, in its newest state, while it is kept.
- * The first word of it may come after that of a later one. */
-function latest(log: RowLog<Row>, row: Row): void {
+/**
+ * Adds a row, or updates it: a request, an HTTP exchange or a list change is reported several times. The first report of a
+ * row may arrive after that of a later row.
+ */
+function addOrUpdate(log: RowLog<Row>, row: Row): void {
   if (row[0] > (log.last()?.[0] ?? -1)) log.append([row])
-  else log.amend(row)
+  else log.update(row)
 }
 
-/** A content that answers a change says how long that took: the change's own row gets to know it. */
-function freshened(server: ServerStore, content: ContentRow): void {
+/** Copies the time that reading again took from a content's row to the row of its change. */
+function setFreshTime(server: ServerStore, content: ContentRow): void {
   const [, , , , , , change, , fresh] = content
   if (change === null || fresh === null) return
   const log = server.rows.change
   const found = log.find(change)
-  if (found) log.amend([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow)
+  if (found) log.update([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow)
 }
 
-/** Trade the token of the address for a cookie, once, and take it out of the address and its history. */
-async function enter(): Promise<void> {
+/** Exchanges the token in the address for a cookie, once, and removes it from the address and the history. */
+async function exchangeToken(): Promise<void> {
   const found = /^#token=([^&]+)(?:&to=(.*))?$/.exec(location.hash)
   if (!found) return
   history.replaceState(null, '', found[2] ? `#${decodeURIComponent(found[2])}` : location.pathname)
   dispatchEvent(new HashChangeEvent('hashchange'))
-  await api.enter(found[1] as string)
+  await api.exchangeToken(found[1] as string)
 }
 
 export const store = new Store()

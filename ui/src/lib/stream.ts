@@ -1,14 +1,14 @@
-/** The stream of what happens: batches in order, each once; after a loss it goes on where it was, or says that it cannot. */
+/** The event stream: batches in order, each once. After a lost connection it resumes, or asks for a reset. */
 import { hello, streamUrl, ApiError, type Batch } from './api'
 
 export interface Listener {
   batch(batch: Batch): void
-  /** The past is gone: take a snapshot. */
+  /** Resuming is impossible: load a snapshot. */
   reset(): void
-  /** "live", "behind" (trying again) or "locked" (the inspector no longer knows this page). */
-  link(state: LinkState): void
+  connection(state: ConnectionState): void
 }
-export type LinkState = 'starting' | 'live' | 'behind' | 'locked'
+/** `locked`: the inspector does not accept the key of this page. */
+export type ConnectionState = 'starting' | 'live' | 'reconnecting' | 'locked'
 
 const RETRY_MS = 1_000
 
@@ -28,60 +28,60 @@ export function followStream(after: number, listener: Listener): () => void {
     waiting = []
     for (const batch of batches) listener.batch(batch)
   }
-  const arrived = (batch: Batch) => {
+  const receive = (batch: Batch) => {
     to = batch.to
     waiting.push(batch)
-    // A page that nobody sees gets no animation frames.
+    // A hidden page gets no animation frames.
     if (document.hidden) apply()
     else if (!frame) frame = requestAnimationFrame(apply)
   }
   const open = () => {
     if (closed) return
     source = new EventSource(streamUrl(to))
-    source.onopen = () => listener.link('live')
-    source.addEventListener('batch', (event) => arrived(JSON.parse((event as MessageEvent<string>).data) as Batch))
+    source.onopen = () => listener.connection('live')
+    source.addEventListener('batch', (event) => receive(JSON.parse((event as MessageEvent<string>).data) as Batch))
     source.addEventListener('reset', () => {
       close()
       listener.reset()
     })
-    // A browser has few connections for all its tabs. Who does not look waits until somebody does.
+    // A browser has few connections for all its tabs, so hidden pages wait until they are visible.
     source.addEventListener('rest', () => {
       source?.close()
       resting = document.hidden
-      if (!resting) timer = setTimeout(look, RETRY_MS)
+      if (!resting) timer = setTimeout(reopen, RETRY_MS)
     })
     source.onerror = () => {
       source?.close()
-      listener.link('behind')
-      timer = setTimeout(look, RETRY_MS)
+      listener.connection('reconnecting')
+      timer = setTimeout(reopen, RETRY_MS)
     }
   }
-  // An EventSource does not tell why it failed; a plain request does.
-  const look = async () => {
+  // An EventSource does not report why it failed; a plain request does.
+  const reopen = async () => {
     try {
       await hello()
       open()
     } catch (error) {
       if (closed) return
-      if (error instanceof ApiError && error.status === 401) listener.link('locked')
-      else timer = setTimeout(look, RETRY_MS)
+      if (error instanceof ApiError && error.status === 401) listener.connection('locked')
+      else timer = setTimeout(reopen, RETRY_MS)
     }
   }
-  const seen = () => {
+  const visibilityChanged = () => {
     apply()
     if (!resting || document.hidden) return
     resting = false
-    void look()
+    void reopen()
   }
   const close = () => {
     closed = true
     clearTimeout(timer)
     cancelAnimationFrame(frame)
-    document.removeEventListener('visibilitychange', seen)
+    document.removeEventListener('visibilitychange', visibilityChanged)
     source?.close()
     waiting = []
   }
-  document.addEventListener('visibilitychange', seen)
+  document.addEventListener('visibilitychange', visibilityChanged)
   open()
   return close
 }

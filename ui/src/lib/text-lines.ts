@@ -1,10 +1,10 @@
-/** Texts as lines that a page can show, however long they are. */
+/** Texts and JSON values of any size, split into lines that a page can show. */
 import { isExactNumber } from './exact-json'
 
-/** One line of a text that is longer than this goes on in the next: nobody reads it, and a browser chokes on it. */
+/** Longer lines are broken: browsers are slow with very long lines. */
 export const MAX_LINE = 2_000
 
-export interface TextLine { number: number; text: string; goesOn: boolean }
+export interface TextLine { number: number; text: string; continued: boolean }
 
 export function splitLines(text: string): TextLine[] {
   const lines: TextLine[] = []
@@ -12,33 +12,33 @@ export function splitLines(text: string): TextLine[] {
   for (const whole of text.split('\n')) {
     number++
     if (whole.length <= MAX_LINE) {
-      lines.push({ number, text: whole, goesOn: false })
+      lines.push({ number, text: whole, continued: false })
       continue
     }
     for (let start = 0; start < whole.length; start += MAX_LINE)
-      lines.push({ number, text: whole.slice(start, start + MAX_LINE), goesOn: start > 0 })
+      lines.push({ number, text: whole.slice(start, start + MAX_LINE), continued: start > 0 })
   }
   return lines
 }
 
-export interface JsonLine { text: string; depth: number; /** the line where what begins here ends; null: nothing does, or it is not known yet */ end: number | null }
+export interface JsonLine { text: string; depth: number; /** the last line of the object or array that begins here; null if none does, or if unknown yet */ end: number | null }
 
-type Holder = readonly unknown[] | Record<string, unknown>
-interface Open { of: Holder; keys: string[] | null; next: number; size: number; line: number }
-/** What a line shows that is no value of its own. */
-class Piece {
+type Container = readonly unknown[] | Record<string, unknown>
+interface Open { of: Container; keys: string[] | null; next: number; size: number; line: number }
+/** A line that is not a whole value: a closing bracket, or a part of a long string. */
+class Fragment {
   readonly text: string
   constructor(text: string) {
     this.text = text
   }
 }
-const isHolder = (value: unknown): value is Holder => value !== null && typeof value === 'object' && !(value instanceof Piece) && !isExactNumber(value)
+const isContainer = (value: unknown): value is Container => value !== null && typeof value === 'object' && !(value instanceof Fragment) && !isExactNumber(value)
 
 /**
- * A JSON value line by line, and where each object and array that begins in a line ends.
+ * A JSON value line by line, with the end of each object and array.
  *
- * Values of megabytes have hundreds of thousands of lines, and to make them all at once would hold up the page: `go` makes
- * them for some milliseconds, until `done`. A line's text is made when it is looked at.
+ * Values of megabytes have hundreds of thousands of lines, and building them at once would block the page. `go` builds
+ * lines for some milliseconds; call it until `done`. The text of a line is built when it is read.
  */
 export class JsonLines {
   done = false
@@ -71,7 +71,7 @@ export class JsonLines {
     const value = this.#values[place]
     const key = this.#keys[place]
     const end = this.#ends[place] ?? 0
-    const text = value instanceof Piece ? value.text : end ? (Array.isArray(value) ? '[' : '{') : JSON.stringify(value)
+    const text = value instanceof Fragment ? value.text : end ? (Array.isArray(value) ? '[' : '{') : JSON.stringify(value)
     const before = key === null || key === undefined ? '' : `${JSON.stringify(key)}: `
     return { text: `${before}${text}${this.#commas[place] && !end ? ',' : ''}`, depth: this.#depths[place] ?? 0, end: end > 0 ? end : null }
   }
@@ -86,20 +86,20 @@ export class JsonLines {
     }
     this.#open.pop()
     this.#ends[open.line] = this.#values.length
-    this.#push(null, new Piece(open.keys ? '}' : ']'), this.#commas[open.line] ?? false, 0)
+    this.#push(null, new Fragment(open.keys ? '}' : ']'), this.#commas[open.line] ?? false, 0)
   }
 
   #add(key: string | null, value: unknown, comma: boolean): void {
-    if (isHolder(value)) {
+    if (isContainer(value)) {
       const keys = Array.isArray(value) ? null : Object.keys(value).filter((name) => (value as Record<string, unknown>)[name] !== undefined)
       const size = keys ? keys.length : (value as readonly unknown[]).length
-      // -1: it is open, and where it ends is not known yet.
+      // -1: its end is not known yet.
       this.#push(key, value, comma, size ? -1 : 0)
       if (size) this.#open.push({ of: value, keys, next: 0, size, line: this.#values.length - 1 })
     } else if (typeof value === 'string' && value.length > MAX_LINE) {
       const whole = JSON.stringify(value)
       for (let start = 0; start < whole.length; start += MAX_LINE)
-        this.#push(start ? null : key, new Piece(whole.slice(start, start + MAX_LINE)), comma && start + MAX_LINE >= whole.length, 0)
+        this.#push(start ? null : key, new Fragment(whole.slice(start, start + MAX_LINE)), comma && start + MAX_LINE >= whole.length, 0)
     } else this.#push(key, value, comma, 0)
   }
 
@@ -115,16 +115,16 @@ export class JsonLines {
 export type TokenKind = 'key' | 'text' | 'number' | 'word' | ''
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)/g
 
-/** The parts of one line of JSON, each with what it is. */
-export function highlight(line: string): { text: string; ink: TokenKind }[] {
-  const parts: { text: string; ink: TokenKind }[] = []
+/** The tokens of one line of JSON, for syntax colours. */
+export function highlight(line: string): { text: string; kind: TokenKind }[] {
+  const parts: { text: string; kind: TokenKind }[] = []
   let last = 0
   for (const found of line.matchAll(TOKEN)) {
-    if (found.index > last) parts.push({ text: line.slice(last, found.index), ink: '' })
+    if (found.index > last) parts.push({ text: line.slice(last, found.index), kind: '' })
     const [whole, text, colon, number] = found
-    parts.push({ text: whole, ink: text ? (colon ? 'key' : 'text') : number ? 'number' : 'word' })
+    parts.push({ text: whole, kind: text ? (colon ? 'key' : 'text') : number ? 'number' : 'word' })
     last = found.index + whole.length
   }
-  if (last < line.length) parts.push({ text: line.slice(last), ink: '' })
+  if (last < line.length) parts.push({ text: line.slice(last), kind: '' })
   return parts
 }

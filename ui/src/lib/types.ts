@@ -1,4 +1,4 @@
-/** What the inspector's HTTP API says. Times are seconds since 1970 (`at`), durations milliseconds (`ms`). */
+/** The types of the inspector's HTTP API. Times (`at`) are seconds since 1970, durations (`ms`) milliseconds. */
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
@@ -13,7 +13,7 @@ export type ChangeKind = 'resource-updated' | 'tools-list-changed' | 'resources-
 export interface ErrorFacts {
   code: string
   category: string
-  /** who is at fault: "you", "the network", "the server", "this program" */
+  /** the cause: "you", "the network", "the server", "this program" */
   who: string
   message: string
   cure: string
@@ -28,34 +28,34 @@ export interface SubscriptionFacts {
   since: number | null
   updates: number
   last_update: number | null
-  /** which resource was updated last: for a prefix (`…*`) one of many */
+  /** the resource that was updated last: for a prefix (`…*`) one of many */
   last_uri: string | null
   last_read: number | null
-  /** updated, and not read since */
+  /** updated, but not read since */
   stale: boolean
   merged: number
   versions: VersionFacts[]
   error: ErrorFacts | null
 }
-/** A change whole: with the times of its hops, and of a list what is different in it. */
+/** A complete change: the times of its hops and, for a list, its differences. */
 export interface ChangeData {
   times: { source?: number; published?: number; received?: number; read?: number }
   items: { added: string[]; removed: string[]; changed: string[]; more: number } | null
 }
-/** A content that was read: `version` names it in `content`, `diff` and `blob`. */
+/** A content that was read: `version` identifies it in `content`, `diff` and `blob`. */
 export interface VersionFacts { version: number; at: number; hash: string; size: number; cut: boolean }
 export interface QuestionFacts {
   id: string
   kind: 'sampling' | 'elicitation' | 'roots' | string
   params: JsonObject
-  /** what is asked, in words */
+  /** the question as text */
   message: string
-  /** the id of the request on whose behalf it is asked */
+  /** the id of the request that led to the question */
   request: string | null
   at: number
   deadline: number | null
 }
-/** [second, updated, resources, tools, prompts]: how many changes came in that second. Empty seconds are left out. */
+/** [second, updated, resources, tools, prompts]: the number of changes in that second. Empty seconds are left out. */
 export type PaceSecond = [number, number, number, number, number]
 
 export interface ServerFacts {
@@ -90,7 +90,7 @@ export interface ServerFacts {
   questions: Record<string, QuestionFacts>
   pace: PaceSecond[]
 }
-/** What changed of a server's facts. `subscriptions` are some of them, unless `all_subscriptions`. */
+/** The changed facts of a server. `subscriptions` has only the changed ones, unless `all_subscriptions` is set. */
 export type FactsDelta = Partial<ServerFacts> & { all_subscriptions?: boolean }
 
 export interface Hello {
@@ -99,12 +99,11 @@ export interface Hello {
   ready: boolean
   now: number
   catalog: { path: string | null; read_only: boolean }
-  /** is there a tour (`tidings demo`)? */
+  /** true for `tidings demo` */
   tour: boolean
-  /** why the inspector itself could not start, if so */
+  /** the reason why the inspector itself could not start */
   error: ErrorFacts | null
 }
-/** The saved calls, which are sent again, are asked for by `saved`: exactly. */
 export interface Snapshot { seq: number; now: number; servers: ServerFacts[] }
 
 type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
@@ -128,15 +127,15 @@ export interface Batch {
   to: number
   now: number
   rows: Row[]
-  /** null: the server was removed */
+  /** null if the server was removed */
   facts: Record<string, FactsDelta | null>
-  /** rows left out because the page was slow; they are kept and can be fetched with `rows` */
+  /** the number of rows left out because the page was slow; `rows` can still fetch them */
   held: number
-  /** something about saved calls, catalog or sessions changed: fetch it again if it is shown */
+  /** the parts that changed: fetch them again if they are shown */
   stale?: ('saved' | 'catalog' | 'sessions' | 'tour')[]
 }
 
-/** A record as the session keeps it; `data` by kind. */
+/** A record of the session; `data` depends on the kind. */
 export interface RecordFacts { seq: number; at: number; server: string; kind: string; data: JsonObject }
 
 export interface ListItems<T = JsonObject> {
@@ -164,7 +163,7 @@ export interface RequestFacts {
   title: string
   params: JsonObject
   seq: number
-  /** did the client send it by itself? */
+  /** true if the client sent it by itself */
   aside: boolean
   status: 'pending' | 'in_progress' | 'completed' | 'cancelled' | 'error' | string
   created: number | null
@@ -176,11 +175,11 @@ export interface RequestFacts {
   result_size: number
   error: ErrorFacts | null
   progress: { progress: number; total: number | null; message: string | null } | null
-  /** what is wrong with a tool's structured output, by its own schema */
+  /** where a tool's structured content violates its output schema */
   problems: Problem[]
 }
 
-/** A part of a content. Bytes are not in it: `blobUrl` leads to them. */
+/** A part of a content. Its bytes are fetched from `blobUrl`. */
 export interface ContentPart { uri: string; mimeType?: string; text?: string; blob?: string; size: number; cut?: boolean; binary: boolean; index: number }
 export interface Content { uri: string; version: number; at: number; hash: string; size: number; contents: ContentPart[] }
 
@@ -189,7 +188,7 @@ export interface DiffLine { mark: ' ' | '+' | '-'; old: number | null; new: numb
 export interface DiffHunk { title: string; lines: DiffLine[] }
 export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null; words: string }
 
-/** A form field as `tidings.inspector.schemas` makes it from any JSON Schema; what is empty is left out. */
+/** A form field, made from any JSON Schema by `tidings.inspector.schemas`. Empty values are left out. */
 export interface Field {
   kind: 'text' | 'multiline' | 'number' | 'integer' | 'boolean' | 'enum' | 'multi' | 'object' | 'array' | 'choice' | 'const' | 'ref' | 'json'
   name?: string
@@ -218,10 +217,10 @@ export interface Field {
   reason?: string
   definitions?: Record<string, Field>
 }
-/** What is wrong with a value: where, for programs (`path`) and for people (`place`), and whose fault it is. */
+/** A validation problem: its place, for programs (`path`) and for people (`place`), and its cause (`fault`). */
 export interface Problem { path: (string | number)[]; place?: string; message: string; expected?: string; got?: string; fault?: 'value' | 'schema' }
 
-/** An entry as its file has it (command, args, env, cwd | url, headers; tidings: {era, timeouts, logLevel, autoConnect, roots}), secrets as ***. */
+/** An entry as in its file (command, args, env, cwd | url, headers; tidings: {era, timeouts, logLevel, autoConnect, roots}), secrets as ***. */
 export interface CatalogEntry { name: string; target?: string; in_session?: boolean; in_catalog?: boolean; [key: string]: Json | undefined }
 export interface Catalog { path: string | null; read_only: boolean; entries: CatalogEntry[]; problems: string[] }
 export interface FoundClient { client: string; path: string; project: string | null; servers: string[]; problem: string | null }
@@ -229,7 +228,7 @@ export interface SessionFacts { id: string; name: string | null; began: number; 
 export interface SavedCall { id: string; name: string; server: string; kind: 'call' | 'read' | 'prompt' | 'request'; data: JsonObject }
 export type SnippetAs = 'curl' | 'python' | 'json'
 
-/** A tour: steps that the inspector does for one, each seen when its effect was. */
+/** A tour: steps that the inspector performs. A step is seen when the inspector has recorded its effect. */
 export interface TourFacts {
   steps: TourStep[]
   last: { title: string; words: string; snippets: { title: string; text: string }[] }
@@ -241,7 +240,7 @@ export interface TourStep {
   action: string
   place: string
   is_path: boolean
-  /** is its server there? */
+  /** true when the server of the step is available */
   ready: boolean
   server: string
   screen: 'live' | 'requests'
@@ -249,7 +248,7 @@ export interface TourStep {
   seen: { at: number; words: string; hops: { words: string; ms: number | null }[]; server: string; screen: 'live' | 'requests' | 'resources'; item: string | null } | null
 }
 
-/** Two sessions side by side: pairs are [old, new]. */
+/** A comparison of two sessions. Pairs are [old, new]. */
 export interface Comparison { servers: ServerComparison[]; only_old: string[]; only_new: string[] }
 export interface ServerComparison {
   name: string

@@ -1,4 +1,4 @@
-/** Resource templates (RFC 6570): which parts there are to fill in, and the URI that comes of it. */
+/** URI templates (RFC 6570): their variables, and their expansion. */
 const PART = /\{([+#./;?&]?)([^{}]+)\}/g
 
 export function templateVariables(template: string): string[] {
