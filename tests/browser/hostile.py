@@ -1,4 +1,4 @@
-"""A server of the legacy era that speaks JSON by hand, and so can lie: scripts in everything, floods, sizes, schemas."""
+"""A hand-written legacy server that can lie: scripts in everything, floods, sizes, schemas."""
 
 import base64
 import json
