@@ -11,7 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tidings._kit.process import Program, end_group, explain_start, signal_group
+from tidings._kit.process import end_group, explain_start, signal_group
+from tidings._kit.program import Program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")]
 

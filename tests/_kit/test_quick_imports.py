@@ -10,7 +10,7 @@ import tidings._kit
 
 SLOW = {"mcp", "pydantic", "anyio", "httpx", "httpx2", "asyncio"}
 FILES = sorted(path.stem for path in Path(tidings._kit.__file__).parent.glob("*.py"))
-ASYNC = {"tasks", "uvicorn_seam"}
+ASYNC = {"program", "tasks", "uvicorn_seam"}
 """These may import asyncio."""
 
 

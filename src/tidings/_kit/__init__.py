@@ -12,10 +12,11 @@
     settings        settings with a type, a range and a help text
     patterns        foreign regular expressions, with a deadline
     decompress      gzip, deflate and brotli within a limit
-    process         a child process in a group of its own: started, explained, ended in steps
-    tasks           small asyncio parts: wake-ups, background tasks, single flight
+    process         signals to a whole process group; why a program cannot start
+    program         a child process under asyncio: started, and ended in steps
+    tasks           small asyncio parts: wake-ups, background tasks, shared contexts, single flight
     text            text for people: one line, shortened, sizes, durations
-    uri_templates   RFC 6570: expand, match, reverse
+    uri_templates   RFC 6570: expand, match; patterns of URIs
     uvicorn_seam    everything of uvicorn's that is not public API
     lazy            names imported at first use, and missing packages
 

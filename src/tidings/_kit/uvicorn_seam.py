@@ -1,0 +1,276 @@
+"""Everything of uvicorn's that is not public API, and the servers that need it.
+
+| part | uvicorn's name | without it |
+|---|---|---|
+| leave signals to the program | `Server.capture_signals` | `HttpServer` raises `UvicornChanged` |
+| hang up on slow senders | `H11Protocol`: `conn`, `loop`, `transport` | a warning; nobody is hung up on |
+| write a chunk past `send` | `RequestResponseCycle` of httptools: its state | `send` is called |
+| the connection under a response | `transport` of the object that `send` belongs to | None |
+
+`tests/_kit/test_uvicorn_seam.py` pins each of them. uvicorn is imported late: a server over standard input and output
+starts without it.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from operator import attrgetter
+from socket import socket
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import uvicorn
+
+logger = logging.getLogger(__name__)
+
+_SHUTDOWN_SECONDS: Final = 1
+
+
+class UvicornChanged(RuntimeError):
+    """The installed version of uvicorn lacks something without which a server cannot work."""
+
+
+# Serving
+
+
+class HttpServer:
+    """Serves an ASGI app with uvicorn.
+
+    Args:
+        app: The app.
+        handle_signals: Let uvicorn handle SIGINT and SIGTERM: it ends in good order, and raises the signal again at the
+            end (which for SIGINT is a `KeyboardInterrupt`). False: the program that this is a part of does, and
+            calls `stop`.
+        patience: Seconds from the first byte of a request to its last, or from the connection to its first request.
+            A client that takes longer is hung up on. None: clients may take as long as they like.
+        options: Further arguments of `uvicorn.Config`, for example `log_config=None`. Requests get one second to end
+            at the stop, unless `timeout_graceful_shutdown` says otherwise.
+
+    Raises:
+        UvicornChanged: This version of uvicorn cannot leave signals to others.
+    """
+
+    def __init__(
+        self, app: Any, *, handle_signals: bool = False, patience: float | None = None, **options: Any
+    ) -> None:
+        import uvicorn  # noqa: PLC0415 - see the module's docstring
+
+        options.setdefault("timeout_graceful_shutdown", _SHUTDOWN_SECONDS)
+        if patience is not None:
+            options["http"] = _patient_protocol(patience)
+        config = uvicorn.Config(app, **options)
+        self._server = uvicorn.Server(config) if handle_signals else _without_signals(config)
+
+    async def serve(self, listening: socket | None = None) -> None:
+        """Serves until `stop` is called: on a socket, which is closed at the end, or on `host` and `port` of `options`.
+
+        Raises:
+            SystemExit: It could not start. uvicorn has logged the reason.
+        """
+        await self._server.serve(sockets=None if listening is None else [listening])
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Lets `serve` return: after open requests have ended, or `at_once` without them."""
+        self._server.should_exit = True
+        self._server.force_exit = self._server.force_exit or at_once
+
+
+def _without_signals(config: "uvicorn.Config") -> "uvicorn.Server":
+    import uvicorn  # noqa: PLC0415 - see the module's docstring
+
+    if not hasattr(uvicorn.Server, "capture_signals"):
+        raise UvicornChanged(
+            f"uvicorn {uvicorn.__version__} has no Server.capture_signals, so that it would take the signals of this "
+            "program. Install a version of uvicorn that Tidings was tested with: see its dependencies."
+        )
+
+    class QuietServer(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+    return QuietServer(config)
+
+
+def _patient_protocol(seconds: float) -> Any:
+    """Returns uvicorn's protocol on h11, which hangs up on a client that sends half a request and waits.
+
+    On h11 because the quicker httptools keeps headers without end, and their sender is not known yet.
+    """
+    try:
+        import h11  # noqa: PLC0415 - see the module's docstring
+        from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - see the module's docstring
+    except ImportError:
+        logger.warning("This version of uvicorn has no H11Protocol: clients that send half a request are kept.")
+        return "auto"
+
+    class PatientProtocol(H11Protocol):
+        _patience: _Patience
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._patience = _Patience(self, seconds, incomplete=(h11.IDLE, h11.SEND_BODY))
+            self._patience.look()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._patience.look()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._patience.end()
+            super().connection_lost(exc)
+
+    return PatientProtocol
+
+
+class _Patience:
+    """Aborts a connection that has been in one of the incomplete states for some seconds."""
+
+    def __init__(self, protocol: Any, seconds: float, incomplete: tuple[object, ...]) -> None:
+        self._protocol = protocol
+        self._seconds = seconds
+        self._incomplete = incomplete
+        self._timer: asyncio.TimerHandle | None = None
+        try:
+            _PROTOCOL_STATE(protocol)
+        except AttributeError:
+            logger.warning("This version of uvicorn hides its state: clients that send half a request are kept.")
+            self._incomplete = ()
+
+    def look(self) -> None:
+        if not self._incomplete or self._protocol.conn.their_state not in self._incomplete:
+            self.end()
+        elif self._timer is None:
+            self._timer = self._protocol.loop.call_later(self._seconds, self._protocol.transport.abort)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+_PROTOCOL_STATE: Final = attrgetter("conn.their_state", "loop.call_later", "transport.abort")
+
+
+# Writing to a response past `send`
+
+# uvicorn's `send` is a method of an object that holds the connection and the state of the response. Writing through it
+# takes a message, a coroutine and a list, which costs more than everything else that a delivery needs before the system
+# is called. With httptools it comes to one call in the end: the event, as one HTTP chunk, is handed to the connection.
+# So where the response is in the state in which `send` would do just that, the chunk is handed over directly. In every
+# other state, with any other web server, and with middleware in between, `send` is called, and decides.
+
+_CHUNKING: Final = ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle")
+_RESPONSE_STATE: Final = attrgetter(
+    "scope",
+    "response_started",
+    "response_complete",
+    "chunked_encoding",
+    "disconnected",
+    "flow.write_paused",
+    "transport.write",
+)
+
+
+def is_servers_own(send: object) -> bool:
+    """Returns whether `send` is the web server's own, not a middleware's that may hold a cancel scope meanwhile."""
+    owner = getattr(send, "__self__", None)
+    return type(owner).__module__.startswith("uvicorn.protocols.")
+
+
+def chunked_response(send: object) -> Any:
+    """Returns the response that `send` has begun, if its chunks can be handed to its connection; else None."""
+    owner: object = getattr(send, "__self__", None)
+    if (type(owner).__module__, type(owner).__qualname__) != _CHUNKING:
+        return None
+    response: Any = owner
+    try:
+        _RESPONSE_STATE(response)
+    except AttributeError:
+        return None
+    # None of this changes once a response has begun.
+    chunked = response.response_started and response.chunked_encoding is True and response.scope["method"] != "HEAD"
+    return response if chunked else None
+
+
+def chunk_taker(response: Any) -> Callable[[bytes], None] | None:
+    """Returns the function that hands one chunk of a `chunked_response` to its connection.
+
+    None if `send` would do anything else now: the socket is full, the reader is gone, or the response is over.
+    """
+    if response.disconnected or response.response_complete or response.flow.write_paused:
+        return None
+    write: Callable[[bytes], None] = response.transport.write
+    return write
+
+
+def as_chunk(data: bytes) -> bytes:
+    """Returns `data`, which is not empty, as one chunk of an HTTP response."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def begun(sending: Any) -> asyncio.Future[None] | None:
+    """Runs a `send` until it has to wait, which a web server's own does only when the socket is full.
+
+    So a write to an idle stream costs no task and no turn of the event loop. The rest, if any, runs in a task, which
+    is returned.
+    """
+    try:
+        waiting_for = sending.send(None)
+    except StopIteration:
+        return None
+    return asyncio.ensure_future(_finish(sending, waiting_for))
+
+
+async def _finish(sending: Coroutine[Any, Any, None], waiting_for: Any) -> None:
+    await _resume(sending, waiting_for)
+
+
+@types.coroutine
+def _resume(sending: Coroutine[Any, Any, None], waiting_for: Any) -> Generator[Any, Any, None]:
+    """Continues a coroutine that has run its first step and waits for `waiting_for`."""
+    while True:
+        try:
+            value = yield waiting_for
+        except BaseException as error:  # noqa: BLE001 - thrown on, into the coroutine it is meant for
+            step: tuple[Callable[[Any], Any], Any] = (sending.throw, error)
+        else:
+            step = (sending.send, value)
+        try:
+            waiting_for = step[0](step[1])
+        except StopIteration:
+            return
+
+
+# The connection under a response
+
+_MOST_CALLS: Final = 64
+"""Functions of middleware that are looked through for the web server's own."""
+
+
+def transport_under(*calls: object) -> asyncio.Transport | None:
+    """Returns the connection under `send` or `receive`, where the web server shows it.
+
+    Middleware wraps what the web server gave it: in a function of its own, as Starlette's error pages do with `send`
+    alone, or in a request that remembers `receive`, as its `BaseHTTPMiddleware` does.
+    """
+    found = list(calls)
+    for call in found:  # It grows meanwhile.
+        owner = getattr(call, "__self__", None)
+        transport = getattr(owner, "transport", None)
+        if callable(getattr(transport, "abort", None)):
+            return transport
+        for inner in (getattr(owner, "receive", None), *_enclosed(call)):
+            if inspect.isroutine(inner) and inner not in found and len(found) < _MOST_CALLS:
+                found.append(inner)
+    return None
+
+
+def _enclosed(call: object) -> Iterable[object]:
+    """Yields the variables that a function uses from the functions around it."""
+    for cell in getattr(call, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # It is empty.
+            yield cell.cell_contents
