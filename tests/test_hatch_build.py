@@ -23,7 +23,11 @@ def project(tmp_path: Path) -> Path:
     for file in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore", "docs/errors/index.md"):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
-    for file, text in {"ui/package.json": "{}", "src/tidings/__init__.py": "", PAGE: "<p>page</p>"}.items():
+    for file, text in {
+        "ui/package.json": "{}",
+        "src/tidings/_version.py": "__version__ = '0.1.0'",
+        PAGE: "<p>page</p>",
+    }.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text)
     (root / hatch_build.STATIC / hatch_build.STAMP).write_text(hatch_build.fingerprint(root / "ui"))

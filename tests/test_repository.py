@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import tidings
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
@@ -105,10 +107,25 @@ def test_ci_does_what_people_do() -> None:
     assert [line for line in commands if line.startswith("make")] == ["make check", "make test"]
 
 
-def test_the_version_is_the_same_wherever_it_stands() -> None:
-    import tidings
+def test_the_newest_version_in_the_changelog_is_that_of_the_package() -> None:
+    headings = re.findall(r"^## \[(.+?)\](.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    version, date = headings[1]
+    assert version == tidings.__version__
+    assert re.fullmatch(r" - \d{4}-\d\d-\d\d", date)
 
-    assert tidings.__version__ == PROJECT["project"]["version"]
+
+def test_the_version_stands_in_one_place() -> None:
+    assert "version" not in PROJECT["project"]
+    assert PROJECT["project"]["dynamic"] == ["version"]
+
+
+def test_hosted_ci_runs_the_same_targets_on_every_python_that_is_promised() -> None:
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    assert {"make check", "make test"} <= set(re.findall(r"make \w+", workflow))
+    promised = [text.rpartition(" ")[2] for text in PROJECT["project"]["classifiers"] if "Python :: 3." in text]
+    (pythons,) = set(re.findall(r"python: \[(.*)\]", workflow))
+    assert set(promised) <= set(re.findall(r"\d\.\d+", pythons))
 
 
 def test_a_wheel_brings_the_typed_package_and_the_command_and_nothing_else(tmp_path: Path) -> None:
@@ -119,7 +136,7 @@ def test_a_wheel_brings_the_typed_package_and_the_command_and_nothing_else(tmp_p
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
 
-    assert wheel.name == f"tidings-{PROJECT['project']['version']}-py3-none-any.whl"
+    assert wheel.name == f"tidings-{tidings.__version__}-py3-none-any.whl"
     assert {path.name for path in installed.iterdir()} == {"tidings", wheel.name.split("-py3")[0] + ".dist-info"}
     assert (installed / "tidings/py.typed").exists()
     # What is installed goes before the checkout, which an editable install puts on the path as well.
@@ -131,5 +148,5 @@ def test_a_wheel_brings_the_typed_package_and_the_command_and_nothing_else(tmp_p
     )
     assert run.stdout.splitlines() == [
         str(installed / "tidings/cli/main.py"),
-        f"tidings {PROJECT['project']['version']}",
+        f"tidings {tidings.__version__}",
     ]

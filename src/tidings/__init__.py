@@ -6,6 +6,7 @@ The names below are the public API; everything else may change. They are importe
 
 from typing import TYPE_CHECKING
 
+from tidings._version import __version__
 from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tidings.client import LiveClient, connect
     from tidings.errors import TidingsError
     from tidings.server import LiveServer, attach
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Change",

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tidings import __version__
+from tidings._version import __version__
 
 COMMANDS = {
     "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",

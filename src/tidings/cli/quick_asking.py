@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any, Final, cast
 
-from tidings import __version__
+from tidings._version import __version__
 from tidings.cli.exits import Failed, malformed
 from tidings.cli.quick_process import Conversation, Gone, Silent, TooLong, environment
 from tidings.client.masking import forms, masked, shown_arguments

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final, cast
 
 from mcp import Client
@@ -10,6 +9,7 @@ from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import Implementation, LoggingLevel
 
+from tidings._version import __version__
 from tidings.client.config import ClientConfig
 from tidings.client.queue import QueueEntry
 from tidings.client.shapes import as_list
@@ -17,7 +17,7 @@ from tidings.client.tapping import Teller
 from tidings.client.targets import Target
 from tidings.client.transports import current_call
 
-CLIENT_INFO: Final = Implementation(name="tidings", version=version("tidings"))
+CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
 AUTO: Final = "auto"
 LEGACY: Final = "legacy"
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from tidings import __version__
+from tidings._version import __version__
 from tidings.vault.files.paths import Vault
 
 ANSWERS: Final = Path(__file__).with_name("front.json")

@@ -22,7 +22,7 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
-from tidings import __version__
+from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url

@@ -23,7 +23,7 @@ from mcp_types import (
 from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl
 
-from tidings import __version__
+from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidings import __version__
+from tidings._version import __version__
 from tidings.inspector.web.answers import Problem, answered, body, endpoint, number_of
 from tidings.inspector.web.inspector import feed_of, of, saved_of, session_of
 
