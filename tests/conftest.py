@@ -30,8 +30,8 @@ _NAMES = """
     client/test_contract.py client/test_killed.py client/test_killed_noticed.py client/test_live_gap.py
     client/test_live_repeats.py client/test_live_storm.py client/test_states.py client/test_tap.py
     inspector/test_killed.py inspector/tui/test_flood.py server/test_contract.py server/test_faults.py
-    vault/test_random_walk.py vault/text/test_notes_hostile.py web/extract/test_bombs.py
-    web/packets/test_compact.py web/store/test_diffs.py
+    vault/test_random_walk.py vault/notes/test_notes_hostile.py web/extract/test_bombs.py
+    web/documents/test_compact.py web/store/test_diffs.py
 """
 UNMEASURED = tuple(HERE / name for name in _NAMES.split())
 """Where what other tests run too is run much: to measure it once more takes as long again."""

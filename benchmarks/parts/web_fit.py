@@ -21,12 +21,13 @@ from unittest import mock
 
 from benchmarks.parts.web_labels import labels
 from benchmarks.parts.web_truth import HOME, SHARES, Known, pages, scores
-from tidings.web.extract import choice, extract
-from tidings.web.extract.charset import as_utf8
-from tidings.web.extract.features import NAMES, SHORT, WORD, Reader
-from tidings.web.extract.kinds import KINDS, page_features
-from tidings.web.extract.page import Page, read_page
-from tidings.web.extract.trees import Model, loaded
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.html import choose
+from tidings.web.extract.html.choose import Model, loaded
+from tidings.web.extract.html.features import NAMES, SHORT, WORD, FeatureReader
+from tidings.web.extract.html.kinds import KINDS, page_features
+from tidings.web.extract.html.page import HtmlPage, read_page
+from tidings.web.extract.sniff import as_utf8
 
 FOLDS = 5
 SEED = 7
@@ -53,7 +54,7 @@ class Studied:
     """A page with all that does not depend on what was learned."""
 
     known: Known
-    page: Page
+    page: HtmlPage
     kind: list[float]
     labels: list[float | None]
     names: Share
@@ -140,7 +141,7 @@ def fit(studied: Sequence[Studied]) -> dict[str, Any]:
     weights: list[float] = []
     for one in studied:
         blocks = one.page.blocks
-        read = Reader(blocks, names.without(one.names), texts.without(one.texts), choice.USUAL).read()
+        read = FeatureReader(blocks, names.without(one.names), texts.without(one.texts), choose.USUAL).read()
         size = sum(block.words for block in blocks.blocks)
         kept = max(50.0, sum(b.words * (y or 0) for b, y in zip(blocks.blocks, one.labels, strict=True)))
         # Each page counts about the same, a common kind somewhat more than a rare one.
@@ -205,7 +206,7 @@ def cross(studied: Sequence[Studied], seed: int) -> dict[str, tuple[str, str]]:
     dealt = folds(studied, seed)
     for fold in dealt:
         model: Model = loaded(fit([one for other in dealt if other is not fold for one in other]))
-        with mock.patch.object(choice, "model", lambda model=model: model):
+        with mock.patch.object(choose, "model", lambda model=model: model):
             for one in fold:
                 extracted = extract(one.known.body, "text/html", one.known.url)
                 found[one.known.id] = extracted.text, extracted.kind
@@ -239,7 +240,7 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.cross:
         crossed(chosen.pages, chosen.cross)
     if chosen.write:
-        target = Path(choice.__file__).parent / "learned.json"
+        target = Path(choose.__file__).parent / "learned.json"
         fitted = fit([study(one) for one in pages(chosen.pages)])
         lines = [f"{json.dumps(key)}:{_lines(value)}" for key, value in fitted.items()]
         target.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -19,7 +19,7 @@ from benchmarks.parts.web_truth import Known, f1, pages
 
 
 def tidings(page: Known) -> str:
-    from tidings.web.extract import extract
+    from tidings.web.extract.dispatch import extract
 
     return extract(page.body, "text/html", page.url).text
 

@@ -9,14 +9,7 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, Elicit, ElicitationResult, ListRoots, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import (
-    Completion,
-    CreateMessageResult,
-    ListRootsResult,
-    SamplingMessage,
-    TextContent,
-    ToolAnnotations,
-)
+from mcp_types import Completion, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from tidings import LiveServer

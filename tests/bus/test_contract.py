@@ -8,14 +8,7 @@ import pytest
 
 from tests.bus.buses import BusFactory, Ear, buses_that, newest
 from tidings.bus import Entry, History
-from tidings.changes import (
-    Change,
-    Cursor,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ToolsListChanged,
-)
+from tidings.changes import Change, Cursor, PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from tidings.errors import BusUnavailable
 
 pytestmark = pytest.mark.anyio

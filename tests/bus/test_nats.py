@@ -19,9 +19,9 @@ from tests.bus.processes import python
 from tests.bus.proxy import Proxy, proxy_to
 from tests.ports import free_port
 from tidings.bus import History
-from tidings.bus._nats_subjects import LONGEST_TOKEN, Subjects, change_in, payload
-from tidings.bus._shared import NOWHERE
 from tidings.bus.nats import NatsBus
+from tidings.bus.nats.stream import LONGEST_TOKEN, Subjects, change_in, payload
+from tidings.bus.shared import NOWHERE
 from tidings.changes import (
     MAX_URI_LENGTH,
     Change,

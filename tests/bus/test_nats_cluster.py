@@ -11,9 +11,9 @@ from tests.bus.buses import Ear
 from tests.bus.nats_server import NatsServer, api, certificate
 from tests.bus.test_nats_faults import check, publishing, until
 from tests.ports import free_port
-from tidings.bus._nats_address import Access, Address
-from tidings.bus._nats_servers import Servers
 from tidings.bus.nats import NatsBus
+from tidings.bus.nats.address import Access, NatsAddress
+from tidings.bus.nats.bus import NatsServers
 from tidings.changes import ResourceUpdated
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,9 @@ async def test_the_servers_of_a_cluster_are_found_and_signed_in_to_in_the_same_w
     key, cert = certificate(tmp_path)
     config = f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\nauthorization {{ user: ann, password: pw }}'
     with cluster(tmp_path, config) as nodes:
-        servers = Servers([Address.parse(f"tls://ann:pw@localhost:{nodes[0].port}")], Access(tls=_trusting(cert)))
+        servers = NatsServers(
+            [NatsAddress.parse(f"tls://ann:pw@localhost:{nodes[0].port}")], Access(tls=_trusting(cert))
+        )
         with_others = await servers.connect(5)
         await until(lambda: len(with_others.info.get("connect_urls") or ()) == 3)
         await with_others.close()
@@ -95,10 +97,10 @@ def _trusting(cert: Path) -> ssl.SSLContext:
 
 
 def test_another_server_is_known_by_its_number_or_its_name() -> None:
-    one = Address.parse("tls://ann:pw@nats.example:4222")
-    assert one.beside("10.0.0.7:4333") == Address("10.0.0.7", 4333, True, "ann", "pw", None, "nats.example")
-    assert one.beside("other.example:4333") == Address("other.example", 4333, True, "ann", "pw", None, None)
-    assert one.beside("[::1]:4333") == Address("::1", 4333, True, "ann", "pw", None, "nats.example")
+    one = NatsAddress.parse("tls://ann:pw@nats.example:4222")
+    assert one.beside("10.0.0.7:4333") == NatsAddress("10.0.0.7", 4333, True, "ann", "pw", None, "nats.example")
+    assert one.beside("other.example:4333") == NatsAddress("other.example", 4333, True, "ann", "pw", None, None)
+    assert one.beside("[::1]:4333") == NatsAddress("::1", 4333, True, "ann", "pw", None, "nats.example")
     assert str(one.beside("[::1]:4333")) == "tls://[::1]:4333"
     assert one.beside("what:is:this") is None
     assert "pw" not in repr(one) + str(one)

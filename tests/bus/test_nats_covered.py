@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from tests.bus.buses import Ear, newest
 from tests.bus.nats_server import api, shared
-from tidings.bus import Entry, History, _nats_stream
+from tidings.bus import Entry, History
 from tidings.bus.nats import NatsBus
+from tidings.bus.nats import stream as stream_module
 from tidings.changes import Change, Cursor, ResourceUpdated
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +34,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_nats_stream, "SPARE", 4)
+    monkeypatch.setattr(stream_module, "SPARE", 4)
 
 
 def open_log(prefix: str, **history: Any) -> NatsBus:

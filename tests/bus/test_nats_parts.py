@@ -18,14 +18,12 @@ from tests.bus.nats_server import api, shared
 from tests.bus.proxy import proxy_to
 from tests.bus.test_nats_faults import through, until
 from tidings.bus import Entry, History
-from tidings.bus._engine import Engine
-from tidings.bus._nats_connection import Answer
-from tidings.bus._nats_errors import ApiError, explain
-from tidings.bus._nats_log import Log, Place, Recorded, Tail
-from tidings.bus._nats_sender import Sender
-from tidings.bus._nats_stream import Mark, nanoseconds
-from tidings.bus._nats_subjects import Subjects
-from tidings.bus._nats_wire import end
+from tidings.bus.nats.connection import Answer, end
+from tidings.bus.nats.errors import ApiError, explain
+from tidings.bus.nats.log import Log, LogPosition, Recorded, Tail
+from tidings.bus.nats.stream import Mark, Subjects, nanoseconds
+from tidings.bus.nats.transfer import Sender
+from tidings.bus.shared import Engine
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -119,7 +117,7 @@ class Wire:
 async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost() -> None:
     heard: list[Any] = []
     log = Log(History(), lambda *what: heard.append(what))
-    log.begin(Place("old", 5, 0), Mark("m", 0, 1), head=5)
+    log.begin(LogPosition("old", 5, 0), Mark("m", 0, 1), head=5)
     sender = Sender(10, Subjects("p"), log, Engine("nats", "nowhere"))
     publishing = asyncio.create_task(sender.waiting.put(A, 10))
     first: Any = Wire()
@@ -131,7 +129,7 @@ async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost
     sender.interrupted()
     assert len(sender.waiting) == 1
     sender.lost()
-    log.begin(Place("new", 1, 0), Mark("n", 0, 1), head=0)
+    log.begin(LogPosition("new", 1, 0), Mark("n", 0, 1), head=0)
     second: Any = Wire()
     sending = asyncio.create_task(sender.run(second))
     await second.until(1)

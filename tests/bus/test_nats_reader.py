@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
-from tidings.bus._nats_errors import Interrupted
-from tidings.bus._nats_reader import Delivery, Reader
+from tidings.bus.nats.errors import Interrupted
+from tidings.bus.nats.transfer import Delivery, StreamReader
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +47,9 @@ class Broker:
         await self.send(f"$JS.ACK.news.me.1.{seq}.{count}.77.3")
 
 
-async def reading() -> tuple[Broker, Reader, list[Delivery]]:
+async def reading() -> tuple[Broker, StreamReader, list[Delivery]]:
     broker, read = Broker(), list[Delivery]()
-    reader = Reader(broker, broker, read.append)  # type: ignore[arg-type]
+    reader = StreamReader(broker, broker, read.append)  # type: ignore[arg-type]
     await reader.open(1, beat=1, watch=True)
     return broker, reader, read
 

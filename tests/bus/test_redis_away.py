@@ -11,7 +11,7 @@ import pytest
 from tests.bus.buses import Ear
 from tests.bus.proxy import Proxy, proxy_to
 from tests.bus.redis_server import ALWAYS, bus_beside, bus_through, redis_server, shared_server, until
-from tidings.bus import _engine
+from tidings.bus import shared
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusUnavailable
@@ -181,7 +181,7 @@ async def test_each_change_of_state_is_logged_once(
         proxy.refusing = False
         await publishing
         assert bus.state.connected
-    said = [record.message for record in caplog.records if record.name == _engine.__name__]
+    said = [record.message for record in caplog.records if record.name == shared.__name__]
     assert len(said) == 2
     assert "out of reach" in said[0]
     assert "is back after" in said[1]

@@ -13,7 +13,7 @@ import pytest
 from tests.bus.buses import Ear
 from tests.bus.files import A, B, C
 from tidings.bus import History
-from tidings.bus._shared import NOWHERE
+from tidings.bus.shared import NOWHERE
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourceUpdated
 from tidings.errors import BusUnavailable, InvalidUri

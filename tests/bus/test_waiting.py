@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tidings.bus._waiting import NotStored, Waiting
+from tidings.bus.shared import NotStored, Waiting
 from tidings.changes import Cursor, ResourceUpdated
 
 pytestmark = pytest.mark.anyio

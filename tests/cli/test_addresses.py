@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from tidings.cli.addresses import HttpAddress, check_token, listen, parse_address
 from tidings.cli.exits import Refusal
+from tidings.cli.serving import HttpAddress, check_token, listen, parse_address
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.running import PROGRAM, environment, terminal
-from tidings.cli import bench, bench_table
-from tidings.cli.bench_table import Compared
+from tidings.cli import bench
+from tidings.cli import bench as bench_module
+from tidings.cli.bench import Compared
 from tidings.cli.main import main
 
 SOURCE = """
@@ -285,7 +286,7 @@ def test_all_need_a_checkout_like_each(
 
 def test_the_table_shows_what_the_reports_own_does() -> None:
     from benchmarks.report import Row, Target, table
-    from tidings.cli.bench_all import Compared
+    from tidings.cli.bench import Compared
 
     made = Row("p", "CPU", sdk=1234.5, tidings=0.1234, value=0.30765, target=Target(1.2, "most", "x"))
     ours = Compared.of("x", made.as_json())
@@ -305,8 +306,8 @@ def test_the_table_is_no_wider_than_the_terminal_and_leaves_out_no_ratio(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     what = "CPU microseconds of a delivery in the old era to a thousand streams that are open at once, each on its own"
-    monkeypatch.setattr(bench_table, "width", lambda _: columns)
-    shown = bench_table.table([compared(what), compared("CPU", met=False), compared("s", benchmark="web", met=None)])
+    monkeypatch.setattr(bench_module, "width", lambda _: columns)
+    shown = bench_module.table([compared(what), compared("CPU", met=False), compared("s", benchmark="web", met=None)])
     assert max(map(len, shown.splitlines())) <= columns
     assert shown.count("3.250") == 3
     assert [shown.count(word) for word in ("met", "MISSED")] == [1, 1]

@@ -16,26 +16,28 @@ from typing import Any
 import pytest
 
 from tests.cli.running import PROGRAM, Done, environment
-from tidings.cli import doctor_checks, doctor_files, doctor_packages, doctor_system, doctor_variables
-from tidings.cli.doctor_checks import Finding, Place, examine, not_writable
-from tidings.inspector.journal_file import open_for_writing
-from tidings.web.rendering.browser import NAMES
+from tidings.cli.doctor import command as command_module
+from tidings.cli.doctor import files as files_module
+from tidings.cli.doctor import machine
+from tidings.cli.doctor.command import CheckedPath, Finding, examine, not_writable
+from tidings.inspector.sessions.saved import open_for_writing
+from tidings.web.browser.chromium import NAMES
 
-SOURCES = Path(doctor_checks.__file__).parents[1]
+SOURCES = Path(command_module.__file__).parents[1]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> CheckedPath:
     """A user who has nothing."""
     (tmp_path / "home/project").mkdir(parents=True)
-    return Place(tmp_path / "home", tmp_path / "home/project", {}, "linux")
+    return CheckedPath(tmp_path / "home", tmp_path / "home/project", {}, "linux")
 
 
-def having(place: Place, **variables: str) -> Place:
-    return Place(place.home, place.cwd, variables, place.platform)
+def having(place: CheckedPath, **variables: str) -> CheckedPath:
+    return CheckedPath(place.home, place.cwd, variables, place.platform)
 
 
-def write(place: Place, path: str, text: str) -> Path:
+def write(place: CheckedPath, path: str, text: str) -> Path:
     file = place.home / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
@@ -129,13 +131,15 @@ print([name for name in heavy if name in sys.modules])
     assert run.stdout.splitlines()[-1] == "[]", run.stderr
 
 
-def test_a_check_that_breaks_is_a_finding_and_hides_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(_: Place) -> Iterator[Finding]:
+def test_a_check_that_breaks_is_a_finding_and_hides_no_other(
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(_: CheckedPath) -> Iterator[Finding]:
         yield Finding("SQLite", "ok", "so far.")
         raise OSError(5, "disk gone")
 
-    monkeypatch.setattr(doctor_system, "sqlite", breaks)
-    monkeypatch.setattr(doctor_checks, "CHECKS", (("gone", "no_such_file", "x"), *doctor_checks.CHECKS))
+    monkeypatch.setattr(machine, "sqlite", breaks)
+    monkeypatch.setattr(command_module, "CHECKS", (("gone", "no_such_file", "x"), *command_module.CHECKS))
     found = list(examine(place))
     assert (found[0].what, found[0].verdict) == ("gone", "wrong")
     assert "could not be looked at (ModuleNotFoundError" in found[0].words
@@ -147,7 +151,7 @@ def test_a_check_that_breaks_is_a_finding_and_hides_no_other(place: Place, monke
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = importlib.metadata.version
 
@@ -157,10 +161,10 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
         return "4.0" if name == "redis" else installed(name)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    found = {each.what: each for each in doctor_packages.packages(place)}
+    found = {each.what: each for each in machine.packages(place)}
     assert found["extra vault"].verdict == "look"
     assert "watchfiles" in found["extra vault"].words
-    assert found["extra vault"].cure == f"{sys.executable} -m pip install -e '{doctor_packages._ROOT}[vault]'"
+    assert found["extra vault"].cure == f"{sys.executable} -m pip install -e '{machine._ROOT}[vault]'"
     assert "playwright" in found["extra render"].words
     assert "redis 6 or newer, here is 4.0" in found["extra redis"].words
     assert found["extra web"].verdict == "ok"
@@ -168,64 +172,64 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 
 
 def test_a_package_that_nothing_works_without_is_wrong_and_none_at_all_is_told(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(doctor_packages, "_ROOT", tmp_path)
+    monkeypatch.setattr(machine, "_ROOT", tmp_path)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["no-such-package>=1", "?"])
-    [core, *_] = doctor_packages.packages(place)
+    [core, *_] = machine.packages(place)
     assert (core.verdict, core.cure.startswith(f"{sys.executable} -m pip install ")) == ("wrong", True)
 
     def requires(name: str) -> list[str]:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "requires", requires)
-    [alone] = doctor_packages.packages(place)
+    [alone] = machine.packages(place)
     assert (alone.verdict, "not installed" in alone.words) == ("look", True)
 
 
 def test_every_extra_has_a_purpose() -> None:
     extras = importlib.metadata.metadata("tidings").get_all("Provides-Extra") or []
-    assert set(doctor_packages.PURPOSES) == set(extras) - {"all"}
+    assert set(machine.PURPOSES) == set(extras) - {"all"}
 
 
-def test_an_old_python_is_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_packages, "OLDEST", (4, 0))
-    [python] = doctor_packages.python(place)
+def test_an_old_python_is_wrong(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "OLDEST", (4, 0))
+    [python] = machine.python(place)
     assert python.verdict == "wrong"
 
 
-def test_the_command_is_looked_for_where_a_shell_does(place: Place, tmp_path: Path) -> None:
-    [absent] = doctor_packages.on_the_path(place)
+def test_the_command_is_looked_for_where_a_shell_does(place: CheckedPath, tmp_path: Path) -> None:
+    [absent] = machine.on_the_path(place)
     assert (absent.verdict, absent.cure[:12]) == ("look", "export PATH=")
     other = tmp_path / "bin/tidings"
     other.parent.mkdir()
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
-    [another] = doctor_packages.on_the_path(having(place, PATH=str(other.parent)))
+    [another] = machine.on_the_path(having(place, PATH=str(other.parent)))
     assert another.verdict == "look"
     assert str(other) in another.words
 
 
-def test_chromium_is_the_systems_or_playwrights(place: Place) -> None:
-    assert doctor_packages._NAMES == NAMES
-    [absent] = doctor_packages.chromium(having(place, PATH=""))
+def test_chromium_is_the_systems_or_playwrights(place: CheckedPath) -> None:
+    assert machine._NAMES == NAMES
+    [absent] = machine.chromium(having(place, PATH=""))
     assert (absent.verdict, "playwright install chromium" in absent.cure) == ("look", True)
     program = write(place, ".cache/ms-playwright/chromium-1200/chrome-linux/chrome", "")
-    [brought] = doctor_packages.chromium(having(place, PATH=""))
+    [brought] = machine.chromium(having(place, PATH=""))
     assert (brought.verdict, str(program) in brought.words) == ("ok", True)
 
 
-def test_a_page_that_was_not_built_is_told(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor_packages.tidings, "__file__", str(tmp_path / "__init__.py"))
-    [page] = doctor_packages.page(place)
+def test_a_page_that_was_not_built_is_told(place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine.tidings, "__file__", str(tmp_path / "__init__.py"))
+    [page] = machine.page(place)
     assert (page.verdict, page.cure[:7]) == ("look", "make ui")
 
 
 # The system.
 
 
-def test_full_text_search_is_tried(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    [found] = doctor_system.sqlite(place)
+def test_full_text_search_is_tried(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = machine.sqlite(place)
     assert found.verdict == "ok"
 
     class Without:
@@ -236,39 +240,39 @@ def test_full_text_search_is_tried(place: Place, monkeypatch: pytest.MonkeyPatch
             pass
 
     monkeypatch.setattr(sqlite3, "connect", lambda _: Without())
-    [lacking] = doctor_system.sqlite(place)
+    [lacking] = machine.sqlite(place)
     assert (lacking.verdict, "FTS5" in lacking.words) == ("wrong", True)
 
 
-def test_a_port_in_use_is_told_with_another(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_told_with_another(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(doctor_system, "PORTS", {port: ("where something serves", "Choose another")})
-        [busy] = doctor_system.ports(place)
+        monkeypatch.setattr(machine, "PORTS", {port: ("where something serves", "Choose another")})
+        [busy] = machine.ports(place)
     assert (busy.verdict, busy.cure) == ("look", "Choose another")
-    [free] = doctor_system.ports(place)
+    [free] = machine.ports(place)
     assert free.verdict == "ok"
 
 
 def test_low_limits_of_watching_come_with_the_line_that_raises_them(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(doctor_system, "INOTIFY", tmp_path)
-    [unknown] = doctor_system.watch_limits(place)
+    monkeypatch.setattr(machine, "INOTIFY", tmp_path)
+    [unknown] = machine.watch_limits(place)
     assert unknown.verdict == "look"
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("128\n")
-    [low] = doctor_system.watch_limits(place)
+    [low] = machine.watch_limits(place)
     assert low.verdict == "look"
     assert low.cure.splitlines()[0] == "sudo sysctl fs.inotify.max_user_watches=524288"
     assert "max_user_instances" not in low.cure
-    monkeypatch.setattr(doctor_system, "_can_watch", lambda: False)
-    [full] = doctor_system.watch_limits(place)
+    monkeypatch.setattr(machine, "_can_watch", lambda: False)
+    [full] = machine.watch_limits(place)
     assert (full.verdict, "sudo sysctl fs.inotify.max_user_instances=512" in full.cure) == ("wrong", True)
-    assert list(doctor_system.watch_limits(Place(place.home, place.cwd, {}, "darwin"))) == []
+    assert list(machine.watch_limits(CheckedPath(place.home, place.cwd, {}, "darwin"))) == []
 
 
-def test_few_open_files_are_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_open_files_are_told(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
     for limits, verdict, cure in (
@@ -277,38 +281,38 @@ def test_few_open_files_are_told(place: Place, monkeypatch: pytest.MonkeyPatch) 
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), "ok", ""),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
-        [found] = doctor_system.open_files(place)
+        [found] = machine.open_files(place)
         assert (found.verdict, found.cure) == (verdict, cure)
 
 
-def test_a_clock_that_cannot_be_right_is_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    [right] = doctor_system.clock(place)
+def test_a_clock_that_cannot_be_right_is_wrong(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    [right] = machine.clock(place)
     assert right.verdict == "ok"
-    monkeypatch.setattr(doctor_system.time, "time", lambda: 0.0)
-    [wrong] = doctor_system.clock(place)
+    monkeypatch.setattr(machine.time, "time", lambda: 0.0)
+    [wrong] = machine.clock(place)
     assert (wrong.verdict, "1970-01-01" in wrong.words) == ("wrong", True)
     monkeypatch.undo()
-    ahead = doctor_system.time.time() + 3600
-    monkeypatch.setattr(doctor_system.time, "time", lambda: ahead)
-    [apart] = doctor_system.clock(place)
+    ahead = machine.time.time() + 3600
+    monkeypatch.setattr(machine.time, "time", lambda: ahead)
+    [apart] = machine.clock(place)
     assert apart.verdict == "look"
 
 
-def test_a_file_where_a_folder_has_to_be_is_wrong(place: Place) -> None:
+def test_a_file_where_a_folder_has_to_be_is_wrong(place: CheckedPath) -> None:
     write(place, ".cache", "")
-    temporary, cache = doctor_system.folders(place)
+    temporary, cache = machine.folders(place)
     assert temporary.verdict == "ok"
     assert (cache.verdict, "~/.cache is no folder" in cache.words) == ("wrong", True)
 
 
 def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = os.statvfs_result((4096, 4096, 10, 0, 0, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: full)
-    assert [each.verdict for each in doctor_system.folders(place)] == ["look", "look"]
+    assert [each.verdict for each in machine.folders(place)] == ["look", "look"]
     monkeypatch.setattr(os, "access", lambda *_: False)
-    found = list(doctor_system.folders(place))
+    found = list(machine.folders(place))
     assert [each.verdict for each in found] == ["wrong", "wrong"]
     assert found[1].cure.splitlines() == [
         f"chmod u+rwX {place.home}",
@@ -317,7 +321,7 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
 
 
 def test_what_is_not_mine_is_asked_for_and_what_is_read_only_is_told_so(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "getuid", lambda: place.home.stat().st_uid + 1)
@@ -331,26 +335,26 @@ def test_what_is_not_mine_is_asked_for_and_what_is_read_only_is_told_so(
 
 
 def test_files_that_cannot_be_made_or_written_are_told_with_a_cure_that_helps(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.home / "state/sessions.db"
-    monkeypatch.setattr("tidings.inspector.journal_file.default_path", lambda: path)
+    monkeypatch.setattr("tidings.inspector.sessions.saved.default_path", lambda: path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda *_: False)
-        for [found] in (doctor_files.catalog(place), doctor_files.journal(place)):
+        for [found] in (files_module.catalog(place), files_module.journal(place)):
             assert found.verdict == "look"
             assert "cannot be made: ~ cannot be written by you" in found.words
             assert found.cure == f"chmod u+rwX {place.home}"
     open_for_writing(path).close()
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda *_: False)
-        [journal] = doctor_files.journal(place)
+        [journal] = files_module.journal(place)
     assert (journal.verdict, journal.cure) == ("wrong", f"chmod u+rwX {path.parent}\nchmod u+rwX {path}")
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_what_was_installed_from_a_file_is_installed_from_there_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
 ) -> None:
     wheel = tmp_path / "my wheels" / "tidings-0.1.0-py3-none-any.whl"
     if there:
@@ -359,25 +363,25 @@ def test_what_was_installed_from_a_file_is_installed_from_there_again(
     installed = SimpleNamespace(version="1", read_text=lambda _: json.dumps({"url": wheel.as_uri()}))
     monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["package>=2"])
-    monkeypatch.setattr(doctor_packages, "_ROOT", tmp_path)
-    [core, *_] = doctor_packages.packages(place)
+    monkeypatch.setattr(machine, "_ROOT", tmp_path)
+    [core, *_] = machine.packages(place)
     assert core.cure == f"{sys.executable} -m pip install " + (f"'{wheel}'" if there else "tidings")
-    monkeypatch.setattr(doctor_packages, "find_spec", lambda _: None)
-    [core, *_] = doctor_packages.packages(place)
+    monkeypatch.setattr(machine, "find_spec", lambda _: None)
+    [core, *_] = machine.packages(place)
     assert core.cure.startswith(f"uv pip install --python {sys.executable} ")
 
 
 # Files.
 
 
-def test_a_catalog_is_told_with_its_servers_and_what_is_wrong_with_it(place: Place) -> None:
-    [none] = doctor_files.catalog(place)
+def test_a_catalog_is_told_with_its_servers_and_what_is_wrong_with_it(place: CheckedPath) -> None:
+    [none] = files_module.catalog(place)
     assert (none.verdict, "none yet" in none.words) == ("ok", True)
 
     servers = {"good": {"command": "sh"}, "gone": {"command": "no-such-program"}, "bad": {"command": 1}}
     file = write(place, ".config/tidings/servers.json", json.dumps({"mcpServers": servers}))
     file.chmod(0o644)
-    found = list(doctor_files.catalog(having(place, PATH="/bin:/usr/bin")))
+    found = list(files_module.catalog(having(place, PATH="/bin:/usr/bin")))
     assert [each.verdict for each in found] == ["look", "wrong", "ok", "look"]
     assert found[0].cure == f"chmod 600 {file}"
     assert "bad" in found[1].words
@@ -385,48 +389,48 @@ def test_a_catalog_is_told_with_its_servers_and_what_is_wrong_with_it(place: Pla
     assert "gone cannot start: there is no program 'no-such-program'" in found[3].words
 
     file.write_text('{\n  "mcpServers": oops\n}')
-    [broken] = doctor_files.catalog(place)
+    [broken] = files_module.catalog(place)
     assert (broken.verdict, "line 2" in broken.words) == ("wrong", True)
     file.unlink()
     file.mkdir()
-    [folder] = doctor_files.catalog(place)
+    [folder] = files_module.catalog(place)
     assert (folder.verdict, "is a folder" in folder.words) == ("wrong", True)
 
 
 def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.home / "my state/sessions.db"
-    monkeypatch.setattr("tidings.inspector.journal_file.default_path", lambda: path)
-    [none] = doctor_files.journal(place)
+    monkeypatch.setattr("tidings.inspector.sessions.saved.default_path", lambda: path)
+    [none] = files_module.journal(place)
     assert (none.verdict, "none yet" in none.words) == ("ok", True)
 
     open_for_writing(path).close()
-    [good] = doctor_files.journal(place)
+    [good] = files_module.journal(place)
     assert (good.verdict, good.words.startswith("0 sessions, ")) == ("ok", True)
 
-    monkeypatch.setattr(doctor_files, "_LARGE", 10)
+    monkeypatch.setattr(files_module, "_LARGE", 10)
     path.chmod(0o644)
-    opened, large = doctor_files.journal(place)
+    opened, large = files_module.journal(place)
     assert (opened.verdict, opened.cure, large.verdict) == ("look", f"chmod 600 '{path}'", "look")
     path.chmod(0o600)
 
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    [newer] = doctor_files.journal(place)
+    [newer] = files_module.journal(place)
     assert newer.verdict == "wrong"
     path.write_bytes(b"this is no database at all, however long one looks at it" * 100)
-    [broken] = doctor_files.journal(place)
+    [broken] = files_module.journal(place)
     assert (broken.verdict, broken.cure) == ("wrong", f"mv '{path}' '{path}.broken'")
 
 
-def test_the_files_of_ai_clients_are_told_whole_or_broken(place: Place) -> None:
+def test_the_files_of_ai_clients_are_told_whole_or_broken(place: CheckedPath) -> None:
     write(place, ".claude.json", json.dumps({"projects": {"/srv/x": {"mcpServers": {"web": {"url": "http://h/mcp"}}}}}))
     write(place, ".cursor/mcp.json", '{"mcpServers": {"one": {"command": "sh", "env": {"API_KEY": "hush"}}}}')
     write(place, ".config/Claude/claude_desktop_config.json", "{\n  oops\n}")
     write(place, "project/.vscode/mcp.json", '{"servers": {"own": {"command": "./serve"}}}')
-    found = list(doctor_files.clients(having(place, PATH="/bin:/usr/bin")))
+    found = list(files_module.clients(having(place, PATH="/bin:/usr/bin")))
     by_client = {(each.what, each.verdict): each for each in found}
     assert re.search(r"line 2, column \d", by_client["Claude Desktop", "wrong"].words)
     assert "1 server: web (~/.claude.json, for /srv/x)" in by_client["Claude Code", "ok"].words
@@ -438,10 +442,10 @@ def test_the_files_of_ai_clients_are_told_whole_or_broken(place: Place) -> None:
 # Variables.
 
 
-def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> None:
+def test_variables_are_told_with_their_values_but_for_secrets(place: CheckedPath) -> None:
     found = {
         each.what: each
-        for each in doctor_variables.variables(
+        for each in files_module.variables(
             having(
                 place,
                 TIDINGS_TOKEN="a-secret-of-mine",
@@ -486,13 +490,13 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: Place) -> N
     assert not any(secret in said for secret in ("a-secret", "two words", "hush"))
 
 
-def test_an_empty_token_is_worth_a_look(place: Place) -> None:
-    [found] = doctor_variables.variables(having(place, TIDINGS_TOKEN=""))
+def test_an_empty_token_is_worth_a_look(place: CheckedPath) -> None:
+    [found] = files_module.variables(having(place, TIDINGS_TOKEN=""))
     assert found.verdict == "look"
 
 
 def test_every_variable_that_is_read_is_known() -> None:
-    known = {*doctor_variables.option_variables(), *doctor_variables.TOKENS, *doctor_variables.OTHERS}
+    known = {*files_module.option_variables(), *files_module.TOKENS, *files_module.OTHERS}
     files = [path for path in SOURCES.rglob("*.py") if not path.name.startswith("doctor")]
     read = {name for path in files for name in re.findall(r"\bTIDINGS_[A-Z_]+[A-Z]\b", path.read_text())}
     assert {"TIDINGS_LOG_LEVEL", "TIDINGS_VAULT_READ_ONLY", "TIDINGS_WEB_TIMEOUT"} < known

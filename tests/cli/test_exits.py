@@ -7,8 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tidings.cli.ending import ending
-from tidings.cli.exits import EXITS, Failed, exit_code_of, failed, payload_text, words
+from tidings.cli.exits import EXITS, OneShotFailed, ending, exit_code_of, failed, payload_text, words
 from tidings.cli.main import main
 from tidings.errors import ConnectFailed, GaveUp, RequestFailed, RequestTimedOut, leaves
 
@@ -75,7 +74,7 @@ def test_advice_for_programs_becomes_advice_for_the_shell() -> None:
 
 def test_a_huge_payload_is_cut_and_says_so() -> None:
     assert "1,000 characters more" in payload_text("x" * 5_000)
-    assert "What the server sent:\n  x" in words(Failed("m", payload="x"))
+    assert "What the server sent:\n  x" in words(OneShotFailed("m", payload="x"))
 
 
 def test_what_nobody_foresaw_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:

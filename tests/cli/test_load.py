@@ -4,9 +4,8 @@ import pytest
 
 from tests.cli.running import odd, tidings
 from tidings.cli.load import Load
-from tidings.cli.oneshot import Asked
-from tidings.cli.targeting import Chosen
-from tidings.client.servers_file import Entry
+from tidings.cli.oneshot import Asked, ChosenTarget
+from tidings.client.servers_file import ServersFileEntry
 
 
 def test_so_many_calls_are_made_and_measured() -> None:
@@ -52,6 +51,13 @@ def test_a_server_that_dies_ends_it() -> None:
 def test_a_percentile_is_the_time_within_which_so_many_of_a_hundred_were_done(
     number: int, p50: int, p90: int, p99: int
 ) -> None:
-    load = Load(Asked(Chosen(Entry("x"))), "tool", 1, number, None, times=[n / 1000 for n in range(number, 0, -1)])
+    load = Load(
+        Asked(ChosenTarget(ServersFileEntry("x"))),
+        "tool",
+        1,
+        number,
+        None,
+        times=[n / 1000 for n in range(number, 0, -1)],
+    )
     ms = load.figures()["ms"]
     assert (ms["fastest"], ms["p50"], ms["p90"], ms["p99"], ms["slowest"]) == (1, p50, p90, p99, number)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.running import WEATHER, tidings
-from tidings.cli.exits import Failed, Refusal
+from tidings.cli.exits import OneShotFailed, Refusal
 from tidings.cli.logs import LEVELS, log_options, logger
 from tidings.cli.main import load, main
 
@@ -129,7 +129,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_trace_where_debug_is_asked_for(
 
 def test_a_failure_of_a_watch_is_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise Failed("It is away.", exit_code=3, who="the network")
+        raise OneShotFailed("It is away.", exit_code=3, who="the network")
 
     monkeypatch.setattr("tidings.cli.oneshot._asked", fail)
     done = CliRunner().invoke(main, ["watch", "http://127.0.0.1:9/mcp", "x://y", "--log-json"])

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.running import line_of, started, tidings
 from tests.inspector.recorded import Writer
-from tidings.inspector.journal import Journal
-from tidings.inspector.transfer import export_session, import_session
+from tidings.inspector.sessions.export import export_session, import_session
+from tidings.inspector.sessions.journal import Journal
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ from mcp.client.stdio import get_default_environment
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tests.cli.running import PROGRAM, environment, is_gone, odd, tidings, until
-from tidings.cli import quick, quick_process
+from tidings.cli import wire_client
 
 
 def test_it_knows_the_versions_that_the_sdk_knows() -> None:
-    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == quick.OLD
-    assert tuple(MODERN_PROTOCOL_VERSIONS) == quick.MODERN
+    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == wire_client.OLD
+    assert tuple(MODERN_PROTOCOL_VERSIONS) == wire_client.MODERN
 
 
 def test_a_command_inherits_what_it_inherits_from_the_sdk() -> None:
-    assert quick_process.environment({"A": "1"}) == {**get_default_environment(), "A": "1"}
+    assert wire_client.environment({"A": "1"}) == {**get_default_environment(), "A": "1"}
 
 
 @pytest.mark.parametrize(

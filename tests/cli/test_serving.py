@@ -9,9 +9,8 @@ import httpx2
 import pytest
 from sse_starlette.sse import AppStatus
 
-from tidings.cli.addresses import HttpAddress, listen
 from tidings.cli.exits import Refusal
-from tidings.cli.serving import BearerToken, Http, serve_app, until_stopped
+from tidings.cli.serving import BearerToken, Http, HttpAddress, listen, serve_app, until_stopped
 from tidings.errors import BusUnavailable
 
 pytestmark = pytest.mark.anyio

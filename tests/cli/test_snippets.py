@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.cli.snippets import CLIENTS, Address, CannotUse, Command, server_name, snippet
+from tidings.cli.client_config import CLIENTS, CannotUse, Command, HttpEndpoint, server_name, snippet
 
 STDIO = Command("notes", ["/opt/bin/tidings", "vault", "/srv/My notes", "--read-only"])
-HTTP = Address("notes", "http://127.0.0.1:8000/mcp", "s3cret")
+HTTP = HttpEndpoint("notes", "http://127.0.0.1:8000/mcp", "s3cret")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_server_that_runs_is_named_by_its_address_and_token(client: str, expec
 
 
 def test_a_server_without_a_token_needs_no_header() -> None:
-    made = snippet("cursor", Address("notes", HTTP.url), platform="linux")
+    made = snippet("cursor", HttpEndpoint("notes", HTTP.url), platform="linux")
     assert json.loads(made.text) == {"mcpServers": {"notes": {"url": HTTP.url}}}
 
 
@@ -52,7 +52,7 @@ def test_claude_code_gets_a_command_that_a_shell_takes_apart_again() -> None:
 def test_claude_code_gets_the_header_last_where_it_takes_nothing_else_for_headers() -> None:
     words = shlex.split(snippet("claude-code", HTTP, platform="linux").text)
     assert words[-4:] == ["notes", HTTP.url, "--header", "Authorization: Bearer s3cret"]
-    words = shlex.split(snippet("claude-code", Address("notes", HTTP.url), platform="linux").text)
+    words = shlex.split(snippet("claude-code", HttpEndpoint("notes", HTTP.url), platform="linux").text)
     assert words[-2:] == ["notes", HTTP.url]
 
 

@@ -90,7 +90,7 @@ def test_a_value_that_is_none_is_refused_by_the_variable() -> None:
 
 
 def test_a_variable_that_is_misspelt_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(_: vault.Options) -> None: ...
+    def nothing(_: vault.VaultOptions) -> None: ...
 
     monkeypatch.setattr(vault, "serve", nothing)
     done = CliRunner(env=environment(TIDINGS_VAULT_READONLY="1")).invoke(main, ["vault", str(tmp_path)])

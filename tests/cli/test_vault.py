@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tidings
-from tidings.cli import clients, snippets, vault
+from tidings.cli import client_config, vault
 from tidings.cli.main import main
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkey
 
 
 def test_the_clients_are_those_that_there_are_snippets_for() -> None:
-    assert clients.CLIENTS == snippets.CLIENTS
+    assert client_config.CLIENTS == client_config.CLIENTS
 
 
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_it_asks_which_vault() -> None:
 
 
 def test_what_follows_http_is_an_address_or_a_folder(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[vault.Options] = []
+    ran: list[vault.VaultOptions] = []
     monkeypatch.setattr(vault, "serve", ran.append)
     for given in (["localhost", notes], ["9000", notes], [":9000", notes], [notes]):
         assert tidings_vault("--http", *given).exit_code == 0

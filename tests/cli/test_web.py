@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from packaging.requirements import Requirement
 
 import tidings
-from tidings.cli import clients, web
+from tidings.cli import client_config, web
 from tidings.cli.main import main
 from tidings.web.needs import PACKAGES
 from tidings.web.settings import SETTINGS, Settings
@@ -42,9 +42,9 @@ def refused(*args: object, **env: str) -> str:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[web.Options]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[web.WebOptions]:
     """What the command was asked for, instead of serving."""
-    ran: list[web.Options] = []
+    ran: list[web.WebOptions] = []
     monkeypatch.setattr(web, "serve", ran.append)
     return ran
 
@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[web.Options]:
 # Settings
 
 
-def test_every_setting_has_an_option_and_a_variable(asked: list[web.Options]) -> None:
+def test_every_setting_has_an_option_and_a_variable(asked: list[web.WebOptions]) -> None:
     values: dict[str, tuple[str, Any]] = {
         "size": ("3M", 3 * 1024 * 1024),
         "seconds": ("2m", 120.0),
@@ -78,14 +78,16 @@ def test_every_setting_has_an_option_and_a_variable(asked: list[web.Options]) ->
         assert getattr(asked.pop().settings, setting.name) == value
 
 
-def test_nothing_said_is_as_the_defaults_have_it_and_an_option_goes_before_a_variable(asked: list[web.Options]) -> None:
+def test_nothing_said_is_as_the_defaults_have_it_and_an_option_goes_before_a_variable(
+    asked: list[web.WebOptions],
+) -> None:
     assert tidings_web().exit_code == 0
-    assert asked.pop() == web.Options(Settings(), None, None, None)
+    assert asked.pop() == web.WebOptions(Settings(), None, None, None)
     assert tidings_web("--timeout", "5", timeout="9").exit_code == 0
     assert asked.pop().settings.timeout == 5
 
 
-def test_several_networks_and_domains_can_be_given(asked: list[web.Options]) -> None:
+def test_several_networks_and_domains_can_be_given(asked: list[web.WebOptions]) -> None:
     tidings_web("--allow-private", "10.0.0.0/8", "--allow-private", "::1", block_domain="a.b, c.d")
     settings = asked.pop().settings
     assert list(map(str, settings.allow_private)) == ["10.0.0.0/8", "::1/128"]
@@ -99,7 +101,7 @@ def test_a_value_that_is_none_is_refused_by_the_name_it_was_given_under() -> Non
     assert "--watch-min (60 s) is longer than --watch-max (10 s)" in refused("--watch-max", "10")
 
 
-def test_a_variable_that_is_misspelt_is_told_of(asked: list[web.Options]) -> None:
+def test_a_variable_that_is_misspelt_is_told_of(asked: list[web.WebOptions]) -> None:
     result = tidings_web(timeot="5", nonsense="1")
     assert (result.exit_code, asked.pop().settings.timeout) == (0, 30)
     first, second = result.stderr.splitlines()
@@ -145,7 +147,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     assert "as in --http 127.0.0.1:9000." in refused("--port", "9000")
 
 
-def test_a_bus_in_memory_needs_no_store(asked: list[web.Options]) -> None:
+def test_a_bus_in_memory_needs_no_store(asked: list[web.WebOptions]) -> None:
     assert tidings_web("--bus", "memory:").exit_code == 0
     assert web.make_server(asked.pop()).web_settings == Settings()
 
@@ -218,7 +220,7 @@ def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(monkeypatch: pyte
 @contextmanager
 def started(*args: object) -> Generator[tuple["subprocess.Popen[str]", str]]:
     """The command in a process of its own, and the URL it says."""
-    program = [*clients.program("web"), "web", *map(str, args)]
+    program = [*client_config.program("web"), "web", *map(str, args)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -249,7 +251,7 @@ async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to() -> Non
 def test_a_store_that_cannot_be_used_is_said_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for http in ([], ["--http", "0"]):
-        program = [*clients.program("web"), "web", "--store", str(tmp_path / "folder"), *http]
+        program = [*client_config.program("web"), "web", "--store", str(tmp_path / "folder"), *http]
         run = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert (run.returncode, run.stdout) == (2, "")
         assert "Traceback" not in run.stderr

@@ -6,7 +6,7 @@ from typing import Any
 from mcp_types import CallToolResult, GetPromptResult, PromptMessage, ReadResourceResult, TextContent
 from mcp_types import TextResourceContents as Text
 
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
 
 WHEN = datetime(2026, 7, 28, 12, 30, 15, 123456, UTC)
 

@@ -15,8 +15,8 @@ import resource as limits
 import sys
 
 from tests.client.invoked import prompt, resource, tool
-from tidings.client.cache import Kind
-from tidings.client.store import Saved, StateFile
+from tidings.client.cache import ContentKind
+from tidings.client.state_file import Saved, StateFile
 
 A = "note://a"
 
@@ -27,7 +27,7 @@ def say(*words: object) -> None:
 
 def note_number(state: StateFile, n: int) -> None:
     """Make the state that of number `n`, coming from the one before."""
-    state.note_removed(Kind.PROMPT, f"prompt {n - 1}")
+    state.note_removed(ContentKind.PROMPT, f"prompt {n - 1}")
     state.note_put(prompt(f"prompt {n}", "x" * (n * 997 % 20_000)), covered=False)
     state.note_put(resource(A, str(n)), covered=n % 2 == 0)
     state.note_subscriptions({A, f"note://{n}"})
@@ -99,7 +99,7 @@ async def fill(path: str) -> None:
     limits.setrlimit(limits.RLIMIT_FSIZE, (400_000, hard))
     for n in range(3):
         state.note_put(tool(f"large {n}", "x" * 1_000_000), covered=False)
-        state.note_removed(Kind.RESOURCE, A)
+        state.note_removed(ContentKind.RESOURCE, A)
         state.note_cursor(f"epoch:{n + 2}")
         await state.flush()
     other = StateFile(path, "me")

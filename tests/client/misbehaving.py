@@ -11,7 +11,7 @@ from typing import Any
 
 from anyio import fail_after
 
-from tidings.client.transports import Watch
+from tidings.client.transports.http import TransportWatch
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Site:
         return self.asked[count - 1]
 
 
-class Log(Watch):
+class Log(TransportWatch):
     """Writes down what a watch is told."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from tidings.client.store import Saved, StateFile
+from tidings.client.state_file import Saved, StateFile
 
 
 @asynccontextmanager

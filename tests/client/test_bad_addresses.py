@@ -25,7 +25,6 @@ from tests.client.bad_servers import (
     refuse,
     settings,
     silence,
-    tidy,  # noqa: F401 - a fixture
     web,
 )
 from tests.client.misbehaving import Asked, site

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.bad_servers import (
-    ERAS,
-    MODERN,
-    ONCE,
-    QUICK,
-    failure,
-    program,
-    refusal,
-    settings,
-    tidy,  # noqa: F401 - a fixture
-)
+from tests.client.bad_servers import ERAS, MODERN, ONCE, QUICK, failure, program, refusal, settings
 from tidings.client import State, connect
 from tidings.client.events import GarbageReceived, StateChanged, StderrReceived
 from tidings.errors import (

@@ -17,7 +17,6 @@ from tests.client.bad_servers import (
     failure,
     refuse,
     settings,
-    tidy,  # noqa: F401 - a fixture
     web,
 )
 from tests.client.misbehaving import Asked

@@ -7,19 +7,7 @@ from typing import Any
 import pytest
 from mcp_types import PromptReference
 
-from tests.client.bad_servers import (
-    ERAS,
-    LEGACY,
-    QUICK,
-    behaved,
-    count,
-    failure,
-    lives,
-    refused,
-    settings,
-    tidy,  # noqa: F401 - a fixture
-    web,
-)
+from tests.client.bad_servers import ERAS, LEGACY, QUICK, behaved, count, failure, lives, refused, settings, web
 from tests.client.misbehaving import Asked
 from tidings.client import LiveClient, State, connect
 from tidings.errors import GaveUp

@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_servers import (
-    ERAS,
-    QUICK,
-    behaved,
-    count,
-    event,
-    failure,
-    settings,
-    silence,
-    tidy,  # noqa: F401 - a fixture
-    web,
-)
+from tests.client.bad_servers import ERAS, QUICK, behaved, count, event, failure, settings, silence, web
 from tests.client.misbehaving import Asked
 from tidings.client import LiveClient, State, connect
 from tidings.errors import (

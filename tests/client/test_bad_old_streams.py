@@ -18,12 +18,11 @@ from tests.client.bad_servers import (
     refused,
     settings,
     silence,
-    tidy,  # noqa: F401 - a fixture
     web,
 )
 from tests.client.misbehaving import Asked
 from tidings.changes import ResourceUpdated
-from tidings.client import connect, web_side
+from tidings.client import connect, http_health
 from tidings.errors import NotSupported, RequestTimedOut, ResourceNotFound, TidingsError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tidy")]
@@ -97,7 +96,7 @@ async def test_a_message_on_the_old_stream_that_is_none_costs_nothing() -> None:
 async def test_an_old_stream_that_stays_away_costs_the_connection_rather_than_the_news(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(web_side, "_STREAM_AWAY", 0.3)
+    monkeypatch.setattr(http_health, "_STREAM_AWAY", 0.3)
 
     async def too_much(asked: Asked) -> None:
         await asked.events()

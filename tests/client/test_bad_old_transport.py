@@ -17,7 +17,6 @@ from tests.client.bad_servers import (
     refusal,
     settings,
     silence,
-    tidy,  # noqa: F401 - a fixture
 )
 from tests.client.misbehaving import Asked, site
 from tidings.client import connect

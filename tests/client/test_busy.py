@@ -12,8 +12,9 @@ import pytest
 
 from tests.client.cutting import cable
 from tests.client.library import ERAS, SECONDS, Library, eventually, hear, on_the_web
-from tidings.client import ClientConfig, ListChanged, Timeouts, connect, transports
+from tidings.client import ClientConfig, ListChanged, Timeouts, connect
 from tidings.client.events import LogReceived, StateChanged
+from tidings.client.transports import http
 from tidings.errors import EffectUnknown, RequestTimedOut
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +84,7 @@ async def test_a_web_server_that_answers_no_ping_during_a_call_is_given_the_time
 async def test_a_network_that_swallows_everything_is_noticed_during_a_call(
     era: str, lists: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transports, "_CONNECT_SECONDS", 600)  # A ping that cannot connect must not be what tells.
+    monkeypatch.setattr(http, "_CONNECT_SECONDS", 600)  # A ping that cannot connect must not be what tells.
     library = Library()
     config = ClientConfig(timeouts=Timeouts(ping_interval=1, ping=1), list_changed=ListChanged(lists, lists, lists))
     async with on_the_web(library) as url, cable(url) as cut, connect(cut.url, era=era, config=config) as client:

@@ -15,9 +15,17 @@ from mcp_types import (
 )
 
 from tests.client.invoked import contents, prompt, resource, template, tool
-from tidings.client.cache import Cache, ContentCache, Kind, place_of
+from tidings.client.cache import (
+    Cache,
+    ContentCache,
+    ContentKind,
+    Invocation,
+    ResourceRead,
+    TemplateRead,
+    ToolCall,
+    place_of,
+)
 from tidings.client.config import CacheLimits
-from tidings.client.invocations import Invocation, ResourceRead, TemplateRead, ToolCall
 
 OSLO, ROME = "weather://oslo", "weather://rome"
 CITY = "weather://{city}"
@@ -37,11 +45,11 @@ class Clock:
 
 def get(cache: Cache, invocation: Invocation) -> Invocation | None:
     kind, key = place_of(invocation)
-    getters: dict[Kind, Callable[[str], Invocation | None]] = {
-        Kind.RESOURCE: cache.get_resource,
-        Kind.TEMPLATE: cache.get_resource_template,
-        Kind.PROMPT: cache.get_prompt,
-        Kind.TOOL: cache.get_tool_call_result,
+    getters: dict[ContentKind, Callable[[str], Invocation | None]] = {
+        ContentKind.RESOURCE: cache.get_resource,
+        ContentKind.TEMPLATE: cache.get_resource_template,
+        ContentKind.PROMPT: cache.get_prompt,
+        ContentKind.TOOL: cache.get_tool_call_result,
     }
     return getters[kind](key)
 
@@ -49,10 +57,10 @@ def get(cache: Cache, invocation: Invocation) -> Invocation | None:
 def clear(cache: Cache, invocation: Invocation) -> None:
     kind, key = place_of(invocation)
     {
-        Kind.RESOURCE: cache.clear_resource,
-        Kind.TEMPLATE: cache.clear_resource_template,
-        Kind.PROMPT: cache.clear_prompt,
-        Kind.TOOL: cache.clear_tool_call_result,
+        ContentKind.RESOURCE: cache.clear_resource,
+        ContentKind.TEMPLATE: cache.clear_resource_template,
+        ContentKind.PROMPT: cache.clear_prompt,
+        ContentKind.TOOL: cache.clear_tool_call_result,
     }[kind](key)
 
 
@@ -236,17 +244,17 @@ def test_an_age_below_zero_does_not_prolong_the_time() -> None:
 
 
 def test_each_put_and_each_removal_is_told_whatever_its_reason() -> None:
-    told: list[tuple[Invocation | None, Kind, str]] = []
+    told: list[tuple[Invocation | None, ContentKind, str]] = []
     clock = Clock()
     cache = ContentCache(CacheLimits(entries=2, size=100), clock=clock, on_change=lambda *change: told.append(change))
     cache.put(first := resource(OSLO, ttl_ms=1000))
     cache.put(second := template(CITY, ROME))
     cache.put(third := prompt("greet"))
     assert told == [
-        (first, Kind.RESOURCE, OSLO),
-        (second, Kind.TEMPLATE, CITY),
-        (None, Kind.RESOURCE, OSLO),
-        (third, Kind.PROMPT, "greet"),
+        (first, ContentKind.RESOURCE, OSLO),
+        (second, ContentKind.TEMPLATE, CITY),
+        (None, ContentKind.RESOURCE, OSLO),
+        (third, ContentKind.PROMPT, "greet"),
     ]
     told.clear()
 
@@ -257,11 +265,11 @@ def test_each_put_and_each_removal_is_told_whatever_its_reason() -> None:
     cache.put(tool("add", "x" * 101))
     cache.clear_all()
     assert told == [
-        (None, Kind.TEMPLATE, CITY),
-        (first, Kind.RESOURCE, OSLO),
-        (None, Kind.RESOURCE, OSLO),
-        (None, Kind.TOOL, "add"),
-        (None, Kind.PROMPT, "greet"),
+        (None, ContentKind.TEMPLATE, CITY),
+        (first, ContentKind.RESOURCE, OSLO),
+        (None, ContentKind.RESOURCE, OSLO),
+        (None, ContentKind.TOOL, "add"),
+        (None, ContentKind.PROMPT, "greet"),
     ]
 
 

@@ -7,9 +7,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.client.invoked import prompt, resource, template, tool
-from tidings.client.cache import ContentCache, Kind, place_of, read_uri
+from tidings.client.cache import (
+    ContentCache,
+    ContentKind,
+    Invocation,
+    PromptGet,
+    ResourceRead,
+    TemplateRead,
+    ToolCall,
+    place_of,
+    read_uri,
+)
 from tidings.client.config import CacheLimits
-from tidings.client.invocations import Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall
 
 LIMITS = CacheLimits(entries=5, size=100)
 
@@ -42,7 +51,7 @@ class Kept:
     over: float | None
 
     @property
-    def place(self) -> tuple[Kind, str]:
+    def place(self) -> tuple[ContentKind, str]:
         return place_of(self.invocation)
 
 
@@ -54,10 +63,10 @@ class Walk(RuleBasedStateMachine):
         self.now = 0.0
         self.held: set[str] = set()
         self.kept: list[Kept] = []
-        self.followed: dict[tuple[Kind, str], Invocation] = {}
+        self.followed: dict[tuple[ContentKind, str], Invocation] = {}
         self.cache = ContentCache(LIMITS, held=self.held.__contains__, clock=lambda: self.now, on_change=self.follow)
 
-    def follow(self, invocation: Invocation | None, kind: Kind, key: str) -> None:
+    def follow(self, invocation: Invocation | None, kind: ContentKind, key: str) -> None:
         if invocation is None:
             self.followed.pop((kind, key), None)
         else:
@@ -66,7 +75,7 @@ class Walk(RuleBasedStateMachine):
     def is_over(self, entry: Kept) -> bool:
         return entry.over is not None and self.now >= entry.over and read_uri(entry.invocation) not in self.held
 
-    def forget(self, *places: tuple[Kind, str]) -> None:
+    def forget(self, *places: tuple[ContentKind, str]) -> None:
         self.kept = [entry for entry in self.kept if entry.place not in places]
 
     @rule(invocation=invocations, age=st.sampled_from([0.0, 0.0, 0.5, 3.0, 10.0**6]))
@@ -82,13 +91,13 @@ class Walk(RuleBasedStateMachine):
         while len(self.kept) > LIMITS.entries or sum(size_of(each.invocation) for each in self.kept) > LIMITS.size:
             self.kept.pop(0)
 
-    @rule(kind=st.sampled_from(Kind), key=names)
-    def get(self, kind: Kind, key: str) -> None:
+    @rule(kind=st.sampled_from(ContentKind), key=names)
+    def get(self, kind: ContentKind, key: str) -> None:
         found = {
-            Kind.RESOURCE: self.cache.get_resource,
-            Kind.TEMPLATE: self.cache.get_resource_template,
-            Kind.PROMPT: self.cache.get_prompt,
-            Kind.TOOL: self.cache.get_tool_call_result,
+            ContentKind.RESOURCE: self.cache.get_resource,
+            ContentKind.TEMPLATE: self.cache.get_resource_template,
+            ContentKind.PROMPT: self.cache.get_prompt,
+            ContentKind.TOOL: self.cache.get_tool_call_result,
         }[kind](key)
         entry = next((entry for entry in self.kept if entry.place == (kind, key)), None)
         self.forget((kind, key))
@@ -98,13 +107,13 @@ class Walk(RuleBasedStateMachine):
             assert found is entry.invocation
             self.kept.append(entry)
 
-    @rule(kind=st.sampled_from(Kind), key=names)
-    def clear(self, kind: Kind, key: str) -> None:
+    @rule(kind=st.sampled_from(ContentKind), key=names)
+    def clear(self, kind: ContentKind, key: str) -> None:
         {
-            Kind.RESOURCE: self.cache.clear_resource,
-            Kind.TEMPLATE: self.cache.clear_resource_template,
-            Kind.PROMPT: self.cache.clear_prompt,
-            Kind.TOOL: self.cache.clear_tool_call_result,
+            ContentKind.RESOURCE: self.cache.clear_resource,
+            ContentKind.TEMPLATE: self.cache.clear_resource_template,
+            ContentKind.PROMPT: self.cache.clear_prompt,
+            ContentKind.TOOL: self.cache.clear_tool_call_result,
         }[kind](key)
         self.forget((kind, key))
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tidings.client.forms import fill_in
+from tidings.client.schema import fill_in
 
 
 def form(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from tests.client.curious import Curious, asked
 from tests.client.library import ERAS, connected, eventually, hear
 from tests.server.serving import serving
 from tidings.client import ClientConfig, LiveClient, Timeouts, connect
-from tidings.client.events import (
-    PendingSettled,
-)
+from tidings.client.events import PendingSettled
 from tidings.errors import AnswerTimedOut, RequestTimedOut, TidingsError
 
 pytestmark = [

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tidings.client.output import complaint
-from tidings.inspector.schemas import check
+from tidings.client.schema import complaint
+from tidings.inspector.forms import check
 
 
 def test_what_fits_is_not_complained_about() -> None:

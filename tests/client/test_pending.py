@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CreateMessageResult,
-    ElicitResult,
-    ErrorData,
-    ListRootsResult,
-    Root,
-    TextContent,
-)
+from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult, Root, TextContent
 from pydantic import FileUrl
 
 from tests.client.asking import CONTEXT, SAMPLE, URL, Asking, Clock, Desk, connected, text

@@ -12,9 +12,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest
 
 from tests.client.misbehaving import Asked, Log, site
-from tidings.client.quiet import LOGGERS, quiet
+from tidings.client.sdk_logging import LOGGERS, quiet
 from tidings.client.targets import HttpTarget, parse_target
-from tidings.client.transports import open_transport
+from tidings.client.transports.http import open_transport
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ OUTSIDE = copy_context()
 """What a task of the user's has: nothing of ours is set in it."""
 
 SDK = "mcp.client.streamable_http"
-OURS = "tidings.client.sdk"
+OURS = "tidings.client.link"
 
 
 async def nonsense(asked: Asked) -> None:

@@ -10,17 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_servers import (
-    ERAS,
-    ONCE,
-    QUICK,
-    behaved,
-    hold,
-    program,
-    settings,
-    tidy,  # noqa: F401 - a fixture
-    web,
-)
+from tests.client.bad_servers import ERAS, ONCE, QUICK, behaved, hold, program, settings, web
 from tests.client.misbehaving import Asked, site
 from tests.ports import free_port
 from tidings.client import LiveClient, connect

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tidings.client import Timeouts
-from tidings.client.sockets import keep
+from tidings.client.transports.http import keep
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from tidings.client.config import Backoff, ClientConfig, Timeouts
 from tidings.client.connection import Connection
-from tidings.client.events import Events, StateChanged
+from tidings.client.events import EventHub, StateChanged
 from tidings.client.states import TRANSITIONS, Signal, State, next_state
 from tidings.errors import (
     BadTarget,
@@ -119,7 +119,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         logging.getLogger("tidings").addHandler(self.complaints)
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(lambda _, context: self.complaints.said.append(str(context)))
-        events = Events()
+        events = EventHub()
         events.on(StateChanged, self.note)
         config = ClientConfig(
             backoff=Backoff(delays=(3600.0 if patient else 0.0,), jitter=0, tries=tries),
@@ -301,7 +301,7 @@ async def test_a_fault_of_this_program_is_told_and_leaves_nobody_waiting(
             raise RuntimeError("a fault")
         return link, "a feed"
 
-    events = Events()
+    events = EventHub()
     events.on(StateChanged, lambda event: signals.append((event.signal, event.new)))
     options: Any = {
         "attach": lambda link, feed: do("attach"),

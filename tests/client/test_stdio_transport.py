@@ -25,9 +25,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tidings.client import process
-from tidings.client.lines import Lines, TooLong
-from tidings.client.stdio import RunningCommand, open_command
 from tidings.client.targets import CommandTarget, parse_target
+from tidings.client.transports.stdio import LineSplitter, LineTooLong, RunningCommand, open_command
 from tidings.errors import CommandFailed, MessageTooLarge
 
 pytestmark = pytest.mark.anyio
@@ -268,10 +267,10 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[bytes], cut
     limit = 20
     data = b"".join(line + b"\n" for line in lines)
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    cutter = Lines(limit)
+    cutter = LineSplitter(limit)
     found = [line for start, end in pairwise(places) for line in cutter.feed(data[start:end])]
     assert cutter.rest() == b""
-    assert found == [line if len(line) <= limit else TooLong(len(line), line, line) for line in lines]
+    assert found == [line if len(line) <= limit else LineTooLong(len(line), line, line) for line in lines]
 
 
 # What it says besides, and how it ends

@@ -29,10 +29,8 @@ from mcp_types import (
 
 from tests.client.invoked import WHEN, prompt, resource, template, tool
 from tests.client.states import ask, cursor_in, locked, opened, saved, some_turns, until
-from tidings.client._store_rows import decode, encode
-from tidings.client.cache import Kind, place_of
-from tidings.client.invocations import Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall
-from tidings.client.store import Saved, StateFile
+from tidings.client.cache import ContentKind, Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall, place_of
+from tidings.client.state_file import Saved, StateFile, decode, encode
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +181,7 @@ async def test_the_last_of_several_notes_about_one_thing_counts(path: Path) -> N
         state.note_put(resource(B), covered=True)
         state.note_put(resource(C), covered=False)
         state.note_put(resource(A, "new"), covered=False)
-        state.note_removed(Kind.RESOURCE, B)
+        state.note_removed(ContentKind.RESOURCE, B)
         state.note_subscriptions({A, B})
         state.note_subscriptions({A})
         state.note_cursor("epoch:1")
@@ -199,7 +197,7 @@ async def test_what_was_written_earlier_is_replaced_and_removed(path: Path) -> N
         state.note_subscriptions({A, B})
         await state.flush()
         state.note_put(resource(A, "new"), covered=True)
-        state.note_removed(Kind.RESOURCE, B)
+        state.note_removed(ContentKind.RESOURCE, B)
         state.note_subscriptions({B, C})
         await state.flush()
     found = await saved(path)
@@ -215,7 +213,7 @@ async def test_a_removal_is_of_one_kind_only(path: Path) -> None:
         for invocation in same:
             state.note_put(invocation, covered=False)
         await state.flush()
-        state.note_removed(Kind.PROMPT, "x:")
+        state.note_removed(ContentKind.PROMPT, "x:")
     assert (await saved(path)).invocations == (same[0], same[1], same[3])
 
 
@@ -287,7 +285,7 @@ async def test_nobody_finds_what_belongs_to_another_identity(path: Path) -> None
         assert await bob.load() == Saved()
         bob.note_put(resource(A, "Bob's"), covered=True)
         await bob.flush()
-        bob.note_removed(Kind.RESOURCE, A)
+        bob.note_removed(ContentKind.RESOURCE, A)
     assert (await saved(path, "ada")).invocations == (resource(A, "Ada's"),)
     assert await saved(path, "bob") == Saved()
 
@@ -401,7 +399,7 @@ async def test_what_no_text_can_hold_is_not_saved_and_neither_is_what_it_replace
         for n, value in enumerate(unsayable):
             state.note_put(ToolCall(f"tool {n}", {"value": value}, None, success=False, error="no"), covered=False)
         state.note_put(resource("note://\ud800"), covered=True)
-        state.note_removed(Kind.RESOURCE, "note://\udfff")
+        state.note_removed(ContentKind.RESOURCE, "note://\udfff")
         state.note_put(resource(A), covered=True)
     assert (await saved(path)).invocations == (resource(A),)
 

@@ -12,8 +12,8 @@ from tests.bus.processes import python
 from tests.client.invoked import resource
 from tests.client.states import ask, cursor_in, locked, opened, saved, some_turns, until
 from tidings.bus.sqlite import SqliteBus
-from tidings.client.cache import Kind
-from tidings.client.store import Saved
+from tidings.client.cache import ContentKind
+from tidings.client.state_file import Saved
 from tidings.errors import StateUnusable
 
 pytestmark = pytest.mark.anyio
@@ -172,7 +172,7 @@ async def test_trouble_with_writing_is_logged_once_and_written_when_it_is_over(
         with locked(path):
             for n in range(3):
                 state.note_put(resource(f"note://{n}"), covered=True)
-                state.note_removed(Kind.RESOURCE, f"note://{n - 1}")
+                state.note_removed(ContentKind.RESOURCE, f"note://{n - 1}")
                 state.note_cursor(f"epoch:{n}")
                 await state.flush()
             (record,) = caplog.records
@@ -224,7 +224,7 @@ async def test_nothing_in_an_older_copy_that_was_put_back_counts_as_current(path
         state.note_cursor("epoch:1")
         await state.flush()
         ask(path, f"VACUUM INTO '{path}.copy'")
-        state.note_removed(Kind.RESOURCE, A)
+        state.note_removed(ContentKind.RESOURCE, A)
         state.note_cursor("epoch:2")
         await state.flush()
         remove(path)

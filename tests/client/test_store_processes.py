@@ -8,7 +8,7 @@ import pytest
 from tests.bus.processes import Peer, python
 from tests.client.keeper import number
 from tests.client.states import ask, saved
-from tidings.client.invocations import ToolCall
+from tidings.client.cache import ToolCall
 
 pytestmark = pytest.mark.anyio
 

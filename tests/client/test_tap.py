@@ -18,7 +18,7 @@ from tests.ports import free_port
 from tests.server.serving import eventually
 from tidings.client import connect
 from tidings.client.events import GarbageReceived
-from tidings.client.wire import Exchange, Message
+from tidings.client.transports.tap import Exchange, Message
 from tidings.errors import TidingsError
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +225,7 @@ async def test_a_tap_that_raises_is_logged_and_harms_nothing(way: Way, caplog: p
         def exchange(self, exchange: Exchange) -> None:
             raise RuntimeError("no tape")
 
-    with anyio.fail_after(60), caplog.at_level(logging.ERROR, "tidings.client.tapping"):
+    with anyio.fail_after(60), caplog.at_level(logging.ERROR, "tidings.client.transports.tap"):
         async with reached(way) as target, connect(target, tap=Broken(), **_options(way)) as client:
             call = await client.call_tool("echo", {"text": "hello"})
             assert "hello" in call.result.content[0].text

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.client.test_tap import Tape
-from tidings.client.addresses import CommandTarget, HttpTarget
-from tidings.client.bodies import BoundedTransport
-from tidings.client.tapped_http import Events, TappedTransport
-from tidings.client.tapping import Teller
+from tidings.client.targets import CommandTarget, HttpTarget
+from tidings.client.transports.bodies import BoundedTransport
+from tidings.client.transports.tap import TapReporter
+from tidings.client.transports.tapped import SseParser, TappedTransport
 
 STREAM = (
     b": a comment\r\n\r\nevent: endpoint\ndata: /messages\n\nid: 1\ndata: {one}\n\n"
@@ -27,7 +27,7 @@ STREAM = (
 @given(st.lists(st.integers(1, len(STREAM)), max_size=30))
 def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
-    events = Events(1000)
+    events = SseParser(1000)
     pieces = [STREAM[start:end] for start, end in pairwise(places)]
     assert [event for piece in pieces for event in events.feed(piece)] == [
         b"{one}",
@@ -40,7 +40,7 @@ def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
 @pytest.mark.parametrize("data", [b"data: " + b"x" * 200, (b"data: " + b"x" * 30 + b"\n") * 6])
 def test_of_an_event_beyond_the_limit_only_its_size_is_told_and_once(data: bytes, piece: int) -> None:
     stream = b"data: before\n\n" + data + b"\n\ndata: after\n\n"
-    events = Events(100)
+    events = SseParser(100)
     told = [each for start in range(0, len(stream), piece) for each in events.feed(stream[start : start + piece])]
     assert told[0] == b"before"
     assert told[-1] == b"after"
@@ -51,7 +51,7 @@ def test_of_an_event_beyond_the_limit_only_its_size_is_told_and_once(data: bytes
 
 def _told(body: Any, target: Any) -> dict[str, Any]:
     tape = Tape()
-    Teller(tape, target).message(json.dumps(body), incoming=True)
+    TapReporter(tape, target).message(json.dumps(body), incoming=True)
     return tape.messages[0].body
 
 
@@ -72,7 +72,7 @@ def test_a_secret_is_masked_wherever_it_is_and_the_message_stays_one() -> None:
 
 def test_a_secret_that_is_written_with_escapes_is_masked_too() -> None:
     tape = Tape()
-    Teller(tape, CommandTarget("run", env={"A": "sesame-open"})).message(
+    TapReporter(tape, CommandTarget("run", env={"A": "sesame-open"})).message(
         b'{"jsonrpc": "2.0", "method": "x", "params": {"a": "\\u0073esame-open"}}', incoming=False
     )
     assert tape.messages[0].body["params"] == {"a": "***"}
@@ -80,7 +80,7 @@ def test_a_secret_that_is_written_with_escapes_is_masked_too() -> None:
 
 def test_what_is_no_message_is_passed_over() -> None:
     tape = Tape()
-    teller = Teller(tape, HttpTarget("http://host/"))
+    teller = TapReporter(tape, HttpTarget("http://host/"))
     for raw in (b"", b"<html>", b"[1]", b'{"access_token": "abc"}', b'{"jsonrpc": "2.0", "a": "\\ud800"}', b"\xff"):
         teller.message(raw, incoming=True)
     teller.values({"method": "x", "params": {"text": "\ud800"}}, incoming=True)
@@ -89,7 +89,7 @@ def test_what_is_no_message_is_passed_over() -> None:
 
 def test_headers_show_what_helps_and_hide_what_is_secret() -> None:
     tape = Tape()
-    teller = Teller(tape, HttpTarget("http://host/mcp?key=0123456789"))
+    teller = TapReporter(tape, HttpTarget("http://host/mcp?key=0123456789"))
     sent = {"authorization": "Bearer abcdefgh", "X-Api-Key": "k", "Proxy-Authorization": "p", "mcp-session-id": "one"}
     exchange = teller.begin("POST", "http://host/mcp?key=0123456789", sent)
     answer = {"set-cookie": "a=b", "location": "http://host/x?code=1", "www-authenticate": "Bearer abcdefgh realm=x"}
@@ -115,7 +115,7 @@ def test_headers_show_what_helps_and_hide_what_is_secret() -> None:
 def test_a_message_too_deep_to_be_looked_through_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
     deep = '{"jsonrpc": "2.0", "params": ' + "[" * 100_000 + "]" * 100_000 + "}"
     with caplog.at_level(logging.CRITICAL):
-        Teller(Tape(), CommandTarget("run", env={"A": "sesame-open"})).message(deep, incoming=True)
+        TapReporter(Tape(), CommandTarget("run", env={"A": "sesame-open"})).message(deep, incoming=True)
 
 
 @pytest.mark.anyio
@@ -130,7 +130,9 @@ async def test_a_request_that_is_sent_piece_by_piece_is_left_as_it_is() -> None:
 
     tape = Tape()
     inner = BoundedTransport(httpx2.MockTransport(answer), 1000)
-    async with httpx2.AsyncClient(transport=TappedTransport(inner, Teller(tape, HttpTarget("http://h/")), 1000)) as web:
+    async with httpx2.AsyncClient(
+        transport=TappedTransport(inner, TapReporter(tape, HttpTarget("http://h/")), 1000)
+    ) as web:
         response = await web.post("http://h/token", content=pieces())
     assert response.text == "onetwo"
     assert [each.status for each in tape.exchanges] == [None, 200, 200]

@@ -23,7 +23,7 @@ from tests.client.misbehaving import Asked, Log, Site, site
 from tests.ports import free_port
 from tests.server.serving import live, notes, serving
 from tidings.client.targets import HttpTarget, parse_target
-from tidings.client.transports import BodyTooLarge, current_call, fallback_to_sse, open_transport
+from tidings.client.transports.http import BodyTooLarge, current_call, fallback_to_sse, open_transport
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
 
 pytestmark = pytest.mark.anyio

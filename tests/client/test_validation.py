@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tidings.client import validation
-from tidings.client.validation import OutOfTime, best_error, schema_error, time_limit, value_errors
+from tidings.client import schema as schema_module
+from tidings.client.schema import OutOfTime, best_error, schema_error, time_limit, value_errors
 
 EVIL = {"patternProperties": {"^(a+)+$": False}, "additionalProperties": False}
 DRAFTS = [
@@ -31,7 +31,7 @@ def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, looks: int) -> Iterator[
     """A minute has gone by when the clock was looked at so often."""
     ticks = iter(range(10**9))
     clock = SimpleNamespace(monotonic=lambda: 0.0 if next(ticks) <= looks else 60.0)
-    monkeypatch.setattr(validation, "time", clock)
+    monkeypatch.setattr(schema_module, "time", clock)
     with time_limit(1):
         yield
 
@@ -167,11 +167,11 @@ def test_a_tree_of_the_older_kind_is_followed() -> None:
 
 
 def test_a_schema_that_is_right_is_looked_at_once_and_its_text_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "_REMEMBERED", 3)
+    monkeypatch.setattr(schema_module, "_REMEMBERED", 3)
     for number in range(10):
         assert schema_error({"title": str(number)}) is None
-    assert len(validation._right) == 3
-    assert all(len(each) == 32 for each in validation._right)
+    assert len(schema_module._right) == 3
+    assert all(len(each) == 32 for each in schema_module._right)
     with a_clock_that_jumps(monkeypatch, looks=0):
         assert schema_error({"title": "9"}) is None
 

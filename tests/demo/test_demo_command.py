@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from tests.demo.showing import COMMAND, are_gone, environment, shown, until
 from tidings.cli import demo as demo_command
 from tidings.cli.main import main
-from tidings.demo.kept import NeverServed
-from tidings.demo.show import Failed, Options, show
-from tidings.inspector.web.gate import Key
+from tidings.demo.servers import NeverServed
+from tidings.demo.show import DemoOptions, StageFailed, show
+from tidings.inspector.http.gate import Key
 
 
 def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_left(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        options = Options(listening, Key(1), lambda _: None)
-        with pytest.raises(Failed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder"):
+        options = DemoOptions(listening, Key(1), lambda _: None)
+        with pytest.raises(StageFailed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder"):
             asyncio.run(show(options))
 
 
@@ -178,7 +178,7 @@ async def _break(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        "tidings.demo.kept.Kept.run",  # A task of the demo.
+        "tidings.demo.servers.ServerProcess.run",  # A task of the demo.
         "tidings.demo.show.Serving.run",  # The page.
         "tidings.inspector.session.Session.__aenter__",  # The session, without which there is no tour.
     ],
@@ -199,7 +199,7 @@ def test_what_can_happen_is_told_and_is_no_fault_of_the_program(monkeypatch: pyt
     async def never(*_: object) -> None:
         raise NeverServed("The vault server could not be started.")
 
-    monkeypatch.setattr("tidings.demo.kept.Kept.run", never)
+    monkeypatch.setattr("tidings.demo.servers.ServerProcess.run", never)
     result = CliRunner().invoke(main, ["demo", "--no-browser", "--port", "0"])
     assert result.exit_code == 2
     assert result.stderr == "Error: The vault server could not be started.\n"
@@ -210,5 +210,5 @@ def test_a_page_that_was_not_built_is_told_and_the_terminal_goes_on(
 ) -> None:
     assert "make ui" in demo_command._welcome(built=False, automatic=False, on_screen=False)
     assert "opens in your browser" in demo_command._welcome(built=True, automatic=False, on_screen=True)
-    monkeypatch.setattr("tidings.inspector.web.assets.STATIC", tmp_path)
+    monkeypatch.setattr("tidings.inspector.http.app.STATIC", tmp_path)
     assert not demo_command._is_built()

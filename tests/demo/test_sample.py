@@ -7,9 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tidings.demo.folder import CannotWrite
-from tidings.demo.sample import Sample
-from tidings.demo.site import Site
+from tidings.demo.sample import CannotWrite, Sample
+from tidings.demo.stage import Site
 
 
 @pytest.fixture

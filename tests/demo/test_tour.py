@@ -9,13 +9,11 @@ import pytest
 
 from tests.ports import free_port
 from tidings.demo import tour as module
-from tidings.demo.kept import Kept, NeverServed
-from tidings.demo.seeing import Source, duration
-from tidings.demo.steps import snippets, steps
-from tidings.demo.tour import NotReady, Progress, Tour
-from tidings.inspector.limits import SessionLimits
-from tidings.inspector.records import Record
-from tidings.inspector.views import SessionView
+from tidings.demo.servers import NeverServed, ServerProcess
+from tidings.demo.step_check import HopSource, duration
+from tidings.demo.tour import NotReady, Tour, TourProgress, snippets, steps
+from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.view.view import SessionView
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +25,7 @@ class Trip:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.told: list[Progress] = []
+        self.told: list[TourProgress] = []
         self.now = 1_000.0
         self.seq = 0
         self.view = SessionView(SessionLimits(), lambda: self.now)
@@ -38,8 +36,8 @@ class Trip:
 
     def open(self) -> None:
         actions = {name: lambda name=name: self.done.append(name) for name in self.tour.progress}
-        self.tour.open("vault", Source(PLAN, "file saved", lambda: self.now - 0.01), actions)
-        self.tour.open("web", Source("web://diff", "page changed"), actions)
+        self.tour.open("vault", HopSource(PLAN, "file saved", lambda: self.now - 0.01), actions)
+        self.tour.open("web", HopSource("web://diff", "page changed"), actions)
 
     def happens(self, kind: str, server: str = "vault", **data: Any) -> int:
         self.seq += 1
@@ -138,7 +136,7 @@ async def test_what_is_not_seen_in_time_is_said_to_be_late(trip: Trip, monkeypat
 
 
 async def test_a_server_that_never_serves_is_given_up_with_what_it_said() -> None:
-    kept = Kept("sample", ["vault", "/nowhere/at/all", "--http", "127.0.0.1:0"])
+    kept = ServerProcess("sample", ["vault", "/nowhere/at/all", "--http", "127.0.0.1:0"])
     with pytest.raises(NeverServed, match=r"could not be started. It said:\n.*no folder") as failure:
         async with asyncio.timeout(60):
             await kept.run()
@@ -154,7 +152,9 @@ async def test_what_is_set_for_the_users_own_servers_is_not_for_those_of_the_dem
         monkeypatch.setenv(f"TIDINGS_{name}", value)
     port, notes = free_port(), tmp_path / "notes"
     notes.mkdir()
-    kept = Kept("sample", ["vault", str(notes), "--http", f"127.0.0.1:{port}", "--cache", str(tmp_path / "index")])
+    kept = ServerProcess(
+        "sample", ["vault", str(notes), "--http", f"127.0.0.1:{port}", "--cache", str(tmp_path / "index")]
+    )
     running = asyncio.create_task(kept.run())
     try:
         async with asyncio.timeout(60):

@@ -21,7 +21,7 @@ from tidings.inspector.catalog import (
     keep_secrets,
     user_catalog,
 )
-from tidings.inspector.catalog_file import LARGEST
+from tidings.inspector.catalog.file import LARGEST
 
 WEATHER = ServerEntry(
     "weather",
@@ -281,7 +281,7 @@ def test_processes_that_write_at_once_lose_nothing(catalog: Catalog) -> None:
 def test_what_a_program_without_the_lock_writes_meanwhile_is_kept(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tidings.inspector.catalog_file as file
+    from tidings.inspector.catalog import file
 
     catalog.add(NOTES)
     replaced = file._current
@@ -432,7 +432,7 @@ def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
 
 
 def test_a_program_that_holds_the_lock_for_long_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tidings.inspector.catalog_file as file
+    from tidings.inspector.catalog import file
 
     monkeypatch.setattr(file, "_PATIENCE", 0.05)
     catalog.add(NOTES)
@@ -441,7 +441,7 @@ def test_a_program_that_holds_the_lock_for_long_is_told(catalog: Catalog, monkey
 
 
 def test_a_file_that_never_stays_the_same_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tidings.inspector.catalog_file as file
+    from tidings.inspector.catalog import file
 
     catalog.add(NOTES)
     monkeypatch.setattr(file, "_current", lambda _path: (0, 0, 0))

@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.inspector.recorded import Writer
-from tidings.inspector.compare import compare
 from tidings.inspector.records import Record
-from tidings.inspector.transfer import replay
+from tidings.inspector.sessions.compare import compare
+from tidings.inspector.sessions.export import replay
 
 
 def told(

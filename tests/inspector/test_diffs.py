@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tidings.inspector.alignment import differences
 from tidings.inspector.bounds import cut
-from tidings.inspector.diffs import Diff, content_text, diff_texts, diff_values, diff_versions, pretty_text
-from tidings.inspector.view_items import ContentVersion
+from tidings.inspector.view.diffs import Diff, content_text, diff_texts, diff_values, diff_versions, pretty_text
+from tidings.inspector.view.items import ContentVersion
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "d e", "x y z", ""]), max_size=15)
 

@@ -15,8 +15,8 @@ from tidings.errors import (
     TidingsError,
     leaves,
 )
-from tidings.inspector.errors_seen import seen
-from tidings.inspector.view_items import ErrorView
+from tidings.inspector.view.error_report import seen
+from tidings.inspector.view.items import ErrorView
 
 
 @pytest.mark.parametrize("kind", list(leaves()), ids=lambda kind: kind.code)

@@ -12,10 +12,17 @@ import pytest
 
 from tests.client.killing import ROOT
 from tests.inspector.recorded import Writer
-from tidings.inspector.journal import Journal, JournalLimits
-from tidings.inspector.journal_file import Unusable, beside, default_path
-from tidings.inspector.journal_sessions import delete_session, list_sessions, load_session, rename_session
 from tidings.inspector.records import Record
+from tidings.inspector.sessions.journal import Journal, JournalLimits
+from tidings.inspector.sessions.saved import (
+    Unusable,
+    beside,
+    default_path,
+    delete_session,
+    list_sessions,
+    load_session,
+    rename_session,
+)
 
 
 def written(path: Path, records: list[Record], **options: object) -> Journal:
@@ -67,7 +74,7 @@ def test_a_killed_inspector_loses_nothing_that_is_a_moment_old(tmp_path: Path) -
         "import sys, time\n"
         "from pathlib import Path\n"
         "from tests.inspector.test_journal import some\n"
-        "from tidings.inspector.journal import Journal\n"
+        "from tidings.inspector.sessions.journal import Journal\n"
         f"journal = Journal(Path({str(path)!r}))\n"
         "journal.open()\n"
         "for record in some(500): journal.put(record)\n"
@@ -239,7 +246,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_what_cannot_wait_any_more_is_missed_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.inspector.journal._MOST_WAITING", 5)
+    monkeypatch.setattr("tidings.inspector.sessions.journal._MOST_WAITING", 5)
     journal = Journal(tmp_path / "sessions.db")
     journal.open()
     journal._write = lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full"))  # type: ignore[method-assign]
@@ -254,7 +261,7 @@ def test_what_cannot_wait_any_more_is_missed_and_counted(tmp_path: Path, monkeyp
 def test_what_is_written_does_not_count_as_waiting_though_more_comes_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.inspector.journal._MOST_WAITING_BYTES", 1000)
+    monkeypatch.setattr("tidings.inspector.sessions.journal._MOST_WAITING_BYTES", 1000)
     first, *rest = some(50)
 
     class Busy(Journal):

@@ -18,10 +18,10 @@ from tests.client.killing import ROOT, Files, zygote
 from tests.client.ways import environment
 from tests.inspector.watching import watched
 from tests.server.serving import eventually
-from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.records import Record
+from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session
-from tidings.inspector.transfer import replay
+from tidings.inspector.sessions.export import replay
 
 pytestmark = pytest.mark.anyio
 

@@ -13,11 +13,11 @@ from tests.client.ways import environment
 from tests.inspector.recorded import Writer
 from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
-from tidings.inspector.compare import compare
-from tidings.inspector.mock import Mock, asgi
-from tidings.inspector.recording import Recording
 from tidings.inspector.records import Record
-from tidings.inspector.transfer import export_session, replay
+from tidings.inspector.sessions.compare import compare
+from tidings.inspector.sessions.export import export_session, replay
+from tidings.inspector.sessions.mock import Mock, asgi
+from tidings.inspector.sessions.recording import Recording
 
 pytestmark = pytest.mark.anyio
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
@@ -26,8 +26,8 @@ WAYS = pytest.mark.parametrize("way", ["memory", "http", "stdio"])
 SCRIPT = """
 import anyio, sys
 from pathlib import Path
-from tidings.inspector.mock import serve_stdio
-from tidings.inspector.transfer import import_session
+from tidings.inspector.sessions.mock import serve_stdio
+from tidings.inspector.sessions.export import import_session
 anyio.run(lambda: serve_stdio(import_session(Path(sys.argv[1])).records, speed=0))
 """
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from tidings.client.wire import Exchange, Message
-from tidings.inspector.limits import SessionLimits
+from tidings.client.transports.tap import Exchange, Message
 from tidings.inspector.listing import ListKeeper
-from tidings.inspector.observer_wire import WireObserver
-from tidings.inspector.records import Record
+from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.wire_recorder import WireRecorder
 
 
 class Ear:
@@ -14,7 +13,7 @@ class Ear:
 
     def __init__(self, **limits: int) -> None:
         self.records: list[Record] = []
-        self.wire = WireObserver(self.tell, ListKeeper(), SessionLimits(**limits), lambda: 50.0)
+        self.wire = WireRecorder(self.tell, ListKeeper(), SessionLimits(**limits), lambda: 50.0)
 
     def tell(self, kind: str, data: dict[str, Any]) -> Record:
         self.records.append(Record(len(self.records) + 1, 1.0, "it", kind, data))

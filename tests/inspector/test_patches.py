@@ -1,7 +1,7 @@
 """A resource that is a difference is shown as what it says."""
 
-from tidings.inspector.patches import change_shown
-from tidings.inspector.view_items import ContentVersion
+from tidings.inspector.view.diffs import change_shown
+from tidings.inspector.view.items import ContentVersion
 
 PATCH = """\
 Today

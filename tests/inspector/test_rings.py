@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.inspector.rings import Ring
+from tidings.inspector.view.rings import Ring
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3000)), max_size=60), st.integers(1, 20))

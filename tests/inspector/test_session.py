@@ -17,13 +17,12 @@ from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
 from tidings import LiveServer
 from tidings.errors import NotConnected, NotSupported
-from tidings.inspector.catalog_entry import EntryTimeouts, ServerEntry
-from tidings.inspector.journal_sessions import list_sessions, load_session
-from tidings.inspector.limits import SessionLimits
-from tidings.inspector.opening import Opening
-from tidings.inspector.records import Record
+from tidings.inspector.catalog.entry import EntryTimeouts, ServerEntry
+from tidings.inspector.client_link import ConnectionSpec
+from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.session import Session
-from tidings.inspector.transfer import replay
+from tidings.inspector.sessions.export import replay
+from tidings.inspector.sessions.saved import list_sessions, load_session
 
 pytestmark = pytest.mark.anyio
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
@@ -78,7 +77,7 @@ async def test_a_server_is_shown_with_all_it_has(era: str) -> None:
 
 async def test_what_is_asked_before_there_is_a_client_waits_for_it() -> None:
     async with Session() as session:
-        server = await session.add(Opening("it", weather()[0]))
+        server = await session.add(ConnectionSpec("it", weather()[0]))
         assert (server.client, server.view.state, server.view.words) == (None, "connecting", "connecting")
         found = await server.wait(server.call("add", {"a": 1, "b": 2}))
         assert found.result["structuredContent"] == {"result": 3}
@@ -86,7 +85,7 @@ async def test_what_is_asked_before_there_is_a_client_waits_for_it() -> None:
 
 async def test_one_that_is_ended_before_there_is_a_client_is_not_connected() -> None:
     async with Session() as session:
-        server = await session.add(Opening("it", weather()[0]))
+        server = await session.add(ConnectionSpec("it", weather()[0]))
         for turns in range(3):
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -99,7 +98,7 @@ async def test_one_that_is_ended_before_there_is_a_client_is_not_connected() -> 
 
 async def test_who_waits_for_a_connection_that_is_ended_at_once_waits_no_longer() -> None:
     async with Session() as session, asyncio.timeout(20):
-        server = await session.add(Opening("it", weather()[0]), connect=False)
+        server = await session.add(ConnectionSpec("it", weather()[0]), connect=False)
         connecting = asyncio.create_task(server.connect())
         await asyncio.sleep(0)
         await server.disconnect()
@@ -126,7 +125,7 @@ async def test_reconnecting_waits_for_what_comes_of_it(tmp_path: Path) -> None:
 async def test_several_servers_at_once_leave_the_interpreter_as_it_was(tmp_path: Path) -> None:
     program = (
         "import asyncio, gc, sys\n"
-        "from tidings.inspector.opening import Opening\n"
+        "from tidings.inspector.client_link import Opening\n"
         "from tidings.inspector.session import Session\n"
         "async def main():\n"
         "    async with Session() as session:\n"
@@ -144,7 +143,7 @@ async def test_that_a_server_is_connected_to_is_told_once(tmp_path: Path) -> Non
     async with Session(journal=tmp_path / "kept.db") as session:
         told: list[str] = []
         session.listen(lambda record: told.append(record.data["state"]) if record.kind == "state" else None)
-        server = await session.add(Opening("it", weather()[0]))
+        server = await session.add(ConnectionSpec("it", weather()[0]))
         await server.connect()
         await server.disconnect()
         await server.connect()
@@ -356,7 +355,7 @@ async def test_what_can_never_be_connected_to_is_given_up(target: object, who: s
 
 async def test_before_it_is_connected_nothing_can_be_asked() -> None:
     async with Session() as session:
-        server = await session.add(Opening("it", weather()[0]), connect=False)
+        server = await session.add(ConnectionSpec("it", weather()[0]), connect=False)
         assert server.view.words == "not connected"
         with pytest.raises(NotConnected):
             await server.subscribe("a://1")
@@ -372,20 +371,20 @@ async def test_a_server_without_subscriptions_says_so() -> None:
 
 async def test_servers_are_added_removed_and_changed() -> None:
     async with Session() as session:
-        one = await session.add(Opening("one", weather()[0]))
-        two = await session.add(Opening("two", weather()[0], era="legacy"))
+        one = await session.add(ConnectionSpec("one", weather()[0]))
+        two = await session.add(ConnectionSpec("two", weather()[0], era="legacy"))
         with pytest.raises(ValueError, match="There is a server called 'one'"):
-            await session.add(Opening("one", weather()[0]))
+            await session.add(ConnectionSpec("one", weather()[0]))
         await one.connect()
         await two.connect()
         assert list(session.view.servers) == ["one", "two"]
-        await one.change(Opening("one", Library().server))
+        await one.change(ConnectionSpec("one", Library().server))
         await eventually(lambda: one.view.state == "connected" and "t1" in one.view.tools)
         assert list(one.view.tools) == ["t1", "t2", "t3", "t4", "t5"]
         await session.remove("two")
         assert list(session.view.servers) == ["one"]
         assert session.record("two", "log", {}) is None
-        await session.add(Opening("two", weather()[0]))
+        await session.add(ConnectionSpec("two", weather()[0]))
         assert session.view.servers["two"].state in ("disconnected", "connecting")
 
 
@@ -399,7 +398,7 @@ async def test_reconnecting_keeps_the_subscriptions() -> None:
 
 async def test_a_reader_who_was_away_gets_the_rest_or_is_told_that_it_is_too_much() -> None:
     async with Session(limits=SessionLimits(records=10)) as session:
-        await session.add(Opening("it", weather()[0]), connect=False)
+        await session.add(ConnectionSpec("it", weather()[0]), connect=False)
         for number in range(30):
             session.record("it", "log", {"data": number})
         assert session.seq == 31
@@ -414,7 +413,7 @@ async def test_a_reader_who_was_away_gets_the_rest_or_is_told_that_it_is_too_muc
 
 async def test_a_listener_that_fails_harms_nobody_and_one_that_left_hears_nothing() -> None:
     async with Session() as session:
-        await session.add(Opening("it", weather()[0]), connect=False)
+        await session.add(ConnectionSpec("it", weather()[0]), connect=False)
         heard: list[Record] = []
         session.listen(lambda _: 1 / 0)
         unlisten = session.listen(heard.append)
@@ -429,7 +428,7 @@ async def test_a_session_that_was_kept_replays_to_the_same_store(era: str, tmp_p
     path = tmp_path / "sessions.db"
     live, cities = weather()
     async with Session(journal=path) as session:
-        server = await session.add(Opening("it", live, era=era))
+        server = await session.add(ConnectionSpec("it", live, era=era))
         await server.connect()
         await server.subscribe("weather://oslo")
         for number in range(5):
@@ -534,7 +533,7 @@ async def test_what_is_too_large_is_cut_and_says_so() -> None:
 
     limits = SessionLimits(record_bytes=2_000, content_bytes=10_000)
     async with Session(limits=limits) as session:
-        inspected = await session.add(Opening("it", server), connect=False)
+        inspected = await session.add(ConnectionSpec("it", server), connect=False)
         await inspected.connect()
         whole = await inspected.wait(inspected.call("much", {"size": 3_000}))
         assert whole.result["content"][0]["text"] == "x" * 3_000
@@ -550,7 +549,7 @@ async def test_what_is_too_large_is_cut_and_says_so() -> None:
 
 async def test_what_could_not_be_kept_is_told(tmp_path: Path) -> None:
     async with Session(journal=tmp_path / "sessions.db") as session:
-        await session.add(Opening("it", weather()[0]), connect=False)
+        await session.add(ConnectionSpec("it", weather()[0]), connect=False)
         assert session.journal is not None
         session.journal._missed = 7
         session.record("it", "log", {})

@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given, settings
 
 from tests.inspector.recorded import Writer, sessions
-from tidings.inspector.journal import Journal
-from tidings.inspector.journal_sessions import load_session
 from tidings.inspector.records import Record
-from tidings.inspector.transfer import NotASession, export_lines, export_session, import_lines, import_session, replay
-from tidings.inspector.views import SessionView
+from tidings.inspector.sessions.export import (
+    NotASession,
+    export_lines,
+    export_session,
+    import_lines,
+    import_session,
+    replay,
+)
+from tidings.inspector.sessions.journal import Journal
+from tidings.inspector.sessions.saved import load_session
+from tidings.inspector.view.view import SessionView
 
 
 @settings(max_examples=50)

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 
 from tests.inspector.recorded import Writer, sessions
-from tidings.inspector.limits import SessionLimits
-from tidings.inspector.records import Record
-from tidings.inspector.view_items import Hop, ListDifference
-from tidings.inspector.view_words import difference_words, span
-from tidings.inspector.views import ServerView, SessionView
+from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.view.items import Hop, ListDifference
+from tidings.inspector.view.view import ServerView, SessionView, difference_words, span
 
 
 def fold(writer: Writer, **limits: int) -> ServerView:

@@ -11,10 +11,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.server.borrow import BorrowedStream
+from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
-from tidings.server.frames import Feature, Frame
-from tidings.server.subscriber import Screen, Subscriber
+from tidings.server.subscriber import Feature, Frame, Screen, Subscriber
 from tidings.server.telemetry import Telemetry
 
 LIMITS = Limits()

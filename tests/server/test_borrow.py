@@ -17,7 +17,16 @@ from starlette.responses import Response
 
 from tests.server.doubles import turns
 from tidings.errors import BusMismatch
-from tidings.server.borrow import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrowing, Message, Receive, Scope, Send
+from tidings.server.borrowed_stream import (
+    SCOPE_KEY,
+    WRAPPED_KEY,
+    BorrowedStream,
+    Borrowing,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from tidings.errors import BusMismatch, BusUnavailable, LimitReached, SourceUnav
 from tidings.server import core as core_module
 from tidings.server.config import Limits
 from tidings.server.core import Core, client_key, client_name
-from tidings.server.policy import Policy, RequestContext
+from tidings.server.policy import RequestContext, SubscriptionPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def bus(monkeypatch: pytest.MonkeyPatch) -> ShakyBus:
 
 @pytest.fixture
 async def core(bus: ShakyBus) -> Core:
-    core = Core(bus, Policy(limits=Limits(streams=3, streams_per_client=2)))
+    core = Core(bus, SubscriptionPolicy(limits=Limits(streams=3, streams_per_client=2)))
     core.start()
     return core
 

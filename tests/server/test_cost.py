@@ -16,7 +16,7 @@ from tidings.server.config import Limits
 from tidings.server.core import Core
 from tidings.server.hub import Hub
 from tidings.server.modern import ModernEra
-from tidings.server.policy import Policy
+from tidings.server.policy import SubscriptionPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ def from_nought() -> None:
 
 
 async def test_a_long_list_of_what_is_not_there_is_refused_without_comparing_each_with_each() -> None:
-    policy = Policy(
+    policy = SubscriptionPolicy(
         limits=Limits(),
         authorize=lambda ctx, uri: True,
         missing=lambda asked: [uri for uri in asked if not uri.endswith("there")],

@@ -20,7 +20,7 @@ from tidings.changes import (
     ResourceUpdated,
     ToolsListChanged,
 )
-from tidings.server.frames import FEATURES, FRAME_END, Frame, in_order
+from tidings.server.subscriber import FEATURES, FRAME_END, Frame, in_order
 
 MODELS: dict[type[Change], type[BaseModel]] = {
     ResourceUpdated: mcp_types.ResourceUpdatedNotification,

@@ -8,9 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.server.doubles import Log, Reader
 from tidings.changes import Change, Cursor, Filter, ResourceUpdated, ToolsListChanged
-from tidings.server.frames import FEATURES, Feature, Frame
 from tidings.server.hub import Hub
-from tidings.server.subscriber import Subscriber
+from tidings.server.subscriber import FEATURES, Feature, Frame, Subscriber
 
 # Few and alike, so that URIs, prefixes and prefixes of prefixes meet; some are longer than any URI, some are empty.
 URIS = ["a:", "a:b", "a:bc", "a:b/c", "b:", "b:æ", "b:🎈/x", "a:b*"]

@@ -8,7 +8,7 @@ import pytest
 
 from tidings.errors import InvalidUri, LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits
-from tidings.server.policy import Policy, RequestContext
+from tidings.server.policy import RequestContext, SubscriptionPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -16,8 +16,8 @@ A, B = "note://a", "note://b"
 ALICE = cast("RequestContext", "alice")
 
 
-def policy(**options: Any) -> Policy:
-    return Policy(**{"limits": Limits(), **options})
+def policy(**options: Any) -> SubscriptionPolicy:
+    return SubscriptionPolicy(**{"limits": Limits(), **options})
 
 
 # What may be asked for

@@ -8,7 +8,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tidings.server import LiveServer
-from tidings.server.prompt_errors import ExactPrompts
+from tidings.server.exact_calls import ExactPrompts
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor
 from tidings.server import Coalesce, Limits
-from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Budget, Share, StopSignals
+from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Share, StopBudget, StopSignals
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ async def test_a_signal_that_nobody_handles_is_left_to_end_the_process(hearers: 
 
 def test_the_parts_of_a_stop_are_over_in_time_though_each_takes_all_it_may() -> None:
     now = 7.0
-    budget = Budget(lambda: now)
+    budget = StopBudget(lambda: now)
     for share in (FLUSH, DRAIN, END):
         now += budget.left(share)
         assert now == pytest.approx(7 + share.until)
@@ -131,7 +131,7 @@ def test_the_parts_of_a_stop_are_over_in_time_though_each_takes_all_it_may() -> 
 
 def test_what_one_part_of_a_stop_leaves_over_the_next_may_take() -> None:
     now = 7.0
-    budget = Budget(lambda: now)
+    budget = StopBudget(lambda: now)
     now += 0.01
     assert budget.left(DRAIN) == pytest.approx(DRAIN.until - 0.01)
     assert budget.left(BUS) == pytest.approx(BUS.until - 0.01)
@@ -139,7 +139,7 @@ def test_what_one_part_of_a_stop_leaves_over_the_next_may_take() -> None:
 
 def test_a_part_that_begins_late_has_little_and_never_less_than_nothing() -> None:
     now = 7.0
-    budget = Budget(lambda: now)
+    budget = StopBudget(lambda: now)
     now += 60
     assert [budget.left(share) for share in (FLUSH, DRAIN, END)] == [0, 0, 0]
     assert budget.left(HOOKS) == HOOKS.at_least > 0
@@ -163,7 +163,7 @@ class StuckBus(MemoryBus):
         await self.free.wait()
 
 
-class Spent(Budget):
+class Spent(StopBudget):
     """The time of a stop, of which nothing is left when it begins; and the parts that asked for some."""
 
     asked: ClassVar[list[Share]] = []
@@ -175,7 +175,7 @@ class Spent(Budget):
 
 async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts with a time of their own would each take that."""
-    monkeypatch.setattr("tidings.server.live.Budget", Spent)
+    monkeypatch.setattr("tidings.server.live.StopBudget", Spent)
     monkeypatch.setattr(Spent, "asked", [])
     bus = StuckBus()
     mcp: Any = notes(bus=bus, coalesce=Coalesce(30, 30))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.server.doubles import Clock, Log, Reader, loop_clock, running, turns
 from tidings.changes import CURSOR_KEY, Change, Cursor, PromptsListChanged, ResourceUpdated, ToolsListChanged
 from tidings.server.config import Limits
-from tidings.server.frames import FEATURES
+from tidings.server.subscriber import FEATURES
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import ResourceUpdated, ToolsListChanged
 from tidings.server.config import Limits
 from tidings.server.core import Core
-from tidings.server.policy import Policy
+from tidings.server.policy import SubscriptionPolicy
 from tidings.server.telemetry import Telemetry
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Collector:
 
 
 def started() -> Core:
-    core = Core(MemoryBus(), Policy(limits=Limits()))
+    core = Core(MemoryBus(), SubscriptionPolicy(limits=Limits()))
     core.start()
     return core
 

@@ -7,8 +7,8 @@ import pytest
 
 from tidings.changes import TIMES_KEY, Cursor, ResourceUpdated, ToolsListChanged
 from tidings.server import LiveServer
-from tidings.server.frames import FRAME_END, Frame
-from tidings.server.times import Times
+from tidings.server.notify import Times
+from tidings.server.subscriber import FRAME_END, Frame
 
 NOTE = ResourceUpdated("note://a")
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tidings.server import LiveServer
-from tidings.server.tool_errors import ExactTools
+from tidings.server.exact_calls import ExactTools
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.server import wire
 from tests.server.serving import eventually, live, notes, serving
 from tests.server.wire import Era, both_eras, subscribe
 from tidings.server import LiveServer
-from tidings.server.borrow import BorrowedStream, Message, Receive, Scope, Send
+from tidings.server.borrowed_stream import BorrowedStream, Message, Receive, Scope, Send
 from tidings.server.webserver import as_chunk, chunk_taker, chunked_response
 
 pytestmark = pytest.mark.anyio

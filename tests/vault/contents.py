@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tidings.vault.index.entries import make_entry
+from tidings.vault.index.database import ROWS
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_schema import ROWS
-from tidings.vault.text.model import Entry, Note, Stamp, Tag
+from tidings.vault.index.read_file import make_entry
+from tidings.vault.notes.model import IndexEntry, Note, NoteTag, Stamp
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -26,8 +26,8 @@ def contents(index: Index) -> Rows:
     return found
 
 
-def tagged(path: str, tags: Iterable[tuple[str, int]], *, digest: str = "1") -> Entry:
+def tagged(path: str, tags: Iterable[tuple[str, int]], *, digest: str = "1") -> IndexEntry:
     """A note with nothing but tags: each with its line."""
-    found = tuple(Tag(name, line, 0, 0) for name, line in tags)
+    found = tuple(NoteTag(name, line, 0, 0) for name, line in tags)
     note = Note(path, {}, 0, found, (), (), (), (), (), 0, None)
     return make_entry(path, "note", Stamp(0, 0, 0, 0), version=digest, note=note)

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 from tests.vault.shelf import Shelf
-from tidings.vault.resources.resources import render
+from tidings.vault.resources.render import render
 
 PLAN = """---
 aliases: [The plan]

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
+from tidings.vault.index.read_file import make_entry
+from tidings.vault.notes.model import IndexEntry, Kind, Stamp
+from tidings.vault.notes.parse import parse
 from tidings.vault.search.search import search
-from tidings.vault.text.model import Entry, Kind, Stamp
-from tidings.vault.text.notes import parse
 
 KINDS: Mapping[str, Kind] = {"md": "note", "canvas": "canvas", "base": "base"}
 
 
-def entry(path: str, text: str, *, mtime: int = 0) -> Entry:
+def entry(path: str, text: str, *, mtime: int = 0) -> IndexEntry:
     """What the index keeps of a file with this text."""
     name, _, extension = path.rpartition("/")[2].rpartition(".")
     kind = KINDS.get(extension, "attachment")

@@ -7,9 +7,9 @@ from pathlib import Path
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.scan import build
-from tidings.vault.view import Status, View
+from tidings.vault.view import IndexStatus, VaultView
 
-WATCHING = Status("watching")
+WATCHING = IndexStatus("watching")
 BEGINNING = 1_767_225_600
 """The first second of 2026. Each file that is put is a minute younger than the one before."""
 
@@ -41,5 +41,5 @@ class Shelf:
     def look(self) -> None:
         assert build(self.vault, self.index) == []
 
-    def view(self, status: Status = WATCHING) -> View:
-        return View(self.index.queries, self.vault, status)
+    def view(self, status: IndexStatus = WATCHING) -> VaultView:
+        return VaultView(self.index.queries, self.vault, status)

@@ -15,18 +15,18 @@ from typing import Any
 import anyio
 import pytest
 
-from tidings.vault import keeper, library
+from tidings.vault import indexer, library
+from tidings.vault.change_detection import SubscribedResources
+from tidings.vault.files.outcomes import WriteFailed
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.write_errors import WriteFailed
-from tidings.vault.files.writing import Writer
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index import scan
+from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
-from tidings.vault.index.scan import Batch
-from tidings.vault.library import Library
-from tidings.vault.news import Interest
-from tidings.vault.resources.resources import render
-from tidings.vault.view import View
+from tidings.vault.index.scan import ScanBatch
+from tidings.vault.library import VaultLibrary
+from tidings.vault.resources.render import render
+from tidings.vault.view import VaultView
 from tidings.vault.watch import Changed, Happening, LookAround, WentAway
 
 pytestmark = pytest.mark.anyio
@@ -38,15 +38,15 @@ class World:
     def __init__(self, root: Path, cache: Path | None = None) -> None:
         self.root = root
         self.vault = Vault([root])
-        self.interest = Interest(outlived=False)
+        self.interest = SubscribedResources(outlived=False)
         self.told: list[str] = []
         self.changed_at: float | None = None
         self._happenings: asyncio.Queue[Happening | Exception] = asyncio.Queue()
         self.index: Index
         self._cache = cache
-        self.library = Library(
+        self.library = VaultLibrary(
             self.vault,
-            Writer(self.vault),
+            VaultWriter(self.vault),
             open_index=self._open,
             publish=self._publish,
             interest=self.interest,
@@ -78,7 +78,7 @@ class World:
                 await anyio.sleep(0.01)
 
     async def read(self, uri: str) -> str | None:
-        def question(view: View) -> str | None:
+        def question(view: VaultView) -> str | None:
             return render(view, uri).text
 
         return await self.library.ask(question)
@@ -94,9 +94,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(keeper, "_QUIET_SECONDS", 0.01)
-    monkeypatch.setattr(keeper, "_UNSETTLED_SECONDS", 0.01)
+    monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(indexer, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(indexer, "_UNSETTLED_SECONDS", 0.01)
 
 
 @asynccontextmanager
@@ -120,11 +120,11 @@ async def test_whoever_asks_at_the_start_waits_no_longer_than_a_moment(
 ) -> None:
     world, goes_on = World(root), threading.Event()
 
-    def plan(vault: Vault, index: Index) -> scan.Plan:
+    def plan(vault: Vault, index: Index) -> scan.ScanPlan:
         goes_on.wait(20)
         return scan.plan(vault, index)
 
-    monkeypatch.setattr(keeper, "plan", plan)
+    monkeypatch.setattr(indexer, "plan", plan)
     async with world.library.running():
         assert "partial" in json.loads(await world.read("vault://stats") or "")
         goes_on.set()
@@ -198,7 +198,7 @@ async def test_an_index_that_turns_out_to_be_damaged_when_it_is_written_is_built
 async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_anew(root: Path, tmp_path: Path) -> None:
     async with running(World(root, tmp_path / "cache")) as world:
 
-        def question(view: View) -> None:
+        def question(view: VaultView) -> None:
             view.queries.connection.execute("SELECT * FROM files")
             raise sqlite3.DatabaseError("database disk image is malformed")
 
@@ -211,7 +211,7 @@ async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_an
 async def test_an_index_that_cannot_be_read_for_now_is_no_reason_to_build_it_anew(root: Path) -> None:
     async with running(World(root)) as world:
 
-        def question(_: View) -> None:
+        def question(_: VaultView) -> None:
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error
@@ -229,19 +229,19 @@ async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
         (root / "Folder").mkdir()
         (root / "Folder/B.md").write_text("old\n")
         (root / "A.md").unlink()
-        real, has_read, may_go_on = keeper.read_all, threading.Event(), threading.Event()
+        real, has_read, may_go_on = indexer.read_all, threading.Event(), threading.Event()
 
-        def slowly(*arguments: Any, **options: Any) -> Generator[Batch]:
+        def slowly(*arguments: Any, **options: Any) -> Generator[ScanBatch]:
             for batch in real(*arguments, **options):
                 has_read.set()
                 assert may_go_on.wait(20)
                 yield batch
 
         async with anyio.create_task_group() as tasks:
-            monkeypatch.setattr(keeper, "read_all", slowly)
+            monkeypatch.setattr(indexer, "read_all", slowly)
             tasks.start_soon(world.library._keeper._look_around)
             await world.until(has_read.is_set)
-            monkeypatch.setattr(keeper, "read_all", real)
+            monkeypatch.setattr(indexer, "read_all", real)
             (root / "Folder/B.md").write_text("newer\n")
             (root / "A.md").write_text("again\n")
             tasks.start_soon(world.library.refresh, ["Folder", "A.md"])
@@ -256,10 +256,10 @@ async def test_files_that_change_whenever_they_are_read_are_left_for_later(
 ) -> None:
     async with running(World(root)) as world:
 
-        def unsettled(*_: object, **__: object) -> Generator[Batch]:
-            yield Batch([], [], ["A.md"])
+        def unsettled(*_: object, **__: object) -> Generator[ScanBatch]:
+            yield ScanBatch([], [], ["A.md"])
 
-        monkeypatch.setattr(keeper, "read_all", unsettled)
+        monkeypatch.setattr(indexer, "read_all", unsettled)
         await world.library.refresh(["A.md"])
         assert "left for later: A.md" in caplog.text
 
@@ -318,7 +318,7 @@ async def test_searches_are_compared_again_when_the_index_can_be_read_again(
         await world.library.begin_interest("vault://search/two")
         real, locked = library.fingerprint, iter([True, False])
 
-        def fingerprint(view: View, uri: str) -> str:
+        def fingerprint(view: VaultView, uri: str) -> str:
             if next(locked, False):
                 error = sqlite3.OperationalError("database is locked")
                 error.sqlite_errorcode = sqlite3.SQLITE_BUSY
@@ -369,11 +369,11 @@ async def test_what_was_written_was_written_though_the_index_does_not_know_it_ye
 async def test_what_cannot_be_swept_up_stays_and_does_not_stop_anything(
     root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(_: Writer) -> int:
+    def refuse(_: VaultWriter) -> int:
         raise PermissionError("not yours")
 
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(Writer, "sweep", refuse)
+    monkeypatch.setattr(VaultWriter, "sweep", refuse)
     async with running(World(root)) as world:
         await world.until(lambda: "not yours" in caplog.text)
         assert await world.read("vault://note/A") == "one #tag\n"

@@ -16,9 +16,9 @@ from tidings.errors import ServerError
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.index import Index
 from tidings.vault.index.scan import build
-from tidings.vault.resources.resources import NotFound, render
+from tidings.vault.resources.render import NotFound, render
 from tidings.vault.server import VaultServer
-from tidings.vault.view import Status, View
+from tidings.vault.view import IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +141,7 @@ def truth(root: Path) -> dict[str, str | None]:
     vault = Vault([root])
     index = Index(vault, memory=True)
     assert build(vault, index) == []
-    view = View(index.queries, vault, Status("watching"))
+    view = VaultView(index.queries, vault, IndexStatus("watching"))
 
     def text(uri: str) -> str | None:
         try:

@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 import tidings
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.server import Coalesce
-from tidings.vault.news import Interest
-from tidings.vault.resources.resources import render
+from tidings.vault.change_detection import SubscribedResources
+from tidings.vault.resources.render import render
 from tidings.vault.server import VaultServer
 
 pytestmark = pytest.mark.anyio
@@ -303,7 +303,7 @@ async def test_a_listener_that_was_away_hears_what_it_missed(root: Path, uri: st
 
 async def test_an_interest_that_was_forgotten_counts_as_changed() -> None:
     now = 0.0
-    interest = Interest(outlived=False, keep=60, clock=lambda: now)
+    interest = SubscribedResources(outlived=False, keep=60, clock=lambda: now)
     assert not interest.begin("vault://tags")
     interest.end("vault://tags")
     now = 59

@@ -12,11 +12,11 @@ from anyio.abc import ObjectReceiveStream
 
 from tidings.vault import watch as watching
 from tidings.vault.files.paths import Vault
-from tidings.vault.watch import Changed, Happening, LookAround, Pace, WentAway, watch
+from tidings.vault.watch import Changed, Happening, LookAround, WatchPace, WentAway, watch
 
 pytestmark = pytest.mark.anyio
 
-QUICK = Pace(tick=0.1, poll=0.01)
+QUICK = WatchPace(tick=0.1, poll=0.01)
 
 
 class Seen:
@@ -39,7 +39,7 @@ class Seen:
 
 
 @asynccontextmanager
-async def seen(vault: Vault, pace: Pace = QUICK) -> AsyncGenerator[Seen]:
+async def seen(vault: Vault, pace: WatchPace = QUICK) -> AsyncGenerator[Seen]:
     send, receive = anyio.create_memory_object_stream[Happening](100_000)
 
     async def forward() -> None:
@@ -122,7 +122,7 @@ async def test_all_of_several_vaults_are_watched(tmp_path: Path) -> None:
 
 
 async def test_after_a_large_burst_everything_is_looked_at_because_some_of_it_may_be_lost(root: Path) -> None:
-    async with seen(Vault([root]), Pace(burst=20)) as happenings:
+    async with seen(Vault([root]), WatchPace(burst=20)) as happenings:
         assert await happenings.next() == LookAround("events")
         for number in range(100):
             (root / f"{number}.md").write_text("new")
@@ -132,7 +132,7 @@ async def test_after_a_large_burst_everything_is_looked_at_because_some_of_it_ma
 
 
 async def test_everything_is_looked_at_from_time_to_time_though_nothing_is_seen(root: Path) -> None:
-    async with seen(Vault([root]), Pace(tick=0.01, audit=0.01)) as happenings:
+    async with seen(Vault([root]), WatchPace(tick=0.01, audit=0.01)) as happenings:
         for _ in range(3):
             assert await happenings.next() == LookAround("events")
 

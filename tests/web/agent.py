@@ -8,9 +8,9 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.web.net.servers import Page, Site, site, text
+from tests.web.fetch.servers import Page, Site, site, text
 from tests.web.shelf import InThread
-from tidings.web import parts
+from tidings.web import wiring
 from tidings.web.server import WebServer
 from tidings.web.settings import Settings
 
@@ -123,7 +123,7 @@ async def at(
     """An agent at a server that may fetch from a site with these pages, and from nowhere else on this machine."""
     usual: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "requests_per_minute": 10_000, "retries": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "Workers", ReadsHere)
+        patch.setattr(wiring, "Workers", ReadsHere)
         async with _at(pages or {"/": html(STORY)}, Settings(**(usual | settings)), era, client or {}) as agent:
             yield agent
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from anyio import to_thread
 
-from tests.web.net.servers import Ask, Page, Site, fetcher, site
-from tidings.web.extract import extract
+from tests.web.fetch.servers import Ask, Page, Site, fetcher, site
+from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
-from tidings.web.library import Library
-from tidings.web.pages.fetching import Extracts
+from tidings.web.library import WebLibrary
+from tidings.web.pages import Extracts
+from tidings.web.refresh import Intervals
 from tidings.web.store.store import Store
-from tidings.web.watch.intervals import Intervals
-from tidings.web.watch.watches import DIFF, PAGE
-from tidings.web.watch.watching import Watcher
+from tidings.web.watch.state import DIFF, PAGE
+from tidings.web.watch.watcher import PageWatcher
 
 BEGINNING = 1_767_225_600.0
 """The first second of 2026."""
@@ -49,7 +49,7 @@ class InThread:
 class Shelf:
     """A library on a site, and what was told of it."""
 
-    def __init__(self, library: Library, watcher: Watcher, store: Store, here: Site, clock: Clock) -> None:
+    def __init__(self, library: WebLibrary, watcher: PageWatcher, store: Store, here: Site, clock: Clock) -> None:
         self.library = library
         self.watcher = watcher
         self.store = store
@@ -140,7 +140,7 @@ async def shelf(
             here = await stack.enter_async_context(site(pages))
         fetch = await stack.enter_async_context(fetcher(limits) if limits else fetcher())
         store = await stack.enter_async_context(Store(path, clock=clock, **room))
-        library = Library(fetch, workers or InThread(), store, clock=clock, **options)
+        library = WebLibrary(fetch, workers or InThread(), store, clock=clock, **options)
         await stack.enter_async_context(library)
         how = {"limits": PACE, "clock": clock, "random": lambda: 0.0, **(watching or {})}
-        yield Shelf(library, Watcher(library, **how), store, here, clock)
+        yield Shelf(library, PageWatcher(library, **how), store, here, clock)

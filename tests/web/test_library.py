@@ -7,16 +7,15 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.web.net.servers import Ask, Limits, in_turn, leads_to, silent, text
+from tests.web.fetch.servers import Ask, FetchLimits, in_turn, leads_to, silent, text
 from tests.web.shelf import Changing, InThread, shelf
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, Warning_
-from tidings.web.extract.workers import Workers
-from tidings.web.library import Fetched, Library
-from tidings.web.net.model import BadRequest, BadUrl, FetchError, Request, TooLarge, Unreachable
-from tidings.web.pages.answers import HttpFailed
-from tidings.web.pages.fetching import NoRenderer
-from tidings.web.pages.options import FetchOptions, RenderOptions
-from tidings.web.watch.refreshing import PageUnknown
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning
+from tidings.web.extract.pool import ExtractionPool
+from tidings.web.fetch.request import BadRequest, BadUrl, FetchError, Request, ResponseTooLarge, Unreachable
+from tidings.web.library import Fetched, WebLibrary
+from tidings.web.page_options import FetchOptions, RenderOptions
+from tidings.web.pages import HttpFailed, NoRenderer
+from tidings.web.refresh import PageUnknown
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +51,7 @@ async def test_a_page_is_fetched_read_and_kept() -> None:
 
 
 async def test_a_page_is_read_in_worker_processes() -> None:
-    async with Workers(count=1) as workers, shelf({"/rain": html(ARTICLE)}, workers=workers) as here:
+    async with ExtractionPool(count=1) as workers, shelf({"/rain": html(ARTICLE)}, workers=workers) as here:
         fetched = await here.library.fetch(here.site.url("/rain"))
 
         assert "raining in the north" in fetched.entry.packet["content"]
@@ -237,7 +236,7 @@ async def test_of_many_pages_those_that_fail_do_not_fail_the_others_and_few_are_
         await ask.reply(ask.path.encode(), Content_Type="text/plain")
 
     paths = [f"/{number}" for number in range(12)]
-    limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
     async with shelf(dict.fromkeys(paths, counted), at_once=3, per_host=20, limits=limits) as here:
         done: list[tuple[int, int]] = []
 
@@ -258,7 +257,7 @@ async def test_of_many_pages_those_that_fail_do_not_fail_the_others_and_few_are_
 
 async def test_pages_that_hang_do_not_use_up_the_time_of_others_of_their_host() -> None:
     pages = {f"/{number}": silent if number < 3 else text("hello") for number in range(6)}
-    limits = Limits(timeout=1.0, per_host_minute=10_000, retries=0, per_host_at_once=2)
+    limits = FetchLimits(timeout=1.0, per_host_minute=10_000, retries=0, per_host_at_once=2)
     async with shelf(pages, per_host=2, limits=limits) as here:
         results = await here.library.fetch_all([*map(here.site.url, pages)], FetchOptions(respect_robots=False))
     assert [isinstance(each, Fetched) for each in results] == [False] * 3 + [True] * 3
@@ -364,7 +363,7 @@ async def test_when_to_ask_again_is_told_if_the_site_says_so() -> None:
 
 async def test_a_library_that_tells_nobody_works_as_well() -> None:
     async with shelf({"/": text("x"), "/2": text("y")}) as here:
-        alone = Library(here.library._mapper._fetcher, InThread(), here.store, clock=here.clock)
+        alone = WebLibrary(here.library._mapper._fetcher, InThread(), here.store, clock=here.clock)
         assert (await alone.fetch(here.site.url())).entry.packet["content"].strip() == "x"
 
 
@@ -430,7 +429,7 @@ async def test_pdf_files_are_kept_as_bytes_where_they_are_not_to_be_read() -> No
 
 async def test_the_limits_of_a_request_are_kept_to() -> None:
     async with shelf({"/": text("x" * 5000), "/slow": silent}) as here:
-        with pytest.raises(TooLarge):
+        with pytest.raises(ResponseTooLarge):
             await here.library.fetch(here.site.url(), FetchOptions(max_bytes=1000))
         port = here.site.port
     async with shelf({}) as here:
@@ -485,7 +484,7 @@ class Rendered:
         self.html = html.encode()
         self.url = url
         self.screenshot = screenshot
-        self.warnings = (Warning_("render_timeout", "It was not quite done."),)
+        self.warnings = (ExtractWarning("render_timeout", "It was not quite done."),)
 
 
 class Renderer:

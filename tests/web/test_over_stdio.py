@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 import tidings
 from tests.cli.test_web import started
 from tests.web.agent import STORY, html
-from tests.web.net.servers import Site, site
+from tests.web.fetch.servers import Site, site
 from tidings.changes import ResourceUpdated
 from tidings.errors import ResourceNotFound
 

@@ -12,7 +12,7 @@ from tests.web.agent import ERAS, STORY, at, html
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import BusUnavailable, NotSubscribable, ResourceNotFound, SourceUnavailable
-from tidings.web import parts
+from tidings.web import wiring
 from tidings.web.server import WebServer
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
@@ -232,7 +232,7 @@ async def test_what_expires_is_forgotten_later_if_the_store_fails_now(caplog: py
     store = Broken()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(parts._keep_house, store, 0.01, nobody)
+            tasks.start_soon(wiring._keep_house, store, 0.01, nobody)
             await store.asked.wait()
             tasks.cancel_scope.cancel()
     assert "It is locked." in caplog.text

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from tidings.bus import Entry, History, Listener
-from tidings.bus._listeners import Listeners
+from tidings.bus.shared import Listeners
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 

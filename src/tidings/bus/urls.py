@@ -29,9 +29,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from tidings.bus import Bus, History
-from tidings.bus._redis_url import SCHEMES as REDIS_SCHEMES
-from tidings.bus._redis_url import options_of, unknown
 from tidings.bus.memory import MemoryBus
+from tidings.bus.redis.connection import SCHEMES as REDIS_SCHEMES
+from tidings.bus.redis.connection import options_of, unknown
 
 __all__ = ["bus_from_url"]
 

@@ -13,13 +13,12 @@ from typing import Any, Final, cast
 import click
 from mcp_types import CreateMessageRequestParams, ElicitResult, TextContent
 
-from tidings.cli.exits import Failed
+from tidings.cli.exits import OneShotFailed
 from tidings.cli.oneshot import Asked
 from tidings.cli.terminal import harmless, styled
-from tidings.client.answers import refusal
-from tidings.client.forms import fill_in
-from tidings.client.questions import ASK, PendingRequest, Responder
+from tidings.client.questions import ASK, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
+from tidings.client.schema import fill_in
 
 HOW: Final = "Run the command in a terminal, or give --answers FILE with a script of answers."
 _YES: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
@@ -35,7 +34,7 @@ def responder(asked: Asked) -> Responder:
     try:
         script = None if asked.answers is None else script_responder(asked.answers)
     except ValueError as error:
-        raise Failed(str(error), code="bad-answers") from None
+        raise OneShotFailed(str(error), code="bad-answers") from None
 
     async def answer(request: PendingRequest) -> Any:
         found = ASK if script is None else script(request)

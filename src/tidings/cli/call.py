@@ -1,19 +1,53 @@
-"""`tidings call`: call a tool."""
+"""`tidings call`: call a tool.
+
+How far a call is: one line on a terminal, lines elsewhere if they were asked for, JSON Lines with `--json`.
+"""
 
 import json
 import sys
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 import click
 
-from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
-from tidings.cli.exits import BAD_ANSWER, Failed, failed, malformed
-from tidings.cli.lists import unknown
-from tidings.cli.naming import completes
-from tidings.cli.oneshot import Asked, OneShot, one_shot
-from tidings.cli.progressing import Progress
+from tidings.cli.conversation import unknown
+from tidings.cli.exits import BAD_ANSWER, OneShotFailed, failed, malformed
+from tidings.cli.live_conversation import arguments_for, document_of
+from tidings.cli.oneshot import Asked, OneShot, completes, one_shot
+from tidings.cli.terminal import DrawnLine, harmless
 from tidings.errors import MalformedMessage, TidingsError
+
+
+class ProgressLine:
+    """Shows what the server tells of a call's progress; the line on a terminal is gone when this is left."""
+
+    def __init__(self, asked: Asked, *, lines: bool) -> None:
+        self._events = lines and asked.as_json
+        self._lines = lines and not asked.as_json
+        self._line = None if lines else DrawnLine()
+
+    def told(self, progress: float, total: float | None, message: str | None) -> None:
+        """The server told how far it is."""
+        if self._events:
+            event = {"progress": progress, "total": total, "message": message}
+            click.echo(json.dumps({key: value for key, value in event.items() if value is not None}))
+            return
+        far = f"{progress:g}" if not total else f"{progress:g}/{total:g} ({100 * progress / total:.0f} %)"
+        text = " ".join(f"{far} {message or ''}".split())
+        if self._lines:
+            click.echo(harmless(text), err=True)
+        elif self._line is not None:
+            self._line.draw(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._line is not None:
+            self._line.clear()
 
 
 class _Call(OneShot):
@@ -59,11 +93,11 @@ def command(
     point:='{"x": 1}' for any JSON, body=@letter.txt for a file. Or one JSON object, with --args or, as -, on standard
     input.
     """
-    from tidings.cli.live_talk import LiveTalk
+    from tidings.cli.live_conversation import LiveTalk
 
     given = document_of(pairs, document)
     try:
-        with LiveTalk(asked) as talk, Progress(asked, lines=progress) as shown:
+        with LiveTalk(asked) as talk, ProgressLine(asked, lines=progress) as shown:
             schema: Any = {"type": "object"}
             found: dict[str, Any] | None = None
             if not no_check:
@@ -84,7 +118,7 @@ def command(
 
 def _complaint(tool: str, found: dict[str, Any] | None, answer: Any) -> str | None:
     """At which place a structured output breaks the schema that its tool promised; None if that is not it."""
-    from tidings.inspector.schemas import check
+    from tidings.inspector.forms import check
 
     schema: Any = (found or {}).get("outputSchema")
     output: Any = cast("dict[str, Any]", answer).get("structuredContent") if isinstance(answer, dict) else None
@@ -121,5 +155,5 @@ def save_blocks(blocks: list[dict[str, Any]], output: str) -> None:
         f"{block.get('type', 'content')}.{str(block.get('mimeType', '')).rpartition('/')[2]}" for _, block in found
     ]
     if not found:
-        raise Failed("The result has no binary content to save; its text is printed without --output.")
+        raise OneShotFailed("The result has no binary content to save; its text is printed without --output.")
     save([data for data, _ in found], names, output)

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from tidings.cli.completion_bash import use
 from tidings.cli.exits import Refusal
-from tidings.cli.main import main
+from tidings.cli.main import main, use
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_TIDINGS_COMPLETE"

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import click
 
-from tidings.cli.exits import Failed, malformed
+from tidings.cli.exits import OneShotFailed, malformed
 from tidings.cli.terminal import escaped, harmless, size_text, styled
 
 Content = dict[str, Any]
@@ -49,7 +49,7 @@ def show_resource(contents: Sequence[Content], output: str | None) -> None:
         if isinstance(content.get("text"), str):
             write_text(content["text"])
         elif terminal:
-            raise Failed(
+            raise OneShotFailed(
                 f"{content.get('uri')} is {described(content.get('mimeType'), len(data))}, which is nothing for a "
                 "terminal. Save it with --output FILE, or send it on with a pipe.",
                 code="binary-content",
@@ -94,9 +94,9 @@ def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
     """
     place = Path(output)
     if not parts:
-        raise Failed("There is no content to save.", code="nothing-to-save")
+        raise OneShotFailed("There is no content to save.", code="nothing-to-save")
     if len(parts) > 1 and not place.is_dir():
-        raise Failed(f"There are {len(parts)} contents: give --output a folder that exists.")
+        raise OneShotFailed(f"There are {len(parts)} contents: give --output a folder that exists.")
     try:
         for number, (data, name) in enumerate(zip(parts, names, strict=True), 1):
             last = _UNFIT.sub("_", name.partition("?")[0].rstrip("/").rpartition("/")[2]).strip(".") or "content"
@@ -104,7 +104,7 @@ def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
             file.write_bytes(data)
             click.echo(f"Saved {size_text(len(data))} to {file}", err=True)
     except OSError as error:
-        raise Failed(f"{output} cannot be written ({error.strerror}).") from None
+        raise OneShotFailed(f"{output} cannot be written ({error.strerror}).") from None
 
 
 def show_blocks(blocks: Sequence[Content], *, err: bool = False) -> None:

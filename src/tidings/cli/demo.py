@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tidings.cli.exits import BAD_ANSWER, BUG, OK, YOURS, Refusal, epilog
+from tidings.cli.inspecting import listen_for_page, opened, page_options
 from tidings.cli.logs import log_options
-from tidings.cli.page_door import listen_for_page, opened, page_options
 from tidings.cli.terminal import is_terminal
 
 
@@ -34,7 +34,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     _check_packages()
     listening, address = listen_for_page("127.0.0.1", port)
 
-    from tidings.inspector.web.gate import Key
+    from tidings.inspector.http.gate import Key
 
     key = Key(address.port)
     url = f"{address.url.removesuffix('/mcp')}/#token={key.token}"
@@ -61,7 +61,7 @@ def _check_packages() -> None:
 
 
 def _is_built() -> bool:
-    from tidings.inspector.web.assets import STATIC
+    from tidings.inspector.http.app import STATIC
 
     return (STATIC / "index.html").is_file()
 
@@ -81,14 +81,14 @@ def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
 def _show(**how: Any) -> int:
     import asyncio
 
-    from tidings.demo.show import Failed, Options, show
+    from tidings.demo.show import DemoOptions, StageFailed, show
 
     # Ctrl-C ends the tour in order while it runs; before and after, and on Windows, it is an interrupt.
     try:
-        return asyncio.run(show(Options(say=_say, **how)))
+        return asyncio.run(show(DemoOptions(say=_say, **how)))
     except KeyboardInterrupt:
         return 0
-    except Failed as failure:
+    except StageFailed as failure:
         raise Refusal(str(failure)) from None
 
 

@@ -1,11 +1,24 @@
 """How a command ends: the exit code of each kind of failure, whose fault it is, and the words for it.
 
 One table (`EXITS`) is what `--help`, the documentation and the code go by.
+
+How a command ends: whatever happens in it becomes an exit code, and words on standard error if people need some.
+
+Signals that ask a process to end are told as exceptions, so that no server that was started is left behind. Whoever
+handles SIGTERM in another way has SIGHUP, too, which is passed on as it.
 """
 
+import contextlib
+import io
 import json
+import os
+import signal
 import sys
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+import threading
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import click
 
@@ -14,6 +27,7 @@ from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, Tidin
 
 if TYPE_CHECKING:
     import logging
+
 
 OK: Final = 0
 BAD_ANSWER: Final = 1
@@ -86,7 +100,7 @@ def json_log() -> "logging.Logger | None":
     return logs.logger if logs is not None and logs.is_json() else None
 
 
-class Failed(Exception):
+class OneShotFailed(Exception):
     """A command ends here: with a message for people, facts for programs, and an exit code."""
 
     def __init__(
@@ -111,20 +125,20 @@ class Failed(Exception):
         self.data = data
 
 
-def failed(error: TidingsError, *, is_command: bool = False) -> Failed:
+def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     """The end of a command that an error of the tree means.
 
     Args:
         error: What went wrong.
         is_command: Whether the server is a command: there is no network between then.
     """
-    from tidings.inspector.errors_seen import seen
+    from tidings.inspector.view.error_report import seen
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
         error = error.__cause__  # There is but one try: what went wrong says more.
     data: Any = error.data
     answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    return Failed(
+    return OneShotFailed(
         _in_the_shell(error.message),
         exit_code=exit_code_of(error),
         who=seen(error, is_command=is_command).get("who", SERVER),
@@ -170,9 +184,9 @@ def exit_code_of(error: TidingsError) -> int:
     return _BY_CODE.get(error.code, _BY_CATEGORY[error.category])
 
 
-def malformed(message: str, payload: Any) -> Failed:
+def malformed(message: str, payload: Any) -> OneShotFailed:
     """The end of a command that got what the protocol does not allow; `payload` is what it got."""
-    return Failed(
+    return OneShotFailed(
         f"{message.partition(' This is a fault')[0]} This is a fault of the server: tell its authors.",
         exit_code=_BY_CATEGORY[Category.PROTOCOL],
         who=SERVER,
@@ -182,7 +196,7 @@ def malformed(message: str, payload: Any) -> Failed:
     )
 
 
-def report(end: Failed, *, as_json: bool) -> None:
+def report(end: OneShotFailed, *, as_json: bool) -> None:
     """Say on standard error what went wrong: in words, as one JSON document with `--json`, or as the log has it."""
     if as_json:
         text = json.dumps({"error": as_facts(end)}, ensure_ascii=False)
@@ -193,7 +207,7 @@ def report(end: Failed, *, as_json: bool) -> None:
         click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
 
 
-def as_facts(end: Failed) -> dict[str, Any]:
+def as_facts(end: OneShotFailed) -> dict[str, Any]:
     """A failure as programs read it."""
     facts = {
         "code": end.code,
@@ -207,7 +221,7 @@ def as_facts(end: Failed) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def words(end: Failed) -> str:
+def words(end: OneShotFailed) -> str:
     """A failure as people read it: whose fault, what, the payload, where to read on."""
     lines = [f"Error{_fault(end.who)}: {end.message}"]
     if end.payload is not None:
@@ -232,3 +246,95 @@ def payload_text(payload: Any, longest: int = 4_000) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+class Terminated(BaseException):
+    """Somebody asked this process to end."""
+
+
+@contextlib.contextmanager
+def ending(*, as_json: bool = False) -> Generator[None]:
+    """Whatever happens within becomes an exit code, and words on standard error if people need some."""
+    with _asked_to_end():
+        _take_any_text()
+        try:
+            yield
+            sys.stdout.flush()
+        except TidingsError as error:
+            _end(failed(error), as_json=as_json)
+        except OneShotFailed as end:
+            _end(end, as_json=as_json)
+        except BrokenPipeError:
+            _nobody_reads()
+            sys.exit(PIPE_CLOSED)
+        except (KeyboardInterrupt, click.Abort):
+            _goodbye()
+            sys.exit(INTERRUPTED)
+        except Terminated:
+            sys.exit(TERMINATED)
+        except Exception as error:  # noqa: BLE001 - a trace is nothing for whoever only called a tool
+            _end(_unforeseen(error), as_json=as_json)
+
+
+def _take_any_text() -> None:
+    """Half a character, or one that the terminal's encoding lacks, is written as an escape; in JSON, it stays JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _unforeseen(error: Exception) -> OneShotFailed:
+    if isinstance(error, click.ClickException | click.exceptions.Exit):
+        raise error
+    from tidings.cli.logs import logger
+
+    logger.debug("This program failed", exc_info=error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return OneShotFailed(
+        f"{type(error).__name__}: {error} (at {where}). Please report it, with the command.",
+        exit_code=BUG,
+        who="this program",
+        code="unforeseen",
+    )
+
+
+def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    report(end, as_json=as_json)
+    sys.exit(end.exit_code)
+
+
+def _goodbye() -> None:
+    if sys.stderr.isatty():
+        click.echo("\nInterrupted.", err=True)
+
+
+def _nobody_reads() -> None:
+    """What is left in the buffer goes nowhere: writing it at the end would fail, and say so."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _asked_to_end() -> Generator[None]:
+    """SIGTERM and SIGHUP end the process in good order, unless SIGHUP is to be ignored: so `nohup` has it."""
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+
+    def raise_it(*_: object) -> NoReturn:
+        raise Terminated
+
+    def pass_on(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, raise_it)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, pass_on)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

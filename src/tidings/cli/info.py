@@ -1,13 +1,18 @@
-"""`tidings info`: who a server is."""
+"""`tidings info`: who a server is.
 
+`tidings ping`: whether a server is there.
+"""
+
+import json
 import sys
+import time
 from typing import Any, cast
 
 import click
 
 from tidings.cli.contents import dumped
+from tidings.cli.conversation import Conversation, converse
 from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.talking import Talk, converse
 from tidings.cli.terminal import harmless, styled, table
 
 
@@ -21,7 +26,7 @@ def command(asked: Asked) -> None:
     converse(asked, _facts, lambda facts: click.echo(dumped(facts)) if asked.as_json else _show(facts))
 
 
-def _facts(talk: Talk) -> dict[str, Any]:
+def _facts(talk: Conversation) -> dict[str, Any]:
     return {
         "serverInfo": talk.server_info,
         "protocolVersion": talk.protocol_version,
@@ -58,3 +63,25 @@ def _abilities(capabilities: dict[str, Any]) -> list[str]:
         details = [key for key, value in items if value]
         words.append(f"{name} ({', '.join(details)})" if details else name)
     return words
+
+
+@one_shot("ping")
+@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Ask so many times.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0), default=1.0, metavar="SECONDS", help="Wait so long between (1)."
+)
+def ping_command(asked: Asked, count: int, interval: float) -> None:
+    """Ask a server whether it is there, and how soon it answers.
+
+    The time to start or to reach it is not counted. With --json, one line for each answer.
+    """
+
+    def ask(talk: Conversation) -> None:
+        for number in range(count):
+            if number:
+                time.sleep(interval)
+            took = talk.ping() * 1000
+            words = json.dumps({"ms": round(took, 3)}) if asked.as_json else f"{talk.name} answered in {took:.1f} ms"
+            click.echo(words)
+
+    converse(asked, ask, lambda _: None)

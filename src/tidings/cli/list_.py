@@ -6,11 +6,21 @@ from typing import Any, cast
 import click
 
 from tidings.cli.contents import dumped
+from tidings.cli.conversation import (
+    KINDS,
+    Conversation,
+    Item,
+    ListedItems,
+    ListKind,
+    converse,
+    load,
+    load_if_any,
+    title_of,
+    unknown,
+)
 from tidings.cli.exits import malformed as broken
 from tidings.cli.exits import payload_text
-from tidings.cli.lists import KINDS, Item, Kind, Listed, load, load_if_any, title_of, unknown
 from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.talking import Talk, converse
 from tidings.cli.terminal import harmless, listed, one_line, styled, table
 
 _STYLES = ("name", "dim", "")
@@ -27,13 +37,13 @@ def command(asked: Asked, kind: str | None, name: str | None) -> None:
     converse(asked, lambda talk: _load(talk, kind), lambda lists: _show(asked, lists, name))
 
 
-def _load(talk: Talk, word: str | None) -> list[Listed]:
+def _load(talk: Conversation, word: str | None) -> list[ListedItems]:
     if word is not None:
         return [load(talk, KINDS[word])]
     return [load_if_any(talk, kind) for kind in KINDS.values()]
 
 
-def _show(asked: Asked, lists: list[Listed], name: str | None) -> None:
+def _show(asked: Asked, lists: list[ListedItems], name: str | None) -> None:
     malformed = [each for found in lists for each in found.malformed]
     if name is not None:
         item = lists[0].find(name)
@@ -55,7 +65,7 @@ def _show(asked: Asked, lists: list[Listed], name: str | None) -> None:
         )
 
 
-def _as_tables(lists: list[Listed]) -> None:
+def _as_tables(lists: list[ListedItems]) -> None:
     several, cut = len(lists) > 1, False
     shown = [found for found in lists if found.items]
     for number, found in enumerate(shown):
@@ -79,7 +89,7 @@ def _as_tables(lists: list[Listed]) -> None:
         click.echo("… is where a text was cut: `tidings list TARGET tools NAME` shows one in full.", err=True)
 
 
-def _row(kind: Kind, item: Item) -> tuple[str, str, str]:
+def _row(kind: ListKind, item: Item) -> tuple[str, str, str]:
     match kind.word:
         case "tools":
             middle = " ".join(_arguments(item))
@@ -100,7 +110,7 @@ def _arguments(tool: Item) -> list[str]:
     return [name if name in needed else f"[{name}]" for name in names]
 
 
-def _in_full(kind: Kind, item: Item) -> str:
+def _in_full(kind: ListKind, item: Item) -> str:
     lines = [styled(harmless(str(item[kind.id])), "name")]
     for key in ("title", "description"):
         if isinstance(item.get(key), str):

@@ -10,14 +10,12 @@ from typing import Any
 
 import click
 
-from tidings.cli.arguments import arguments_for, document_of
 from tidings.cli.contents import dumped
-from tidings.cli.drawn_line import DrawnLine, bar
+from tidings.cli.conversation import unknown
 from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, exit_code_of, failed
-from tidings.cli.lists import unknown
-from tidings.cli.naming import completes
-from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.terminal import styled, table
+from tidings.cli.live_conversation import arguments_for, document_of
+from tidings.cli.oneshot import Asked, completes, one_shot
+from tidings.cli.terminal import DrawnLine, bar, styled, table
 from tidings.errors import TidingsError
 
 
@@ -45,7 +43,7 @@ def command(
     Calls a second, how long most calls took, and the errors by kind. The tool is really called: choose one that does no
     harm.
     """
-    from tidings.cli.live_talk import Loop
+    from tidings.cli.live_conversation import Loop
 
     if requests is not None and seconds is not None:
         raise click.UsageError("Choose --requests or --seconds.")
@@ -91,7 +89,7 @@ class Load:
 
     async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
         """Connect, and call the tool until it is enough."""
-        from tidings.cli.live_talk import NO_LISTS, live_client, timeouts, tools_of
+        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts, tools_of
         from tidings.client.config import Backoff, CacheLimits, ClientConfig
 
         config = ClientConfig(

@@ -12,8 +12,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from tidings.cli.drawn_line import DrawnLine, bar
-from tidings.cli.terminal import harmless
+from tidings.cli.terminal import DrawnLine, bar, harmless
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tidings.cli.addresses import HttpAddress, check_token_use, http_address, http_options
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
-from tidings.cli.serving import begin, serve_app, until_stopped
+from tidings.cli.serving import (
+    HttpAddress,
+    begin,
+    check_token_use,
+    http_address,
+    http_options,
+    serve_app,
+    until_stopped,
+)
 from tidings.cli.terminal import harmless, table
 from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
-    from tidings.inspector.journal_sessions import SavedSession
     from tidings.inspector.records import Record
+    from tidings.inspector.sessions.saved import SavedSession
 
 
 def _complete_session(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,9 +84,8 @@ def command(
 
 
 def _records(session: str) -> "Sequence[Record]":
-    from tidings.inspector.journal_file import default_path
-    from tidings.inspector.journal_sessions import load_session
-    from tidings.inspector.transfer import NotASession, import_session
+    from tidings.inspector.sessions.export import NotASession, import_session
+    from tidings.inspector.sessions.saved import default_path, load_session
 
     path = Path(session)
     if not path.exists() and (found := _find(session, _kept())) is not None:
@@ -95,8 +101,7 @@ def _records(session: str) -> "Sequence[Record]":
 
 
 def _kept() -> "list[SavedSession]":
-    from tidings.inspector.journal_file import Unusable, default_path
-    from tidings.inspector.journal_sessions import list_sessions
+    from tidings.inspector.sessions.saved import Unusable, default_path, list_sessions
 
     try:
         return list_sessions(default_path())
@@ -128,7 +133,7 @@ def _list(kept: "Sequence[SavedSession]") -> None:
 
 
 def _serve(records: "Sequence[Record]", address: HttpAddress | None, token: str | None, **which: Any) -> None:
-    from tidings.inspector.mock import asgi, serve_stdio
+    from tidings.inspector.sessions.mock import asgi, serve_stdio
 
     app: Any = None if address is None else asgi(records, host=address.host, **which)
     http = begin("the recorded session", address, token, for_clients=False)

@@ -2,22 +2,141 @@
 
 A command is a function that gets `Asked` first. What it raises becomes words on standard error and an exit code;
 standard output has nothing but data.
+
+What a TARGET on the command line stands for, with the options that were given for it.
+
+Without the SDK: a one-shot command must not wait for it to learn what was meant.
+
+What several commands have, with the same words: TARGET, and `--era`.
+
+Names that the shell completes: imported by each command, so that nothing is imported here before it is needed.
 """
 
 import functools
+import inspect
 import os
+import shlex
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from tidings.cli import exits
-from tidings.cli.ending import ending
-from tidings.cli.options import complete_target, era_option, explaining_target
-from tidings.cli.targeting import TOKEN_VARIABLE, Chosen, Extras, choose
+from tidings.cli.exits import ending
+from tidings.client.servers_file import ServersFileEntry
+from tidings.errors import BadTarget
+from tidings.inspector.catalog import Catalog, user_catalog
+from tidings.inspector.catalog.entry import ServerEntry
+from tidings.inspector.catalog.targets import resolve
+
+TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
+"""Not TIDINGS_TOKEN, which is what a server of ours asks of its clients: it must not reach other people's servers."""
+
+
+@dataclass(frozen=True)
+class ChosenTarget:
+    """The server that was meant, with all that the user gave for it, and what the catalog has for it besides."""
+
+    entry: ServersFileEntry
+    era: str | None = None
+    timeout: float | None = None
+    roots: tuple[str, ...] = ()
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the server is a program to start."""
+        return self.entry.command is not None
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What was given besides the target."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    token: str | None = None
+    token_is_explicit: bool = False
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+
+
+def choose(target: str | Sequence[str], extras: Extras) -> ChosenTarget:
+    """The server that `target` stands for: a text, or the words of a command.
+
+    Raises:
+        BadTarget: It was not understood, or an option does not fit it.
+    """
+    try:
+        found = resolve(target, catalog())
+    except BadTarget:
+        # The program may be there only as seen from the folder that it is to run in.
+        if extras.cwd is None or not (words := _words(target)) or not Path(extras.cwd, words[0]).is_file():
+            raise
+        found = ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
+    return ChosenTarget(
+        _with(found.resolved(os.environ), extras),
+        era=found.era if found.era != "auto" else None,
+        timeout=found.timeouts.request or found.timeouts.connect,
+        roots=found.roots,
+    )
+
+
+def _words(target: str | Sequence[str]) -> list[str]:
+    try:
+        return shlex.split(target) if isinstance(target, str) else list(target)
+    except ValueError:
+        return []
+
+
+def catalog() -> Catalog:
+    """The user's catalog of servers."""
+    return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
+
+
+def _with(entry: ServersFileEntry, extras: Extras) -> ServersFileEntry:
+    if entry.command is not None:
+        for option, given in (("--header", extras.headers), ("--token", extras.token_is_explicit)):
+            if given:
+                raise BadTarget(f"{option} is for a server at a URL; this one is a command. Give it a variable: --env.")
+        return replace(entry, env={**entry.env, **extras.env}, cwd=extras.cwd or entry.cwd)
+    for option, given in (("--env", extras.env), ("--cwd", extras.cwd)):
+        if given:
+            raise BadTarget(f"{option} is for a command; this server is at a URL. Leave it out.")
+    own = {name.lower() for name in extras.headers}
+    headers = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(extras.headers)
+    if extras.token and (extras.token_is_explicit or not any(name.lower() == "authorization" for name in headers)):
+        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        headers["Authorization"] = f"Bearer {extras.token.removeprefix('Bearer ')}"
+    return replace(entry, headers=headers)
+
+
+TARGET: Final = (
+    "TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server of a JSON file "
+    "(mcp.json#name), or a name in your catalog."
+)
+
+era_option: Final = click.option(
+    "--era",
+    type=click.Choice(["auto", "legacy", "2026-07-28"]),
+    help="Which era of the protocol to speak; auto takes the newest that both sides know.",
+)
+
+
+def explaining_target(function: Callable[..., Any], more: str) -> str:
+    """The help of a command: what its function says, then what TARGET is."""
+    return f"{inspect.cleandoc(function.__doc__ or '')}\n\n{TARGET} {more}"
+
+
+def complete_target(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What the shell is offered for a TARGET."""
+    from tidings.cli.names import targets
+
+    return targets(incomplete)
+
 
 _AFTER_DASHES: Final = "\0after --"
 """Stands where TARGET would, if the command is given after `--`."""
@@ -29,7 +148,7 @@ _WORDS: Final = "tidings.words"
 class Asked:
     """The server that was meant, and how to speak with it."""
 
-    chosen: Chosen
+    chosen: ChosenTarget
     era: str = "auto"
     timeout: float | None = None
     as_json: bool = False
@@ -171,3 +290,17 @@ _OPTIONS: Final = (
     ),
     click.option("-v", "--verbose", is_flag=True, help="Show each message on standard error."),
 )
+
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completes(kind: str) -> Completer:
+    """A completer for the names of what the TARGET has: tools, resources, prompts."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from tidings.cli.names import names
+
+        return names(ctx, kind, incomplete)
+
+    return complete

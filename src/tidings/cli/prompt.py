@@ -6,11 +6,9 @@ from typing import Any, cast
 import click
 
 from tidings.cli.contents import Content, dumped, show_blocks
-from tidings.cli.exits import Failed, malformed
-from tidings.cli.lists import KINDS, load, unknown
-from tidings.cli.naming import completes
-from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.talking import Talk, converse
+from tidings.cli.conversation import KINDS, Conversation, converse, load, unknown
+from tidings.cli.exits import OneShotFailed, malformed
+from tidings.cli.oneshot import Asked, completes, one_shot
 from tidings.cli.terminal import listed, styled
 from tidings.inspector.near import near
 
@@ -26,7 +24,7 @@ def command(asked: Asked, name: str, pairs: tuple[str, ...], *, no_check: bool) 
     """
     arguments = _arguments(pairs)
 
-    def get(talk: Talk) -> dict[str, Any]:
+    def get(talk: Conversation) -> dict[str, Any]:
         if not no_check:
             _check(talk, name, arguments)
         return _checked(talk.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})}))
@@ -39,12 +37,12 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise Failed(f"{pair!r} is no argument: write KEY=VALUE.")
+            raise OneShotFailed(f"{pair!r} is no argument: write KEY=VALUE.")
         arguments[key] = value
     return arguments
 
 
-def _check(talk: Talk, name: str, arguments: dict[str, str]) -> None:
+def _check(talk: Conversation, name: str, arguments: dict[str, str]) -> None:
     prompts = load(talk, KINDS["prompts"])
     prompt = prompts.find(name)
     if prompt is None:
@@ -56,10 +54,12 @@ def _check(talk: Talk, name: str, arguments: dict[str, str]) -> None:
             close = near(key, known, most=3, cutoff=0.5)
             meant = f" Did you mean {close[0]!r}?" if close else ""
             has = listed(known) or "none"
-            raise Failed(f"The prompt {name!r} has no argument {key!r}.{meant} It has: {has}.", code="unknown-argument")
+            raise OneShotFailed(
+                f"The prompt {name!r} has no argument {key!r}.{meant} It has: {has}.", code="unknown-argument"
+            )
     if missing := [key for key, needed in known.items() if needed and key not in arguments]:
         more = " ".join(f"{key}=…" for key in missing)
-        raise Failed(f"The prompt {name!r} needs more: {more}", code="missing-argument")
+        raise OneShotFailed(f"The prompt {name!r} needs more: {more}", code="missing-argument")
 
 
 def _checked(result: dict[str, Any]) -> dict[str, Any]:

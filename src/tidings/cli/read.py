@@ -5,11 +5,9 @@ from typing import Any, cast
 import click
 
 from tidings.cli.contents import dumped, show_resource
-from tidings.cli.exits import Failed, failed, malformed
-from tidings.cli.lists import KINDS, load_if_any, unknown
-from tidings.cli.naming import completes
-from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.talking import Talk, converse
+from tidings.cli.conversation import KINDS, Conversation, converse, load_if_any, unknown
+from tidings.cli.exits import OneShotFailed, failed, malformed
+from tidings.cli.oneshot import Asked, completes, one_shot
 from tidings.errors import ResourceNotFound, ServerError
 from tidings.inspector.near import near
 
@@ -23,7 +21,7 @@ def command(asked: Asked, uri: str, output: str | None) -> None:
     Text is printed as it is. Binary content goes to a pipe or, with --output, into a file; not to a terminal.
     """
     if not uri.strip():
-        raise Failed("Which resource? Give its URI: `tidings list TARGET resources` shows which there are.")
+        raise OneShotFailed("Which resource? Give its URI: `tidings list TARGET resources` shows which there are.")
 
     def show(result: dict[str, Any]) -> None:
         if asked.as_json and output is None:
@@ -34,7 +32,7 @@ def command(asked: Asked, uri: str, output: str | None) -> None:
     converse(asked, lambda talk: _read(talk, uri), show)
 
 
-def _read(talk: Talk, uri: str) -> dict[str, Any]:
+def _read(talk: Conversation, uri: str) -> dict[str, Any]:
     try:
         result = talk.request("resources/read", {"uri": uri})
     except ServerError as error:
@@ -45,7 +43,7 @@ def _read(talk: Talk, uri: str) -> dict[str, Any]:
     return result
 
 
-def _not_read(talk: Talk, uri: str, error: ServerError) -> Failed | ServerError:
+def _not_read(talk: Conversation, uri: str, error: ServerError) -> OneShotFailed | ServerError:
     """Why a resource could not be read: perhaps the server has others."""
     resources = load_if_any(talk, KINDS["resources"])
     if uri in resources.ids:

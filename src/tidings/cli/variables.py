@@ -20,7 +20,7 @@ COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")
 """The commands whose options are variables, too."""
 
 
-class Listed(click.types.StringParamType):
+class ListOption(click.types.StringParamType):
     """A text that may be given several times; in a variable, several are parted by commas."""
 
     def split_envvar_value(self, rv: str) -> list[str]:

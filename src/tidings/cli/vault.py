@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tidings.cli import clients, front
-from tidings.cli.addresses import DEFAULT, HttpAddress, check_token_use, http_options, parse_address
-from tidings.cli.clients import config_option
+from tidings.cli import client_config, front
+from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
-from tidings.cli.serving import begin, run
-from tidings.cli.variables import Configured, Listed
+from tidings.cli.serving import DEFAULT, HttpAddress, begin, check_token_use, http_options, parse_address, run
+from tidings.cli.variables import Configured, ListOption
 
 if TYPE_CHECKING:
     from tidings.vault.files.paths import Vault
-    from tidings.vault.library import Library
+    from tidings.vault.library import VaultLibrary
     from tidings.vault.server import VaultServer
 
 
 @dataclass(frozen=True)
-class Options:
+class VaultOptions:
     """What the command was asked for."""
 
     paths: tuple[Path, ...]
@@ -48,7 +47,7 @@ class Options:
 @click.option(
     "--exclude",
     multiple=True,
-    type=Listed(),
+    type=ListOption(),
     metavar="GLOB",
     help="Leave out what matches, as in 'Private' or '*.bak'.",
 )
@@ -87,7 +86,7 @@ def command(
     if not paths or not all(paths):
         ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
     folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - there may be no such user
-    options = Options(folders, address, read_only, bus, exclude, cache, token or None)
+    options = VaultOptions(folders, address, read_only, bus, exclude, cache, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
         print_snippet(config, options)
@@ -95,7 +94,7 @@ def command(
         serve(options)
 
 
-def serve(options: Options) -> None:
+def serve(options: VaultOptions) -> None:
     """Serve until the process is asked to stop.
 
     Raises:
@@ -116,9 +115,9 @@ def serve(options: Options) -> None:
     run(server, http, partial(say_when_indexed, server.library))
 
 
-async def say_when_indexed(library: "Library") -> None:
+async def say_when_indexed(library: "VaultLibrary") -> None:
     """One line when the index is complete."""
-    from tidings.vault.index.index_errors import IndexBlocked
+    from tidings.vault.index.database import IndexBlocked
 
     began = time.monotonic()
     await library.settled()
@@ -131,7 +130,7 @@ async def say_when_indexed(library: "Library") -> None:
     logger.info("Indexed %s in %.1f s; %s", notes, took, library.status.phase)
 
 
-def check(options: Options) -> "Vault":
+def check(options: VaultOptions) -> "Vault":
     """The folders, if they can be served: found out before anything is imported that takes long.
 
     Raises:
@@ -147,7 +146,7 @@ def check(options: Options) -> "Vault":
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
         raise Refusal(f"--cache takes a folder, and {str(options.cache)!r} is a file.")
     from tidings.vault.files.paths import Vault
-    from tidings.vault.index.index_file import folder_for
+    from tidings.vault.index.database import folder_for
 
     try:
         vault = Vault(options.paths, exclude=options.exclude)
@@ -167,12 +166,12 @@ def answer_meanwhile(vault: "Vault", *, read_only: bool) -> None:
 
 def read_meanwhile(vault: "Vault", cache: Path | None) -> None:
     """Let the first notes be read, if there is no index yet, while the server is imported."""
-    from tidings.vault.index import ahead
+    from tidings.vault.index import parallel
 
-    ahead.begin(vault, cache)
+    parallel.begin(vault, cache)
 
 
-def make_server(options: Options) -> "VaultServer":
+def make_server(options: VaultOptions) -> "VaultServer":
     """The server, not yet running, once `check` had nothing against it.
 
     Raises:
@@ -202,23 +201,23 @@ def _similar(path: Path) -> str | None:
     return str(folders[close[0]]) if close else None
 
 
-def print_snippet(client: str, options: Options) -> None:
+def print_snippet(client: str, options: VaultOptions) -> None:
     """Print what a client needs to use the vault."""
-    from tidings.cli.snippets import server_name
+    from tidings.cli.client_config import server_name
 
     # A snippet with which it could not start is none.
     check(options)
     make_server(options)
     name = server_name(options.paths[0].resolve().name)
-    clients.print_snippet(client, name, [*program(), "vault", *arguments(options)], options.http, options.token)
+    client_config.print_snippet(client, name, [*program(), "vault", *arguments(options)], options.http, options.token)
 
 
 def program() -> list[str]:
     """How another program starts this one."""
-    return clients.program("vault")
+    return client_config.program("vault")
 
 
-def arguments(options: Options) -> list[str]:
+def arguments(options: VaultOptions) -> list[str]:
     """The arguments of this command, as another program has to give them: independent of the current folder."""
     given = [str(path.resolve()) for path in options.paths]
     if options.read_only:

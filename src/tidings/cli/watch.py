@@ -15,10 +15,9 @@ from typing import Any
 import click
 
 from tidings.cli.contents import Content, bytes_of, described
-from tidings.cli.exits import Failed, failed
+from tidings.cli.exits import OneShotFailed, failed
 from tidings.cli.logs import log_options, logger
-from tidings.cli.naming import completes
-from tidings.cli.oneshot import Asked, one_shot
+from tidings.cli.oneshot import Asked, completes, one_shot
 from tidings.cli.terminal import colours, harmless, styled
 from tidings.errors import TidingsError
 
@@ -35,13 +34,13 @@ def command(asked: Asked, uris: tuple[str, ...], program: str | None, count: int
     The server says when; one that cannot is asked every few seconds. A server that goes away is waited for. With
     --json, one line for each content. The program of --exec finds the URI in TIDINGS_URI.
     """
-    from tidings.cli.live_talk import Loop
+    from tidings.cli.live_conversation import Loop
 
     if diff and program is not None:
-        raise Failed("Choose --diff or --exec: the program gets the content.")
+        raise OneShotFailed("Choose --diff or --exec: the program gets the content.")
     if words := [uri for uri in uris if not _SCHEME.match(uri)]:
         cure = "A command goes in quotes, with all its words: tidings watch 'tidings vault Notes' vault://recent"
-        raise Failed(f"{words[0]!r} is no URI: it has no scheme. {cure}")
+        raise OneShotFailed(f"{words[0]!r} is no URI: it has no scheme. {cure}")
     watching = Watching(asked, uris, diff=diff, program=program, count=count)
     try:
         with Loop() as loop:
@@ -73,7 +72,7 @@ class Watching:
         Raises:
             TidingsError: There will be no more.
         """
-        from tidings.cli.live_talk import NO_LISTS, live_client, timeouts
+        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts
         from tidings.client.config import Backoff, ClientConfig
         from tidings.client.events import RefreshFailed, StateChanged
 

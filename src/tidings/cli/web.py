@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tidings.cli import clients
-from tidings.cli.addresses import HttpAddress, check_token_use, http_address, http_options
-from tidings.cli.clients import config_option
+from tidings.cli import client_config
+from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
-from tidings.cli.serving import begin, run
+from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
 from tidings.cli.variables import Configured
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
@@ -31,7 +30,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Options:
+class WebOptions:
     """What the command was asked for."""
 
     settings: Settings
@@ -119,7 +118,7 @@ def command(
         settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
     except BadSetting as error:
         raise Refusal(str(error)) from None
-    options = Options(settings, address, bus, token or None)
+    options = WebOptions(settings, address, bus, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
         print_snippet(config, options)
@@ -127,7 +126,7 @@ def command(
         serve(options)
 
 
-def serve(options: Options) -> None:
+def serve(options: WebOptions) -> None:
     """Serve until the process is asked to stop.
 
     Raises:
@@ -140,7 +139,7 @@ def serve(options: Options) -> None:
     run(server, begin("the web", options.http, options.token))
 
 
-def make_server(options: Options) -> "WebServer":
+def make_server(options: WebOptions) -> "WebServer":
     """The server, not yet running.
 
     Raises:
@@ -160,15 +159,15 @@ def make_server(options: Options) -> "WebServer":
         raise Refusal(str(error)) from error
 
 
-def print_snippet(client: str, options: Options) -> None:
+def print_snippet(client: str, options: WebOptions) -> None:
     """Print what a client needs to use the web server."""
     make_server(options)  # A snippet with which it could not start is none.
-    clients.print_snippet(
-        client, "web", [*clients.program("web"), "web", *arguments(options)], options.http, options.token
+    client_config.print_snippet(
+        client, "web", [*client_config.program("web"), "web", *arguments(options)], options.http, options.token
     )
 
 
-def arguments(options: Options) -> list[str]:
+def arguments(options: WebOptions) -> list[str]:
     """The arguments of this command, as another program has to give them: independent of where it is started."""
     values = [(setting, getattr(options.settings, setting.name)) for setting in SETTINGS]
     given = [word for setting, value in values if value != setting.default for word in setting.written(value)]

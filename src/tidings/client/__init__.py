@@ -32,15 +32,12 @@ from typing import TYPE_CHECKING
 from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tidings.client.answers import refusal
-    from tidings.client.cache import Cache
+    from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
-    from tidings.client.connecting import connect
-    from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
-    from tidings.client.live import LiveClient
+    from tidings.client.live import LiveClient, connect
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import Pending
-    from tidings.client.questions import ASK, PendingRequest, Responder
+    from tidings.client.questions import ASK, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.states import Signal, State
 
@@ -84,20 +81,20 @@ _HOMES = {
     "Pending": "tidings.client.pending",
     "PendingRequest": "tidings.client.questions",
     "Poll": "tidings.client.config",
-    "PromptGet": "tidings.client.invocations",
+    "PromptGet": "tidings.client.cache",
     "QueueEntry": "tidings.client.queue",
     "QueueStatus": "tidings.client.queue",
     "RequestQueue": "tidings.client.queue",
-    "ResourceRead": "tidings.client.invocations",
+    "ResourceRead": "tidings.client.cache",
     "Responder": "tidings.client.questions",
     "Signal": "tidings.client.states",
     "State": "tidings.client.states",
     "Status": "tidings.client.queue",
-    "TemplateRead": "tidings.client.invocations",
+    "TemplateRead": "tidings.client.cache",
     "Timeouts": "tidings.client.config",
-    "ToolCall": "tidings.client.invocations",
-    "connect": "tidings.client.connecting",
-    "refusal": "tidings.client.answers",
+    "ToolCall": "tidings.client.cache",
+    "connect": "tidings.client.live",
+    "refusal": "tidings.client.questions",
 }
 
 

@@ -6,27 +6,186 @@ longest ago goes first. Everything costs the same however much the cache holds. 
 nothing.
 
 May import: `config`, `invocations`.
+
+What a call returned, together with what was asked: returned to the caller, and kept in the cache, as one object.
+
+How many bytes an invocation's content takes: near enough for a limit, and cheap.
+
+May import: `invocations`.
 """
 
+import hashlib
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from math import inf
-from typing import Final
+from typing import Any, Final, cast
 
-from mcp_types import ReadResourceResult
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    GetPromptResult,
+    ImageContent,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
 
-from tidings.client._weight import weigh
 from tidings.client.config import CacheLimits
-from tidings.client.invocations import Invocation, PromptGet, ResourceRead, TemplateRead, ToolCall
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRead:
+    """A resource's content, as it was read."""
+
+    uri: str
+    result: ReadResourceResult
+    timestamp: datetime = field(default_factory=_now)
+    """When the call was made."""
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """All its text, in order. Empty if it has none."""
+        return "".join(part.text for part in self.result.contents if isinstance(part, TextResourceContents))
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal content: what a watcher compares."""
+        return digest(self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRead:
+    """The content of a resource that a template stands for, as it was read."""
+
+    uri_template: str
+    expanded_uri: str
+    params: Mapping[str, str]
+    result: ReadResourceResult
+    timestamp: datetime = field(default_factory=_now)
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """All its text, in order. Empty if it has none."""
+        return "".join(part.text for part in self.result.contents if isinstance(part, TextResourceContents))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGet:
+    """A prompt, filled in by the server."""
+
+    name: str
+    result: GetPromptResult
+    params: Mapping[str, str] | None = None
+    timestamp: datetime = field(default_factory=_now)
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call and what came of it."""
+
+    tool_name: str
+    params: Mapping[str, Any]
+    result: CallToolResult | None
+    """None if the call failed."""
+    success: bool
+    """Whether the server answered. A tool that reports a failure of its own says so in `result.is_error`."""
+    error: str | None = None
+    timestamp: datetime = field(default_factory=_now)
+    metadata: Mapping[str, Any] | None = None
+
+
+Invocation = ResourceRead | TemplateRead | PromptGet | ToolCall
+
+
+def digest(result: ReadResourceResult) -> str:
+    """A text that is equal for equal contents. What the server says about them besides (how long they hold) is left
+    out: it may differ each time.
+    """
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in result.contents:
+        body = part.blob if isinstance(part, BlobResourceContents) else part.text
+        for piece in (part.uri, part.mime_type or "", body):
+            data = str(piece).encode(errors="surrogatepass")
+            hashed.update(len(data).to_bytes(8) + data)
+    return hashed.hexdigest()
+
+
+def weigh(invocation: Invocation) -> int:
+    """Bytes of what the server sent: texts, blobs, structured content. What was asked is not counted."""
+    if isinstance(invocation, PromptGet):
+        return _blocks(message.content for message in invocation.result.messages)
+    if isinstance(invocation, ToolCall):
+        result = invocation.result
+        return 0 if result is None else _blocks(result.content) + _value(result.structured_content)
+    return sum(_contents(part) for part in invocation.result.contents)
+
+
+def _text(text: str) -> int:
+    # Neither looks at the characters: Python knows whether a text is ASCII, and how wide it is if it is not.
+    return len(text) if text.isascii() else sys.getsizeof(text)
+
+
+def _contents(part: TextResourceContents | BlobResourceContents) -> int:
+    return _text(part.blob if isinstance(part, BlobResourceContents) else part.text)
+
+
+def _blocks(blocks: Iterable[ContentBlock]) -> int:
+    return sum(_block(block) for block in blocks)
+
+
+def _block(block: ContentBlock) -> int:
+    match block:
+        case TextContent():
+            return _text(block.text)
+        case ImageContent() | AudioContent():
+            return _text(block.data)
+        case EmbeddedResource():
+            return _contents(block.resource)
+        case _:
+            return _text(block.uri)
+
+
+def _value(value: object) -> int:
+    """Bytes of a JSON value, however deep."""
+    size = 0
+    waiting: list[object] = [value]
+    while waiting:
+        found = waiting.pop()
+        match found:
+            case None:
+                pass
+            case str():
+                size += _text(found)
+            case dict():
+                mapping = cast("dict[str, Any]", found)
+                waiting += (*mapping.keys(), *mapping.values())
+            case list():
+                waiting += cast("list[Any]", found)
+            case _:
+                size += 8
+    return size
+
 
 LONGEST_TTL: Final = 24 * 60 * 60.0
 """Seconds. A server that promises more has not thought about it."""
 
 
-class Kind(StrEnum):
+class ContentKind(StrEnum):
     """What an invocation is of. Each kind has keys of its own."""
 
     RESOURCE = "resource"
@@ -39,7 +198,7 @@ class Kind(StrEnum):
     """By its name, whatever it was called with."""
 
 
-OnChange = Callable[[Invocation | None, Kind, str], None]
+OnChange = Callable[[Invocation | None, ContentKind, str], None]
 """Told what the cache holds from now on under a kind and key; None: nothing."""
 
 
@@ -69,7 +228,7 @@ class Cache:
         self._held = held
         self._clock = clock
         self._on_change = on_change
-        self._entries: OrderedDict[tuple[Kind, str], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[ContentKind, str], _Entry] = OrderedDict()
         """In the order of use, the newest last."""
         self._templates: dict[str, set[str]] = {}
         """The templates whose entry is of this URI."""
@@ -77,45 +236,45 @@ class Cache:
 
     def get_resource(self, uri: str) -> ResourceRead | None:
         """What was last read of the resource, unless it is known to have changed."""
-        found = self._get(Kind.RESOURCE, uri)
+        found = self._get(ContentKind.RESOURCE, uri)
         return found if isinstance(found, ResourceRead) else None
 
     def get_resource_template(self, uri_template: str) -> TemplateRead | None:
         """What was last read by way of the template, unless it is known to have changed."""
-        found = self._get(Kind.TEMPLATE, uri_template)
+        found = self._get(ContentKind.TEMPLATE, uri_template)
         return found if isinstance(found, TemplateRead) else None
 
     def get_prompt(self, name: str) -> PromptGet | None:
         """The prompt as it was last filled in."""
-        found = self._get(Kind.PROMPT, name)
+        found = self._get(ContentKind.PROMPT, name)
         return found if isinstance(found, PromptGet) else None
 
     def get_tool_call_result(self, tool_name: str) -> ToolCall | None:
         """The last call of the tool, whether it succeeded or not."""
-        found = self._get(Kind.TOOL, tool_name)
+        found = self._get(ContentKind.TOOL, tool_name)
         return found if isinstance(found, ToolCall) else None
 
     def clear_resource(self, uri: str) -> None:
         """Let go of the resource."""
-        self._remove(Kind.RESOURCE, uri)
+        self._remove(ContentKind.RESOURCE, uri)
 
     def clear_resource_template(self, uri_template: str) -> None:
         """Let go of what was read by way of the template."""
-        self._remove(Kind.TEMPLATE, uri_template)
+        self._remove(ContentKind.TEMPLATE, uri_template)
 
     def clear_resource_and_resource_template(self, uri: str) -> None:
         """Let go of the resource, whichever way it was read: by its URI, or by templates that were expanded to it."""
-        self._remove(Kind.RESOURCE, uri)
+        self._remove(ContentKind.RESOURCE, uri)
         for uri_template in list(self._templates.get(uri, ())):
-            self._remove(Kind.TEMPLATE, uri_template)
+            self._remove(ContentKind.TEMPLATE, uri_template)
 
     def clear_prompt(self, name: str) -> None:
         """Let go of the prompt."""
-        self._remove(Kind.PROMPT, name)
+        self._remove(ContentKind.PROMPT, name)
 
     def clear_tool_call_result(self, tool_name: str) -> None:
         """Let go of the last call of the tool."""
-        self._remove(Kind.TOOL, tool_name)
+        self._remove(ContentKind.TOOL, tool_name)
 
     def clear_all(self) -> None:
         """Let go of everything."""
@@ -130,7 +289,7 @@ class Cache:
         """Bytes of content, about."""
         return self._size
 
-    def _get(self, kind: Kind, key: str) -> Invocation | None:
+    def _get(self, kind: ContentKind, key: str) -> Invocation | None:
         place = kind, key
         entry = self._entries.get(place)
         if entry is None:
@@ -146,11 +305,11 @@ class Cache:
         uri = read_uri(entry.invocation)
         return self._clock() >= entry.expires and not (uri is not None and self._held(uri))
 
-    def _remove(self, kind: Kind, key: str) -> None:
+    def _remove(self, kind: ContentKind, key: str) -> None:
         if self._drop(kind, key):
             self._on_change(None, kind, key)
 
-    def _drop(self, kind: Kind, key: str) -> bool:
+    def _drop(self, kind: ContentKind, key: str) -> bool:
         """Take an entry out, and say whether there was one."""
         entry = self._entries.pop((kind, key), None)
         if entry is None:
@@ -192,7 +351,7 @@ class ContentCache(Cache):
 
     def uris(self) -> set[str]:
         """The resources of which there is content, whichever way it was read."""
-        return {key for kind, key in self._entries if kind is Kind.RESOURCE}.union(self._templates)
+        return {key for kind, key in self._entries if kind is ContentKind.RESOURCE}.union(self._templates)
 
     def copies(self, uri: str) -> list[ResourceRead | TemplateRead]:
         """What there is of a resource, whichever way it was read."""
@@ -222,17 +381,17 @@ def lasts(result: ReadResourceResult) -> float:
     return min(result.ttl_ms, LONGEST_TTL * 1000) / 1000
 
 
-def place_of(invocation: Invocation) -> tuple[Kind, str]:
+def place_of(invocation: Invocation) -> tuple[ContentKind, str]:
     """The kind and key under which an invocation is kept."""
     match invocation:
         case ResourceRead():
-            return Kind.RESOURCE, invocation.uri
+            return ContentKind.RESOURCE, invocation.uri
         case TemplateRead():
-            return Kind.TEMPLATE, invocation.uri_template
+            return ContentKind.TEMPLATE, invocation.uri_template
         case PromptGet():
-            return Kind.PROMPT, invocation.name
+            return ContentKind.PROMPT, invocation.name
         case ToolCall():
-            return Kind.TOOL, invocation.tool_name
+            return ContentKind.TOOL, invocation.tool_name
 
 
 def read_uri(invocation: Invocation) -> str | None:

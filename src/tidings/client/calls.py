@@ -19,18 +19,17 @@ from mcp_types import (
 from pydantic_core import to_json
 
 from tidings.changes import ResourceUpdated, check_uri
-from tidings.client.cache import ContentCache
+from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.events import (
-    Events,
+    EventHub,
     PromptContentChanged,
     ResourceContentChanged,
     ResourceTemplateContentChanged,
     ToolCallResultChanged,
 )
 from tidings.client.failures import AWAY, is_broken_off
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.link import Link
-from tidings.client.lists import Lists
+from tidings.client.mirrors import Lists
 from tidings.client.queue import QueueEntry
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
@@ -44,7 +43,7 @@ class Calls:
     """Reads, prompts and tool calls of one client."""
 
     def __init__(
-        self, requests: Requests, subscriptions: Subscriptions, lists: Lists, cache: ContentCache, events: Events
+        self, requests: Requests, subscriptions: Subscriptions, lists: Lists, cache: ContentCache, events: EventHub
     ) -> None:
         self._requests = requests
         self._subscriptions = subscriptions

@@ -15,14 +15,14 @@ from typing import Final
 from mcp.shared.exceptions import MCPError
 
 from tidings.client.config import ClientConfig
-from tidings.client.events import Events, StateChanged
+from tidings.client.events import EventHub, StateChanged
 from tidings.client.failures import AWAY, is_broken_off
-from tidings.client.feed import Feed
+from tidings.client.feed import ChangeFeed
 from tidings.client.link import Link
-from tidings.client.pulse import Pulse
+from tidings.client.pulse import Wakeup
 from tidings.client.queue import QueueEntry
 from tidings.client.states import Signal, State, next_state
-from tidings.client.transports import current_call
+from tidings.client.transports.http import current_call
 from tidings.errors import (
     BadTarget,
     ConnectionLost,
@@ -44,7 +44,7 @@ _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
 _SHORT: Final = 5.0
 """A connection that lasted no longer than so many seconds is tried again more slowly each time."""
 
-OpenLink = Callable[[float], Awaitable[tuple[Link, Feed]]]
+OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
 """Opens a link within so many seconds, and the feed of its era."""
 
 
@@ -56,9 +56,9 @@ class Connection:
         name: str,
         open_link: OpenLink,
         config: ClientConfig,
-        events: Events,
+        events: EventHub,
         *,
-        attach: Callable[[Link, Feed], Awaitable[None]],
+        attach: Callable[[Link, ChangeFeed], Awaitable[None]],
         detach: Callable[[], Awaitable[None]],
         gave_up: Callable[[TidingsError], None],
         is_busy: Callable[[], bool] = lambda: False,
@@ -71,10 +71,10 @@ class Connection:
         self._detach = detach
         self._gave_up = gave_up
         self._is_busy = is_busy
-        self._pulse = Pulse()
+        self._pulse = Wakeup()
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
-        self._feed: Feed | None = None
+        self._feed: ChangeFeed | None = None
         self.state = State.DISCONNECTED
         self.error: TidingsError | None = None
         """What went wrong last, until it is mended."""
@@ -239,7 +239,7 @@ class Connection:
         if self.state is State.ERROR:
             await self._pause()
 
-    async def _open(self) -> tuple[Link, Feed]:
+    async def _open(self) -> tuple[Link, ChangeFeed]:
         opening = asyncio.ensure_future(self._open_link(self._config.timeouts.connect))
         leaving = asyncio.ensure_future(self._leaving())
         try:
@@ -290,7 +290,7 @@ class Connection:
             self._announce_retry(max(self._short_lives - 1, 0))
         self._signal(Signal.CONNECTION_LOST)
 
-    def _require_feed(self) -> Feed:
+    def _require_feed(self) -> ChangeFeed:
         if self._feed is None:
             raise RuntimeError("a link was opened without a feed")
         return self._feed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from tidings.changes import ResourceUpdated
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.states import Signal, State
 from tidings.errors import TidingsError
 
@@ -237,7 +237,7 @@ EventT = TypeVar("EventT")
 Handler = Callable[[EventT], Any]
 
 
-class Events:
+class EventHub:
     """Who listens to what. A handler that fails is logged, and reaches nobody else."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from tidings.changes import Change, Filter
 from tidings.errors import TidingsError
 
 
-class Listener(Protocol):
+class ChangeListener(Protocol):
     """Who is told what a feed hears. Called in the order of arrival, synchronously."""
 
     def changed(self, change: Change) -> None:
@@ -32,7 +32,7 @@ class Listener(Protocol):
         ...
 
 
-class Feed(Protocol):
+class ChangeFeed(Protocol):
     """One era's way to hear of changes, on one connection."""
 
     supported: bool

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from tidings.client.addresses import CommandTarget
+from tidings.client.targets import CommandTarget
 from tidings.errors import CommandFailed
 
 

@@ -12,7 +12,7 @@ from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
-from tidings.client.feed import Listener, without
+from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 
@@ -26,7 +26,7 @@ _STREAM_SECONDS: Final = 5.0
 class LegacyFeed:
     """Hears of changes the old way."""
 
-    def __init__(self, link: Link, listener: Listener, seconds: float) -> None:
+    def __init__(self, link: Link, listener: ChangeListener, seconds: float) -> None:
         self._link = link
         self._listener = listener
         self._seconds = seconds

@@ -2,35 +2,39 @@
 
 The SDK's client must be entered and left in one task, and cancels that task when its transport fails. So nobody else
 ever runs there: whoever sends a request does so from a task of their own, and learns of a lost connection as an error.
-"""
 
-# ruff: noqa: SLF001 - the two names of the SDK that are not public are pinned by a test
-# pyright: reportPrivateUsage=false
+The SDK's client, made and mended for us: what is the same for every connection of a live client.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import anyio
 from mcp import Client, ClientSession
 from mcp.client._memory import InMemoryTransport
 from mcp.client._transport import TransportStreams
+from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
-from mcp_types import ListToolsResult, LoggingLevel, Tool
+from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tidings.client.connect_failures import connect_error, connect_refused
-from tidings.client.failures import AWAY, answer_error, cleaned, unreadable
-from tidings.client.output import check_in_bounds, leave_unchecked
-from tidings.client.quiet import quiet
-from tidings.client.sdk import AUTO, LEGACY, Setup, complete, make_client
-from tidings.client.stdio import RunningCommand, open_command
-from tidings.client.tapped_memory import tap_dispatcher, tapped_streams
-from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget
-from tidings.client.transports import open_transport
-from tidings.client.web_side import WebSide
+from tidings._version import __version__
+from tidings.client.config import ClientConfig
+from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
+from tidings.client.http_health import HttpHealth
+from tidings.client.queue import QueueEntry
+from tidings.client.schema import check_in_bounds, leave_unchecked
+from tidings.client.sdk_logging import quiet
+from tidings.client.shapes import as_list
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
+from tidings.client.transports.http import current_call, open_transport
+from tidings.client.transports.stdio import RunningCommand, open_command
+from tidings.client.transports.tap import TapReporter
+from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
 from tidings.errors import (
     CommandFailed,
     ConnectFailed,
@@ -40,6 +44,74 @@ from tidings.errors import (
     TidingsError,
     UnsupportedVersion,
 )
+
+CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
+AUTO: Final = "auto"
+LEGACY: Final = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every connection of one client is made with."""
+
+    target: Target
+    config: ClientConfig
+    era: str = "auto"
+    log_level: LoggingLevel | None = None
+    sampling: SamplingFnT | None = None
+    elicitation: ElicitationFnT | None = None
+    roots: ListRootsFnT | None = None
+    on_stderr: Callable[[str], None] = lambda _: None
+    on_garbage: Callable[[str], None] = lambda _: None
+    teller: TapReporter | None = None
+
+
+def make_client(setup: Setup, server: Any) -> Client:
+    """The SDK's client of `server`: a transport, or a server object."""
+    return Client(
+        server,
+        # To insist on a version, the SDK would take the server's word for granted, and know nothing about it.
+        mode=LEGACY if setup.era == LEGACY else AUTO,
+        cache=None,
+        client_info=CLIENT_INFO,
+        log_level=setup.log_level,
+        sampling_callback=setup.sampling,
+        elicitation_callback=setup.elicitation,
+        list_roots_callback=setup.roots,
+    )
+
+
+def complete(
+    dispatcher: Dispatcher[Any], *, on_speaks: Callable[[list[Any]], None], is_modern: Callable[[], bool]
+) -> None:
+    """Have the server tell how far it is with any request: of the SDK's methods only `call_tool` could ask for it.
+    And take an answer that does not say which kind of result it is for a complete one: the SDK would refuse it.
+
+    Args:
+        dispatcher: What sends.
+        on_speaks: Told the versions that the server speaks, when it says so.
+        is_modern: Whether hands were shaken, in the modern era.
+    """
+    send: Any = dispatcher.send_raw_request
+
+    async def sent(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
+        options, call = cast("CallOptions", {**(opts or {})}), current_call.get()
+        # Whoever runs within a call may send something else: how far that is says nothing of the call.
+        if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
+            options["on_progress"] = call.on_progress
+        result: dict[str, Any] = await send(method, params, options)
+        if method == "server/discover":
+            on_speaks(as_list(result.get("supportedVersions")))
+        if "resultType" in result or not is_modern():
+            return result
+        return {"resultType": "complete", **result}
+
+    cast("Any", dispatcher).send_raw_request = sent
+
+
+# ruff: noqa: SLF001 - the two names of the SDK that are not public are pinned by a test
+# pyright: reportPrivateUsage=false
+
 
 _LAST_WORDS: Final = 0.5
 """How long a command that hung up may take to end by itself."""
@@ -76,7 +148,7 @@ class Link:
         """How many notifications came: a server that sends some is there."""
         self.ended = asyncio.Event()
         """Set when nothing of the connection is left."""
-        self.web = WebSide(self, has_stream=not isinstance(setup.target, HttpTarget))
+        self.web = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
         """What is known of the HTTP exchanges, and of the old era's stream of notifications."""
 
     @property

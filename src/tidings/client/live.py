@@ -1,30 +1,176 @@
-"""`LiveClient`: a client that stays fresh, as its users see it."""
+"""`LiveClient`: a client that stays fresh, as its users see it.
+
+Where a live client stands, as far as is known without asking: its connection, its server, and the server's lists.
+
+`connect()`: from what a user has (a URL, a command, a file, a server object) to a live client.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import httpx2
 from mcp_types import (
     CompleteResult,
+    Implementation,
     LoggingLevel,
     Prompt,
     PromptReference,
     Resource,
     ResourceTemplate,
     ResourceTemplateReference,
+    ServerCapabilities,
     Tool,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
-from tidings.client.invocations import PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.mirrors import Malformed
+from tidings.client.questions import ASK, Responder
 from tidings.client.requests import OnProgress
-from tidings.client.responders import roots_responder
-from tidings.client.standing import Standing
+from tidings.client.responders import roots_responder, script_responder
+from tidings.client.states import State
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
+from tidings.client.transports.tap import Tap
 from tidings.client.watching import check_watched
-from tidings.errors import NotSupported, RequestTimedOut
+from tidings.client.wiring import ClientWiring
+from tidings.errors import NotSupported, RequestTimedOut, TidingsError
+
+
+class Standing(ClientWiring):
+    """What can be said of a client at once."""
+
+    @property
+    def state(self) -> State:
+        """Where the connection stands."""
+        return self._connection.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server answers, as far as is known."""
+        link = self._connection.link
+        return self._connection.state is State.CONNECTED and link is not None and not link.over
+
+    @property
+    def error(self) -> TidingsError | None:
+        """What went wrong last, until it is mended."""
+        return self._connection.error
+
+    @property
+    def tries(self) -> int:
+        """How many attempts to connect have failed in a row."""
+        return self._connection.tries
+
+    @property
+    def next_retry(self) -> datetime | None:
+        """When the next attempt to connect begins by itself, if there is to be one."""
+        return self._connection.next_retry
+
+    @property
+    def transport(self) -> Literal["stdio", "http", "sse", "memory", "custom"]:
+        """The way to the server: of one at a URL the one that was found last; "custom" is a transport of the SDK's."""
+        match self._target:
+            case HttpTarget(kind=kind):
+                return "sse" if self._sse else kind or "http"
+            case CommandTarget():
+                return "stdio"
+            case ServerTarget():
+                return "memory"
+            case _:
+                return "custom"
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the server's process, while it is connected and a command."""
+        link = self._connection.link
+        return None if link is None else link.pid
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The version of the protocol that the two sides agreed on, last."""
+        return self._last_server and self._last_server[0]
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Who the server says it is."""
+        return self._last_server and self._last_server[1]
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server says it can do."""
+        return self._last_server and self._last_server[2]
+
+    @property
+    def instructions(self) -> str | None:
+        """What the server tells a model about its use."""
+        return self._last_server and self._last_server[3]
+
+    # The lists.
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The server's tools, as last loaded."""
+        return list(self._lists.tools.items)
+
+    @property
+    def resources(self) -> list[Resource]:
+        """The server's resources, as last loaded."""
+        return list(self._lists.resources.items)
+
+    @property
+    def resource_templates(self) -> list[ResourceTemplate]:
+        """The server's resource templates, as last loaded."""
+        return list(self._lists.templates.items)
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        """The server's prompts, as last loaded."""
+        return list(self._lists.prompts.items)
+
+    @property
+    def malformed(self) -> list[Malformed]:
+        """Items of the lists that are not what the protocol says, with the reason."""
+        return [each for mirror in self._lists for each in mirror.malformed]
+
+    # Content.
+
+    @property
+    def cache(self) -> Cache:
+        """The latest result of each read, prompt and tool call: the same objects that the calls returned."""
+        return self._cache
+
+    @property
+    def supports_subscriptions(self) -> bool:
+        """Whether the server that is connected offers subscriptions to resources."""
+        return self._subscriptions.supported
+
+    @property
+    def subscriptions(self) -> list[str]:
+        """What is subscribed to."""
+        return list(self._subscriptions)
+
+    def is_subscribed(self, uri: str) -> bool:
+        """Whether this is subscribed to."""
+        return uri in self._subscriptions
+
+    def is_fresh(self, uri: str) -> bool:
+        """Whether the copy in the cache is known to be what the server has now."""
+        return self.connected and self._subscriptions.is_fresh(uri)
+
+    def _all_fresh(self) -> bool:
+        return (
+            self.connected
+            and self._subscriptions.settled
+            and self._subscriptions.refresher.idle
+            and self._subscriptions.watches.handed_over
+            and not self._lists.busy
+        )
 
 
 class LiveClient(Standing):
@@ -301,3 +447,69 @@ class LiveClient(Standing):
             if link is not None and await self._connection.answers(link):
                 return
             await asyncio.sleep(0)  # Let whoever sees the connection end say so.
+
+
+def connect(
+    target: object,
+    *,
+    era: str = "auto",
+    config: ClientConfig | None = None,
+    state: str | Path | None = None,
+    headers: Mapping[str, str] | None = None,
+    token: str | None = None,
+    auth: httpx2.Auth | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    answer: Responder | str | Path | None = None,
+    roots: Sequence[str | Path] | None = None,
+    log_level: LoggingLevel | None = None,
+    tap: Tap | None = None,
+) -> LiveClient:
+    """A client of the server that `target` names, to be used with `async with`.
+
+    Args:
+        target: A URL (`"https://host/mcp"`; streamable HTTP, or SSE where the server has only that), a command
+            (`["python", "server.py"]`, or one text), a JSON file of servers (`"mcp.json#name"`), or a server object.
+        era: `"auto"` takes the newest that both sides speak; `"legacy"` the old handshake; or a modern version.
+        config: Timeouts, limits, backoff.
+        state: A file that keeps content, subscriptions and the place in the server's log for the next process.
+        headers: Sent with each HTTP request.
+        token: Sent as `Authorization: Bearer …`.
+        auth: An `httpx2.Auth`, such as the SDK's `OAuthClientProvider`.
+        env: Added to the environment of a command.
+        cwd: The folder in which a command runs.
+        environ: Where a file's `${VARIABLES}` are looked up: pass `os.environ`.
+        answer: Who answers what the server asks of the user: `"ask"` puts it into `client.pending`; a function; or
+            the path of a script in YAML or JSON. Without it the server is told that nobody can be asked.
+        roots: The folders or URIs that the server may work in.
+        log_level: The least level of log messages that the server should send.
+        tap: Hears of each message and HTTP exchange, secrets masked: see `tidings.client.transports.tap`.
+
+    Raises:
+        BadTarget: `target` was not understood, or an option does not fit it.
+        ValueError: `era` or `answer` is none of the above.
+    """
+    if era not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
+        hint = " (for this version use era='legacy')" if era in HANDSHAKE_PROTOCOL_VERSIONS else ""
+        raise ValueError(f"era is 'auto', 'legacy' or one of {', '.join(MODERN_PROTOCOL_VERSIONS)}, not {era!r}{hint}")
+    return LiveClient(
+        parse_target(target, headers=headers, token=token, auth=auth, env=env, cwd=cwd, environ=environ or {}),
+        era=era,
+        config=config,
+        state=None if state is None else Path(state),
+        answer=_responder(answer),
+        roots=None if roots is None else roots_responder(roots),
+        log_level=log_level,
+        tap=tap,
+    )
+
+
+def _responder(answer: Any) -> Responder | None:
+    if answer is None or callable(answer):
+        return answer
+    if answer == "ask":
+        return lambda _: ASK
+    if isinstance(answer, str | Path):
+        return script_responder(answer)
+    raise ValueError(f"answer is 'ask', a function or the path of a script, not {type(answer).__name__}")

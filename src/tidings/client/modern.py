@@ -15,17 +15,10 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import LoggingLevel
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
-from tidings.client.feed import Listener, without
+from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
 from tidings.client.shapes import as_dict, as_list, as_text
-from tidings.errors import (
-    ConnectionLost,
-    LimitReached,
-    NotSubscribable,
-    NotSupported,
-    RequestTimedOut,
-    TidingsError,
-)
+from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
 _METHOD: Final = "subscriptions/listen"
 _PAUSES: Final = (0.0, 0.05, 0.2, 1.0, 5.0)
@@ -40,7 +33,7 @@ _LASTED: Final = 5.0
 _ids = count(1)
 
 
-class _Stream:
+class _ListenStream:
     """One `subscriptions/listen`, from the request to its end."""
 
     def __init__(self, wanted: Filter, since: str | None) -> None:
@@ -103,7 +96,13 @@ class ModernFeed:
     """Hears of changes the modern way."""
 
     def __init__(
-        self, link: Link, listener: Listener, seconds: float, *, since: str | None = None, known: Filter | None = None
+        self,
+        link: Link,
+        listener: ChangeListener,
+        seconds: float,
+        *,
+        since: str | None = None,
+        known: Filter | None = None,
     ) -> None:
         self._link = link
         self._listener = listener
@@ -111,12 +110,12 @@ class ModernFeed:
         self._since = since
         self._known = known or Filter()
         """What has been told of without a gap, up to `cursor`."""
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _ListenStream] = {}
         self._most: int | None = None
         """How many URIs this server takes in one stream, once it has said."""
         self._untold = Filter()
         """The lists whose changes this server does not tell, though it said that it would."""
-        self._reopening: set[_Stream] = set()
+        self._reopening: set[_ListenStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
         resources = link.client.server_capabilities.resources
@@ -147,7 +146,7 @@ class ModernFeed:
         return refused
 
     @staticmethod
-    def _union(streams: Sequence[_Stream]) -> Filter:
+    def _union(streams: Sequence[_ListenStream]) -> Filter:
         return Filter(
             tools=any(stream.honoured.tools for stream in streams),
             prompts=any(stream.honoured.prompts for stream in streams),
@@ -156,9 +155,11 @@ class ModernFeed:
             prefixes=frozenset[str]().union(*(stream.honoured.prefixes for stream in streams)),
         )
 
-    async def _open_all(self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]) -> list[_Stream]:
+    async def _open_all(
+        self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]
+    ) -> list[_ListenStream]:
         """Open as few streams as the server allows for what it does not refuse."""
-        opened: list[_Stream] = []
+        opened: list[_ListenStream] = []
         waiting = self._split(wanted)
         failures = 0
         try:
@@ -215,8 +216,8 @@ class ModernFeed:
         middle = len(texts) // 2
         return [Filter.of(texts[:middle], **lists), Filter.of(texts[middle:])]
 
-    async def _open(self, wanted: Filter, since: str | None) -> _Stream:
-        stream = _Stream(wanted, since)
+    async def _open(self, wanted: Filter, since: str | None) -> _ListenStream:
+        stream = _ListenStream(wanted, since)
         self._streams[stream.id] = stream
         stream.task = asyncio.create_task(self._run(stream), name=stream.id)
         try:
@@ -234,7 +235,7 @@ class ModernFeed:
             raise
         return stream
 
-    async def _run(self, stream: _Stream) -> None:
+    async def _run(self, stream: _ListenStream) -> None:
         error: TidingsError | None = None
         try:
             await self._link.send_raw(_METHOD, stream.params(), request_id=stream.id)
@@ -249,13 +250,13 @@ class ModernFeed:
         elif not stream.closing and not self._link.over:
             self._lost(stream)
 
-    def _never_began(self, stream: _Stream, error: TidingsError | None = None) -> None:
+    def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
         """Tell whoever opens a stream that it ended instead."""
         lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
         stream.acknowledged.set_exception(error or lost)
         stream.acknowledged.exception()  # Looked at, so that nobody complains that it was not.
 
-    def _lost(self, stream: _Stream) -> None:
+    def _lost(self, stream: _ListenStream) -> None:
         """A stream ended that should not have."""
         self._reopening.add(stream)
         task = asyncio.create_task(self._reopen(stream))
@@ -263,7 +264,7 @@ class ModernFeed:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: self._reopened(stream))
 
-    def _reopened(self, stream: _Stream) -> None:
+    def _reopened(self, stream: _ListenStream) -> None:
         self._reopening.discard(stream)
         self._listener.resumed()
 
@@ -271,7 +272,7 @@ class ModernFeed:
     def is_deaf(self) -> bool:
         return bool(self._reopening) or any(stream.until is not None for stream in self._streams.values())
 
-    async def _reopen(self, stream: _Stream) -> None:
+    async def _reopen(self, stream: _ListenStream) -> None:
         """Open a stream again, and find out what was missed."""
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
@@ -310,7 +311,7 @@ class ModernFeed:
             server=self._link.name,
         )
 
-    def _close(self, stream: _Stream) -> None:
+    def _close(self, stream: _ListenStream) -> None:
         stream.closing = True
         self._streams.pop(stream.id, None)
         if stream.task is not None:

@@ -25,8 +25,21 @@ import anyio
 from mcp.client import ClientRequestContext
 from mcp_types import CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ErrorData, ListRootsResult
 
-from tidings.client.answers import Answer, Sampled, elicited, refusal, refused, rooted, sampled
-from tidings.client.questions import ASK, METHODS, Kind, Params, PendingRequest, Responder
+from tidings.client.questions import (
+    ASK,
+    METHODS,
+    Answer,
+    Kind,
+    Params,
+    PendingRequest,
+    Responder,
+    Sampled,
+    elicited,
+    refusal,
+    refused,
+    rooted,
+    sampled,
+)
 from tidings.errors import AnswerTimedOut, Disconnected, RequestCancelled
 
 __all__ = ["ASK", "TIMEOUT_MESSAGE", "NotPending", "Outcome", "Pending", "PendingRequest", "Responder", "refusal"]
@@ -105,7 +118,7 @@ class Pending:
         return self._find(request_id).entry
 
     def resolve(self, request_id: str, result: object) -> None:
-        """Answer with a result of the SDK or with a plain value: see `tidings.client.answers`.
+        """Answer with a result of the SDK or with a plain value: see `tidings.client.questions`.
 
         Raises:
             NotPending: No such request waits.

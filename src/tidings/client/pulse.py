@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Pulse:
+class Wakeup:
     """A signal without a value: whoever waits looks again at what they wait for."""
 
     __slots__ = ("_waiters",)

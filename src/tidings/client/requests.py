@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
-from tidings.client.events import Events, ProgressMade
+from tidings.client.events import EventHub, ProgressMade
 from tidings.client.failures import AWAY, is_broken_off, is_lost_session
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry, RequestQueue
-from tidings.client.transports import current_call
+from tidings.client.transports.http import current_call
 from tidings.errors import ConnectionLost, EffectUnknown, NoConnection, RequestTimedOut, SessionExpired, TidingsError
 
 ResultT = TypeVar("ResultT")
@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 5
 class Requests:
     """Sends the requests of one client."""
 
-    def __init__(self, connection: Connection, queue: RequestQueue, timeouts: Timeouts, events: Events) -> None:
+    def __init__(self, connection: Connection, queue: RequestQueue, timeouts: Timeouts, events: EventHub) -> None:
         self._connection = connection
         self._queue = queue
         self._timeouts = timeouts

@@ -27,17 +27,205 @@ upper and lower case are one), and then the answer:
 
 In JSON, `null` or `true` stands for the empty value of `accept`, `decline`, `cancel`, `reject` and `ask`. `roots` with
 no list takes `reject` or `ask`. A script that has something wrong with it is refused when it is loaded.
+
+A script of answers, read and checked: `tidings.client.responders` describes how one is written.
+
+Everything that can be wrong with it is said here, when it is loaded, with the file, the rule and the cure.
 """
 
+import json
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, cast
 
-from mcp_types import Root
+from mcp_types import ElicitResult, Root
 
-from tidings.client.answers import rooted
-from tidings.client.questions import ASK, PendingRequest, Responder
-from tidings.client.script import Rule, load
+from tidings.client.questions import ASK, Kind, PendingRequest, Responder, refusal, rooted
+
+_ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
+    "elicitation": ("accept", "decline", "cancel", "reject", "ask"),
+    "sampling": ("reply", "reject", "ask"),
+    "roots": ("reject", "ask"),
+}
+_CONDITIONS: Final[dict[Kind, tuple[str, ...]]] = {
+    "elicitation": ("server", "times", "url"),
+    "sampling": ("server", "times"),
+    "roots": ("server", "times"),
+}
+_REASON: Final = "A script refuses this"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a rule fits, and what it answers."""
+
+    kind: Kind
+    pattern: str
+    answer: Any
+    server: str
+    url: str | None
+    times: int | None
+
+    def fits(self, request: PendingRequest) -> bool:
+        """Whether this rule is for this question."""
+        return (
+            request.kind == self.kind
+            and _like(request.message, self.pattern)
+            and _like(request.server, self.server)
+            and self._fits_url(request.url)
+        )
+
+    def _fits_url(self, url: str | None) -> bool:
+        if self.url is None:
+            # To agree to an address takes a rule that says which.
+            return url is None or not isinstance(self.answer, dict)
+        return url is not None and fnmatchcase(url, self.url)
+
+
+def _like(text: str, pattern: str) -> bool:
+    return fnmatchcase(text.casefold(), pattern.casefold())
+
+
+def load(path: str | os.PathLike[str]) -> list[Rule]:
+    """The rules of the script at `path`.
+
+    Raises:
+        ValueError: There is no such script, or something is wrong with it.
+    """
+    file = Path(path)
+    rules = _parsed(file)
+    match rules:
+        case list():
+            return [_rule(rule, f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
+        case _:
+            raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")
+
+
+def _parsed(file: Path) -> object:
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"The script {file} is not in UTF-8: save it in that encoding.") from None
+    except OSError as error:
+        raise ValueError(f"The script {file} cannot be read ({error.strerror}): check the path.") from None
+    if file.suffix.lower() != ".json":
+        return _yaml(file, text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The script {file} is not JSON: {error}. Mend it there.") from None
+
+
+def _yaml(file: Path, text: str) -> object:
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra that not everyone has
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
+    except ImportError:
+        raise ValueError(
+            f'To read {file}, install the YAML parser: pip install "tidings[inspector]" (in a clone: pip install '
+            '".[inspector]"). Or write the script as .json.'
+        ) from None
+    parser: Any = YAML(typ="safe", pure=True)
+    try:
+        return parser.load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"The script {file} is not YAML. Patterns need quotes. What the parser says: {error}"
+        ) from None
+
+
+def _rule(value: object, where: str) -> Rule:
+    rule: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    kind = _kind(rule, where)
+    listed = kind == "roots" and rule["roots"] is not None
+    answers = [key for key in _ANSWERS[kind] if key in rule]
+    if len(answers) + listed != 1:
+        choices = ", ".join(_ANSWERS[kind]) + (", or a list of roots" if kind == "roots" else "")
+        raise ValueError(f"{where} must have one answer and no other. Choose from: {choices}.")
+    answer = _roots(rule["roots"], where) if listed else _answer(answers[0], rule[answers[0]], where)
+    url = _pattern(rule, "url", where) if "url" in rule else None
+    if url is not None and isinstance(answer, dict) and answer:
+        raise ValueError(f"{where} accepts a URL, which has no fields to fill in: write just 'accept:'.")
+    return Rule(
+        kind,
+        pattern="*" if kind == "roots" else _pattern(rule, kind, where),
+        answer=answer,
+        server=_pattern(rule, "server", where) if "server" in rule else "*",
+        url=url,
+        times=_times(rule["times"], where) if "times" in rule else None,
+    )
+
+
+def _kind(rule: Mapping[str, Any], where: str) -> Kind:
+    """What the rule is for, once it is known to have only the keys that go with it."""
+    kinds: list[Kind] = [kind for kind in _ANSWERS if kind in rule]
+    if len(kinds) != 1:
+        raise ValueError(f"{where} must say what it answers, by one of the keys {', '.join(_ANSWERS)}.")
+    kind = kinds[0]
+    known = (kind, *_ANSWERS[kind], *_CONDITIONS[kind])
+    if unknown := [key for key in rule if key not in known]:
+        raise ValueError(f"{where} has {unknown[0]!r}, which no rule for {kind} has. It may have: {', '.join(known)}.")
+    return kind
+
+
+def _answer(key: str, value: object, where: str) -> object:
+    match key, value:
+        case "accept", None | True:
+            return {}
+        case "accept", Mapping():
+            return _content(cast("Mapping[Any, Any]", value), where)
+        case "reply", str():
+            return value
+        case "reject", str() | None | True:
+            return refusal(value if isinstance(value, str) else _REASON)
+        case "decline" | "cancel", None | True:
+            return ElicitResult(action="decline" if key == "decline" else "cancel")
+        case "ask", None | True:
+            return ASK
+        case _:
+            raise ValueError(f"{where} has something odd for {key!r}. {_CURES.get(key, f'Write just: {key}:')}")
+
+
+_CURES: Final = {
+    "accept": "Write the fields and their values, accept: {name: Ada}, or just: accept:",
+    "reply": "Write a text, in quotes.",
+    "reject": "Write the reason as a text, in quotes.",
+}
+
+
+def _content(content: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    for name, value in content.items():
+        parts: list[Any] = cast("list[Any]", value) if isinstance(value, list) else []
+        plain = value is None or isinstance(value, str | int | float | list)
+        if not isinstance(name, str) or not plain or not all(isinstance(part, str) for part in parts):
+            raise ValueError(
+                f"{where} accepts with {name!r}, which is no text, number, true, false or list of texts. Names, dates "
+                "and the like need quotes."
+            )
+    return dict(content)
+
+
+def _roots(value: object, where: str) -> object:
+    try:
+        return rooted(value)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _pattern(rule: Mapping[str, Any], key: str, where: str) -> str:
+    value = rule[key]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f'{where} must have a pattern for {key!r}, in quotes. "*" fits everything.')
+    return value
+
+
+def _times(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{where} must have a whole number from 1 on for 'times'. Leave it out for no limit.")
+    return value
 
 
 def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder:

@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class ServersFileEntry:
     """One server of a file. Either `command` or `url` is there."""
 
     name: str
@@ -45,7 +45,7 @@ class Entry:
     """The values of variables whose names say that they are secret."""
 
 
-def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Entry:
+def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:
     """The server called `name` in the file at `path`; without a name, the only one there.
 
     Raises:
@@ -67,13 +67,13 @@ def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Entr
     return parse_entry(f"The server {name!r} in {path}", name, servers[name], environ)
 
 
-def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) -> Entry:
+def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) -> ServersFileEntry:
     """One server as its file has it, with its variables filled in. `where` begins the message of an error.
 
     Raises:
         BadTarget: It is not an entry, or a variable is not set.
     """
-    return _Reader(where, raw, environ).entry(name)
+    return _EntryReader(where, raw, environ).entry(name)
 
 
 def _servers(path: Path) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _kind(value: object) -> str:
             return "null"
 
 
-class _Reader:
+class _EntryReader:
     """Reads one entry, and says where in it a mistake is."""
 
     def __init__(self, where: str, entry: Any, environ: Mapping[str, str]) -> None:
@@ -131,7 +131,7 @@ class _Reader:
         self._environ = environ
         self._hidden: set[str] = set()
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> ServersFileEntry:
         command, url = self._text("command"), self._text("url")
         if (command is None) == (url is None):
             has = "both a command and a url" if command else f"neither a command nor a url ({_listed(self._entry)})"
@@ -141,7 +141,7 @@ class _Reader:
         args = self._entry.get("args")
         if args is not None and not isinstance(args, list):
             raise self._wrong("args", "a list of texts", args)
-        return Entry(
+        return ServersFileEntry(
             name,
             command=command,
             args=tuple(self._one(f"args[{place}]", text) for place, text in enumerate(cast("list[Any]", args or []))),

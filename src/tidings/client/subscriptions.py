@@ -3,11 +3,14 @@
 Subscriptions are kept while there is no connection, and established again on the next. What came before is then told by
 the server (a Tidings server, from the cursor on) or is unknown, and read again. A copy is *covered* while every change
 of it would have been told: it was read while its subscription was established, and nothing has been said since.
+
+What a client wants to hear of: what its user subscribed to, what is watched, what the next process needs.
 """
 
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -21,17 +24,90 @@ from tidings.changes import (
     ToolsListChanged,
     check_subscription,
 )
-from tidings.client.cache import ContentCache
+from tidings.client.cache import ContentCache, ResourceRead
 from tidings.client.config import Poll
-from tidings.client.events import Events, SubscriptionFailed, SubscriptionsChanged
-from tidings.client.feed import Feed, without
-from tidings.client.invocations import ResourceRead
+from tidings.client.events import EventHub, SubscriptionFailed, SubscriptionsChanged
+from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
-from tidings.client.pulse import Pulse
-from tidings.client.refresh import Refresher
-from tidings.client.wanted import Wanted
-from tidings.client.watching import Watched, Watches
+from tidings.client.pulse import Wakeup
+from tidings.client.watching import Refresher, WatchedResource, Watches
 from tidings.errors import NotSupported, TidingsError
+
+_SEPARATORS: Final = ("/", "?", "#")
+"""What may stand between a resource's URI and that of a part of it."""
+
+
+class Interest:
+    """The URIs, and prefixes with a `*`, that somebody wants. After a change of them, call `changed`."""
+
+    def __init__(self, watched: Watches) -> None:
+        self._watched = watched
+        self._asking: Counter[str] = Counter()
+        """How many wait for the first word on a subscription."""
+        self._prefixes: tuple[str, ...] = ()
+        self.explicit: dict[str, None] = {}
+        """What the user subscribed to, or is about to."""
+        self.kept: set[str] = set()
+        """What nobody wants now, but may after a restart."""
+
+    def changed(self) -> None:
+        """What is explicit is another now."""
+        self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
+
+    def granted(self) -> list[str]:
+        """What the user subscribed to, and the server took."""
+        return [uri for uri in self.explicit if uri not in self._asking]
+
+    def is_granted(self, uri: object) -> bool:
+        """Whether this is one of those."""
+        return uri in self.explicit and uri not in self._asking
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Everything."""
+        return frozenset(self.explicit).union(self._watched, self.kept)
+
+    def wants(self, uri: str) -> bool:
+        """Whether somebody wants this very URI."""
+        return uri in self.explicit or uri in self._watched or uri in self.kept
+
+    def concerned(self, uri: str) -> list[str]:
+        """The resources whose content an update of `uri` concerns: itself and what it is a part of, as far as
+        somebody subscribed.
+        """
+        parents = {uri[:place] for place, sign in enumerate(uri) if sign in _SEPARATORS}
+        parents |= {parent + "/" for parent in parents}
+        found = [parent for parent in parents if parent != uri and self.wants(parent)]
+        if found or self.wants(uri) or uri.startswith(self._prefixes):
+            found.append(uri)
+        return found
+
+    def ask(self, uris: Iterable[str]) -> list[str]:
+        """Somebody asks for these, and waits for a word on those that are returned."""
+        new = [uri for uri in dict.fromkeys(uris) if uri not in self.explicit or uri in self._asking]
+        self.explicit.update(dict.fromkeys(new))
+        self._asking.update(new)
+        return new
+
+    def grant(self, uris: Iterable[str]) -> set[str]:
+        """The server took these. Returns those that somebody waited for."""
+        granted = self._asking.keys() & set(uris)
+        for uri in granted:
+            del self._asking[uri]
+        return granted
+
+    def give_up(self, uris: Iterable[str]) -> list[str]:
+        """One who asked for these does not wait any more. Returns those that nobody waits for now, nor has got."""
+        waited = [uri for uri in uris if uri in self._asking]
+        self._asking.subtract(waited)
+        return [uri for uri in waited if not self._asking[uri]]
+
+    def drop(self, uri: str) -> None:
+        """The user does not want this any more."""
+        self.explicit.pop(uri, None)
+        del self._asking[uri]
+        self.kept.discard(uri)
+
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +122,8 @@ class Subscriptions:
         self,
         *,
         cache: ContentCache,
-        events: Events,
-        pulse: Pulse,
+        events: EventHub,
+        pulse: Wakeup,
         poll: Poll,
         list_changed: Callable[[Change], None],
         lists: Callable[[], Filter],
@@ -65,7 +141,7 @@ class Subscriptions:
         self._established: frozenset[str] = frozenset()
         self._generations: dict[str, int] = {}
         self._covered: set[str] = set()
-        self._feed: Feed | None = None
+        self._feed: ChangeFeed | None = None
         self._task: asyncio.Task[None] | None = None
         self.cursor: str | None = None
         self.keeps = False
@@ -73,7 +149,7 @@ class Subscriptions:
         self.broken: TidingsError | None = None
         """Why nothing will be established any more, if that is so."""
         self.watches = Watches(self, pulse)
-        self._wanted = Wanted(self.watches)
+        self._wanted = Interest(self.watches)
         self.refresher: Refresher
         self.on_cursor: Callable[[str | None], None] = lambda _: None
         self.on_uncovered: Callable[[str], None] = lambda _: None
@@ -185,7 +261,7 @@ class Subscriptions:
         """What was told of without a gap, up to the cursor."""
         return self._known
 
-    def attach(self, link: Link, feed: Feed) -> None:
+    def attach(self, link: Link, feed: ChangeFeed) -> None:
         """Use this feed from now on."""
         self._feed = feed
         self._synced = 0
@@ -202,7 +278,7 @@ class Subscriptions:
         if feed is not None:
             await feed.aclose()
 
-    async def _keep(self, link: Link, feed: Feed) -> None:
+    async def _keep(self, link: Link, feed: ChangeFeed) -> None:
         failures = 0
         while not link.over:
             version, wanted = self._version, self._filter(feed)
@@ -225,12 +301,12 @@ class Subscriptions:
                 async with asyncio.timeout(pause):
                     await self._pulse.until(lambda version=version: self._version != version)
 
-    def _filter(self, feed: Feed) -> Filter:
+    def _filter(self, feed: ChangeFeed) -> Filter:
         lists = self._lists()
         uris = self.all if feed.supported else frozenset[str]()
         return Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
 
-    def _settle(self, version: int, wanted: Filter, refused: dict[str, TidingsError], feed: Feed) -> None:
+    def _settle(self, version: int, wanted: Filter, refused: dict[str, TidingsError], feed: ChangeFeed) -> None:
         if not feed.supported:
             none = NotSupported("The server offers no subscriptions to resources.", method="resources/subscribe")
             refused = dict.fromkeys(self.all, none)
@@ -364,14 +440,14 @@ class Subscriptions:
 
     # What watchers need.
 
-    def watch_added(self, watched: Watched) -> None:
+    def watch_added(self, watched: WatchedResource) -> None:
         # While the server is being told of something newer, what is known may be about to end.
         if self._synced >= self._version and watched.uri in self._known.uris:
             self._provide(watched)
         else:
             self._touch()  # Established first, read then: so no change falls between.
 
-    def _provide(self, watched: Watched) -> None:
+    def _provide(self, watched: WatchedResource) -> None:
         """Give a watcher its first content: from the cache if that is known to be current."""
         uri = watched.uri
         cached = self._cache.get_resource(uri)
@@ -380,7 +456,7 @@ class Subscriptions:
         elif uri in self._known.uris and not self.refresher.is_stale(uri):
             self.refresher.want(uri)
 
-    def watch_removed(self, watched: Watched) -> None:
+    def watch_removed(self, watched: WatchedResource) -> None:
         uri = watched.uri
         if uri in self._wanted.explicit or uri in self._wanted.kept:
             return

@@ -15,29 +15,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidings.demo.folder import CannotWrite, temporary_folder
-from tidings.demo.kept import NeverServed
-from tidings.demo.stage import PLAN_URI, Failed, Stage
-from tidings.demo.steps import snippets, steps
-from tidings.demo.talk import HELP, Talk, read_lines
-from tidings.demo.tour import NotReady, Tour
+from tidings.demo.sample import CannotWrite, temporary_folder
+from tidings.demo.servers import NeverServed
+from tidings.demo.stage import PLAN_URI, Stage, StageFailed
+from tidings.demo.terminal import HELP, TerminalTour, read_lines
+from tidings.demo.tour import NotReady, Tour, snippets, steps
 from tidings.inspector.catalog import ServerEntry
-from tidings.inspector.web.gate import Key
-from tidings.inspector.web.serving import Plan, Serving
+from tidings.inspector.http.gate import Key
+from tidings.inspector.http.serve import ServePlan, Serving
 
 if TYPE_CHECKING:
     from tidings.inspector.records import Record
     from tidings.inspector.session import Session
 
-__all__ = ["Failed", "Options", "show"]
+__all__ = ["DemoOptions", "StageFailed", "show"]
 
-_FORESEEN: Final = (NeverServed, Failed, CannotWrite)
+_FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)
 """What can go wrong without a fault of this program."""
 _LOOKING_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Options:
+class DemoOptions:
     """How to show it."""
 
     listening: socket.socket
@@ -52,7 +51,7 @@ class Options:
     """When to end, whatever happens."""
 
 
-async def show(options: Options) -> int:
+async def show(options: DemoOptions) -> int:
     """Show it until it is over, and clean up. The exit code.
 
     Raises:
@@ -63,7 +62,7 @@ async def show(options: Options) -> int:
             with temporary_folder() as folder:
                 code = await Demo(folder, options, asked).run()
         except CannotWrite as error:
-            raise Failed(str(error)) from None
+            raise StageFailed(str(error)) from None
         if folder.exists():
             options.say(f"Not all of {folder} could be removed.")
         return code
@@ -84,13 +83,13 @@ def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
 
 
 class Demo:
-    """One run. It is the guide of its inspector: see `tidings.inspector.web.inspector.Guide`."""
+    """One run. It is the guide of its inspector: see `tidings.inspector.http.context.Guide`."""
 
-    def __init__(self, folder: Path, options: Options, asked: asyncio.Event) -> None:
+    def __init__(self, folder: Path, options: DemoOptions, asked: asyncio.Event) -> None:
         self._options = options
         self._asked = asked
         """Set when it is to end."""
-        self._talk = Talk(self._say)
+        self._talk = TerminalTour(self._say)
         self._stage = Stage(folder)
         self.tour = Tour(told=self._talk.seen)
         self._stage.away, self._stage.served = self.tour.be_away, self.tour.be_served
@@ -98,7 +97,7 @@ class Demo:
         self._work: set[asyncio.Task[None]] = set()
         entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
         # They start while the page is served: connecting to them at once would be in vain.
-        self._serving = Serving(options.listening, options.key, Plan(entries, connect=False, environ=os.environ))
+        self._serving = Serving(options.listening, options.key, ServePlan(entries, connect=False, environ=os.environ))
         self._serving.inspector.guide = self
 
     # From beginning to end.
@@ -117,7 +116,7 @@ class Demo:
             self.tour.set(path, snippets(stage.urls["vault"], PLAN_URI))
             await self._run()
         if isinstance(self._failure, _FORESEEN):
-            raise Failed(str(self._failure)) from self._failure
+            raise StageFailed(str(self._failure)) from self._failure
         if self._failure is not None:
             raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1

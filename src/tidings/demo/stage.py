@@ -1,24 +1,118 @@
-"""What the demo shows: the notes, the site, the servers of both, and the session that is connected to them."""
+"""What the demo shows: the notes, the site, the servers of both, and the session that is connected to them.
+
+The site: three pages of the bakery on loopback, one of which changes. A page that did not is answered with 304.
+"""
 
 import asyncio
+import contextlib
+import hashlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
 from datetime import date
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidings.demo.kept import Kept
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
 from tidings.demo.sample import OPEN_TASKS, ORDERS, PLAN, Sample, note_uri, search_uri
-from tidings.demo.seeing import Source
-from tidings.demo.site import Site
-from tidings.demo.steps import QUESTION
+from tidings.demo.servers import ServerProcess
+from tidings.demo.step_check import HopSource
+from tidings.demo.tour import QUESTION
 from tidings.inspector.reading import as_dict, as_list
 
 if TYPE_CHECKING:
-    from tidings.inspector.inspected import InspectedServer
+    from tidings.inspector.server import InspectedServer
     from tidings.inspector.session import Session
+
+
+PAGES: Final = Path(__file__).parent / "pages"
+_BOARDS: Final = (
+    ("The rye is out of the oven and resting. Buns are warm.", {"Harbour rye": 60, "Cardamom buns": 40, "Coffee": 99}),
+    ("The ferry was here: buns are nearly gone.", {"Harbour rye": 52, "Cardamom buns": 3, "Coffee": 61}),
+    ("Buns are sold out. There is rye until six.", {"Harbour rye": 17, "Cardamom buns": 0, "Coffee": 44}),
+    ("A second tray of buns is in the oven, back at three.", {"Harbour rye": 11, "Cardamom buns": 24, "Coffee": 38}),
+)
+
+
+class Site:
+    """The pages, as they are now."""
+
+    def __init__(self) -> None:
+        self._boards = cycle(_BOARDS)
+        self._board = next(self._boards)
+        self.url = ""
+        """Where it is, once it is served."""
+        self.changed_at: float | None = None
+
+    @property
+    def page(self) -> str:
+        """The address of the page that changes."""
+        return f"{self.url}/today"
+
+    def change(self) -> None:
+        """Write something else on the board."""
+        self._board = next(self._boards)
+        self.changed_at = time.time()
+
+    @asynccontextmanager
+    async def served(self) -> AsyncGenerator["Site"]:
+        """Serve it on loopback."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server = _Server(
+            uvicorn.Config(
+                self._app(),
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]), name="the site of the demo")
+        try:
+            yield self
+        finally:
+            server.should_exit = server.force_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            listening.close()
+
+    def _app(self) -> Starlette:
+        return Starlette(routes=[Route("/", self._answer), Route("/{name:str}", self._answer)])
+
+    async def _answer(self, request: Request) -> Response:
+        name = request.path_params.get("name", "index")
+        if name not in ("index", "about", "today"):
+            return Response("There is no such page.\n", 404, media_type="text/plain")
+        body = self._text(name).encode()
+        tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="text/html")
+
+    def _text(self, name: str) -> str:
+        text = (PAGES / f"{name}.html").read_text("utf-8")
+        headline, left = self._board
+        rows = "\n".join(f"<tr><td>{what}</td><td>{how_many or 'none'}</td></tr>" for what, how_many in left.items())
+        return text.replace("{headline}", headline).replace("{rows}", rows)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to others: it is one of several things in this process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
 
 PLAN_URI: Final = note_uri(PLAN)
 _START_SECONDS: Final = 60.0
@@ -32,7 +126,7 @@ _WATCHING: Final = (
 """The site is on this machine, and looked at more often than is polite elsewhere."""
 
 
-class Failed(Exception):
+class StageFailed(Exception):
     """The demo cannot go on. Says why."""
 
 
@@ -55,10 +149,10 @@ class Stage:
         self._killed_at: float | None = None
         self._connected = asyncio.Event()
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
-        self.vault = Kept("vault", vault, ended=self._ended, serves=lambda pid: self.served(time.time(), pid))
-        self.web = Kept("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
+        self.vault = ServerProcess("vault", vault, ended=self._ended, serves=lambda pid: self.served(time.time(), pid))
+        self.web = ServerProcess("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
-    async def connect(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
+    async def connect(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         """Connect to each server once it listens, and subscribe to a few resources.
 
         Args:
@@ -72,26 +166,26 @@ class Stage:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.gather(self._connect_vault(session, opened), self._connect_web(session, opened))
         except TimeoutError:
-            raise Failed(f"The servers were not there within {_START_SECONDS:.0f} s.") from None
+            raise StageFailed(f"The servers were not there within {_START_SECONDS:.0f} s.") from None
 
-    async def _connect_vault(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
+    async def _connect_vault(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         server = await _connected(session, self.vault)
         await _subscribe(session, server, PLAN_URI, note_uri(ORDERS), search_uri(OPEN_TASKS), "vault://daily/today")
-        opened("vault", Source(PLAN_URI, "file saved", self.sample.plan_saved_at))
+        opened("vault", HopSource(PLAN_URI, "file saved", self.sample.plan_saved_at))
         self._connected.set()
 
-    async def _connect_web(self, session: "Session", opened: Callable[[str, Source], object]) -> None:
+    async def _connect_web(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         server = await _connected(session, self.web)
         fetched = await server.wait(server.call("fetch", {"urls": [self.site.page]}))
         result: Any = fetched.result
         pages = as_list(as_dict(as_dict(result).get("structuredContent")).get("pages"))
         if not pages:
             reason = result if fetched.error is None else fetched.error.message
-            raise Failed(f"The web server could not fetch {self.site.page}: {reason}")
+            raise StageFailed(f"The web server could not fetch {self.site.page}: {reason}")
         page = as_dict(pages[0])
         diff_uri = str(page.get("diff_uri"))
         await _subscribe(session, server, str(page.get("page_uri")), diff_uri)
-        opened("web", Source(diff_uri, "page changed", lambda: self.site.changed_at))
+        opened("web", HopSource(diff_uri, "page changed", lambda: self.site.changed_at))
 
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
         """What does each step of the tour."""
@@ -118,7 +212,7 @@ class Stage:
             await asyncio.sleep(_ORDER_SECONDS)
 
 
-async def _connected(session: "Session", kept: Kept) -> "InspectedServer":
+async def _connected(session: "Session", kept: ServerProcess) -> "InspectedServer":
     await kept.serving()
     server = session.servers[kept.name]
     await server.connect()

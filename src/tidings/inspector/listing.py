@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from tidings.inspector.bounds import cut, weigh
 from tidings.inspector.reading import as_dicts, as_text
-from tidings.inspector.record_data import LIST_KEYS, ListName
+from tidings.inspector.records import LIST_KEYS, ListName
 
 _METHODS: Final[dict[str, tuple[ListName, str]]] = {
     "tools/list": ("tools", "tools"),

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
-from tidings.inspector.catalog_clients import FoundClient, find_clients
-from tidings.inspector.catalog_masks import keep_secrets
-from tidings.inspector.catalog_store import Imported, free_name
-from tidings.inspector.catalog_targets import resolve
+from tidings.inspector.catalog.catalog import ImportedServers, free_name
+from tidings.inspector.catalog.clients import FoundClient, find_clients
+from tidings.inspector.catalog.entry import keep_secrets
+from tidings.inspector.catalog.targets import resolve
+from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.near import near
-from tidings.inspector.opening import Opening
 from tidings.inspector.session import Session
 
 
@@ -37,14 +37,14 @@ class NoSuchServer(CatalogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownServer:
     """A server, and whether it is kept in the catalog. The others are known until the inspector ends."""
 
     entry: ServerEntry
     in_catalog: bool
 
 
-class Servers:
+class SessionServers:
     """The servers that an inspector knows: those of the catalog, and those of the command line."""
 
     def __init__(self, session: Session, catalog: Catalog | None, environ: Mapping[str, str]) -> None:
@@ -83,7 +83,7 @@ class Servers:
         await self.session.add(entry, connect=connect)
         return entry
 
-    async def listing(self) -> tuple[list[Known], list[str]]:
+    async def listing(self) -> tuple[list[KnownServer], list[str]]:
         """All servers, those of the catalog first; and what is wrong with others."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
@@ -94,11 +94,11 @@ class Servers:
             except CatalogError as error:
                 problems = [str(error)]
         names = {each.name for each in entries}
-        known = [Known(each, in_catalog=True) for each in entries]
-        known += [Known(each, in_catalog=False) for each in self._given.values() if each.name not in names]
+        known = [KnownServer(each, in_catalog=True) for each in entries]
+        known += [KnownServer(each, in_catalog=False) for each in self._given.values() if each.name not in names]
         return known, problems
 
-    async def find(self, name: str) -> Known:
+    async def find(self, name: str) -> KnownServer:
         """The server of this name.
 
         Raises:
@@ -109,10 +109,10 @@ class Servers:
             entries = await asyncio.to_thread(self.catalog.entries)
             for entry in entries:
                 if entry.name == name:
-                    return Known(entry, in_catalog=True)
+                    return KnownServer(entry, in_catalog=True)
             names += [each.name for each in entries]
         if name in self._given:
-            return Known(self._given[name], in_catalog=False)
+            return KnownServer(self._given[name], in_catalog=False)
         raise NoSuchServer(name, names)
 
     def resolve(self, target: str, name: str | None = None) -> ServerEntry:
@@ -124,7 +124,7 @@ class Servers:
         entry = resolve(target, self.catalog)
         return entry if name is None else replace(entry, name=name)
 
-    async def add(self, entry: ServerEntry, *, rename: bool = False) -> Known:
+    async def add(self, entry: ServerEntry, *, rename: bool = False) -> KnownServer:
         """Add a server, to the catalog too where that may be changed, and connect to it. With `rename` it is called
         `name (2)` where its name is taken.
 
@@ -136,11 +136,11 @@ class Servers:
                 raise NameTaken(entry.name)
             entry = replace(entry, name=free_name(entry.name, self.session.servers))
         if (catalog := self.writable) is None:
-            return Known(await self._open(entry, connect=True, given=True), in_catalog=False)
+            return KnownServer(await self._open(entry, connect=True, given=True), in_catalog=False)
         added = await asyncio.to_thread(lambda: catalog.add(entry, rename=rename))
-        return Known(await self._open(added, connect=True), in_catalog=True)
+        return KnownServer(await self._open(added, connect=True), in_catalog=True)
 
-    async def change(self, name: str, edited: ServerEntry) -> Known:
+    async def change(self, name: str, edited: ServerEntry) -> KnownServer:
         """Put another entry in the place of one; the session goes over to it. `edited` was made of what is shown:
         what is masked in it stays as it was.
 
@@ -159,13 +159,13 @@ class Servers:
             self._given[after.name] = after
         server = self.session.servers.get(name)
         if server is not None and after.name == name:
-            await server.change(Opening.of(after, self._environ))
+            await server.change(ConnectionSpec.of(after, self._environ))
         else:
             was = server is not None and server.view.state != "disconnected"
             if server is not None:
                 await self.session.remove(name)
             await self._open(after, connect=was)
-        return Known(after, known.in_catalog)
+        return KnownServer(after, known.in_catalog)
 
     async def remove(self, name: str) -> None:
         """Forget a server, here and in the catalog.
@@ -180,7 +180,7 @@ class Servers:
         if name in self.session.servers:
             await self.session.remove(name)
 
-    async def clone(self, name: str, called: str = "") -> Known:
+    async def clone(self, name: str, called: str = "") -> KnownServer:
         """Add the same server once more.
 
         Raises:
@@ -190,9 +190,9 @@ class Servers:
         if known.in_catalog and self.catalog is not None:
             catalog, named = self.catalog, replace(known.entry, name=called)
             copy = await asyncio.to_thread(lambda: catalog.add(named) if called else catalog.clone(name))
-            return Known(await self._open(copy, connect=False), in_catalog=True)
+            return KnownServer(await self._open(copy, connect=False), in_catalog=True)
         copy = replace(known.entry, name=called or f"{name} copy")
-        return Known(await self._open(copy, connect=False, given=True), in_catalog=False)
+        return KnownServer(await self._open(copy, connect=False, given=True), in_catalog=False)
 
     async def clients(self) -> list[FoundClient]:
         """What other programs on this machine know."""
@@ -202,7 +202,7 @@ class Servers:
         """Like `clients`, in the caller's thread."""
         return find_clients(Path.home(), Path.cwd(), sys.platform, self._environ)
 
-    async def take(self, entries: Sequence[ServerEntry]) -> Imported:
+    async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
         """Take servers over from another program, into the catalog where that may be changed. They are not connected
         to.
 
@@ -210,7 +210,7 @@ class Servers:
             CatalogError: The catalog cannot be written.
         """
         if (catalog := self.writable) is None:
-            return Imported(tuple([await self._open(each, connect=False, given=True) for each in entries]))
+            return ImportedServers(tuple([await self._open(each, connect=False, given=True) for each in entries]))
         imported = await asyncio.to_thread(lambda: catalog.import_entries(entries))
         added = [await self._open(each, connect=False) for each in imported.added]
         return replace(imported, added=tuple(added))

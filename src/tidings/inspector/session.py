@@ -22,17 +22,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tidings.inspector.inspected import InspectedServer
-from tidings.inspector.journal import Journal
-from tidings.inspector.limits import SessionLimits
-from tidings.inspector.opening import Opening
+from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.reading import as_size
-from tidings.inspector.records import Record
-from tidings.inspector.rings import Ring
-from tidings.inspector.views import Clock, SessionView
+from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.server import InspectedServer
+from tidings.inspector.sessions.journal import Journal
+from tidings.inspector.view.rings import Ring
+from tidings.inspector.view.view import Clock, SessionView
 
 if TYPE_CHECKING:
-    from tidings.inspector.catalog_entry import ServerEntry
+    from tidings.inspector.catalog.entry import ServerEntry
 
 logger = logging.getLogger(__name__)
 
@@ -111,13 +110,13 @@ class Session:
 
     # Servers.
 
-    async def add(self, entry: "ServerEntry | Opening", *, connect: bool = True) -> InspectedServer:
+    async def add(self, entry: "ServerEntry | ConnectionSpec", *, connect: bool = True) -> InspectedServer:
         """Add a server, and connect to it in the background.
 
         Raises:
             ValueError: There is one of this name.
         """
-        opening = entry if isinstance(entry, Opening) else Opening.of(entry, self._environ)
+        opening = entry if isinstance(entry, ConnectionSpec) else ConnectionSpec.of(entry, self._environ)
         if opening.name in self._open:
             raise ValueError(f"There is a server called {opening.name!r} in this session. Give this one another name.")
         self._open.add(opening.name)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings.client.masking import MASK
 from tidings.inspector.reading import as_dict, as_list, as_text
-from tidings.inspector.view_words import target_of
+from tidings.inspector.view.view import target_of
 
 if TYPE_CHECKING:
-    from tidings.inspector.views import ServerView
+    from tidings.inspector.view.view import ServerView
 
 METHODS: Final = {"call": "tools/call", "read": "resources/read", "prompt": "prompts/get"}
 _OWN: Final = "io.modelcontextprotocol/"

@@ -36,8 +36,7 @@ from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
-from tidings.server.provider import ResourceProvider
-from tidings.server.server import LiveServer, attach
+from tidings.server.server import LiveServer, ResourceProvider, attach
 from tidings.server.subscriber import SubscriberInfo
 
 __all__ = [

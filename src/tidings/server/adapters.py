@@ -17,7 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 
 from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ToolsListChanged
-from tidings.server.borrow import ASGIApp
+from tidings.server.borrowed_stream import ASGIApp
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 Soon = Callable[[Change], None]

@@ -1,9 +1,15 @@
-"""The settings of a live server, as values."""
+"""The settings of a live server, as values.
 
-from collections.abc import Mapping
+What is wrong with the options of a live server is said where they are given, and not where they are first used.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any
+from typing import Any, cast
+
+from tidings.server.patterns import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +78,115 @@ def _check_numbers(settings: Any) -> None:
             raise TypeError(
                 f"{type(settings).__name__} needs a number for {field.name}, not {type(value).__name__} {value!r}"
             )
+
+
+def check_options(*, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object) -> None:
+    """Look at what `attach()` and `LiveServer` were given.
+
+    Raises:
+        TypeError: One of them is of another kind than it has to be.
+        ValueError: A pattern among them is none.
+    """
+    _check_bus(bus)
+    _check_coalesce(coalesce)
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits is a Limits, e.g. Limits(streams=100), not {_kind(limits)}")
+    if authorize is not None:
+        _check_authorize(authorize)
+    if isinstance(subscribable, str):
+        raise TypeError(f"subscribable is a list of texts: pass [{subscribable!r}], not {subscribable!r}")
+    if subscribable is not None and not isinstance(subscribable, Collection):
+        raise TypeError(f"subscribable is a list of URIs, prefixes and templates, not {_kind(subscribable)}")
+
+
+def check_hook(name: str, pattern: Pattern, hook: object) -> None:
+    """Look at a hook that is to be called with the variables of `pattern`.
+
+    Raises:
+        TypeError: It cannot be called with them.
+    """
+    if not callable(hook):
+        raise TypeError(f"{name} decorates a function, not {_kind(hook)}")
+    always = {"uri"} if takes_uri(hook) else set[str]()
+    problem = _misfit(hook, **dict.fromkeys(always.union(pattern.variables)))
+    if problem is None and pattern.optional:
+        problem = _misfit(hook, **dict.fromkeys(always.union(pattern.variables) - pattern.optional))
+    if problem is not None:
+        wanted = ", ".join(f"{name}=..." if name in pattern.optional else name for name in pattern.variables)
+        raise TypeError(
+            f"{name}({pattern.text!r}) calls its function with the template's variables by name, so it is "
+            f"'def {getattr(hook, '__name__', 'hook')}({wanted})'; this one does not fit: {problem}"
+        )
+
+
+def takes_uri(hook: Callable[..., object]) -> bool:
+    """Whether `hook` has a parameter of the name `uri`."""
+    try:
+        return "uri" in inspect.signature(hook).parameters
+    except (TypeError, ValueError):
+        return False  # Some built-in functions do not tell.
+
+
+def check_decorated(name: str, pattern: object) -> None:
+    """Look at what a decorator was given: a function, if its parentheses were left out.
+
+    Raises:
+        TypeError: It was.
+    """
+    if callable(pattern):
+        raise TypeError(f'{name} needs to know of which resources: write @{name}("note://{{id}}")')
+
+
+def _check_bus(bus: object) -> None:
+    if bus is None or (_is_bus(bus) and not isinstance(bus, type)):
+        return
+    if isinstance(bus, type) and _is_bus(bus):
+        raise TypeError(f"bus is the class {bus.__name__}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
+    raise TypeError(f"bus is {_kind(bus)}: pass a bus object, e.g. SqliteBus(path)")
+
+
+def _is_bus(bus: object) -> bool:
+    return all(callable(getattr(bus, method, None)) for method in ("publish", "subscribe", "since"))
+
+
+def _check_coalesce(coalesce: object) -> None:
+    if isinstance(coalesce, Coalesce):
+        return
+    if not isinstance(coalesce, Mapping):
+        raise TypeError(
+            f"coalesce is a Coalesce, or a mapping of URI patterns to them, e.g. Coalesce(window=0.05), "
+            f"not {_kind(coalesce)}"
+        )
+    for text, rule in cast("Mapping[object, object]", coalesce).items():
+        Pattern(text)
+        if not isinstance(rule, Coalesce):
+            raise TypeError(f"coalesce[{text!r}] is a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
+
+
+def _check_authorize(authorize: object) -> None:
+    if not callable(authorize):
+        raise TypeError(f"authorize is a function, 'def authorize(ctx, uri) -> bool', not {_kind(authorize)}")
+    if problem := _misfit(authorize, None, ""):
+        raise TypeError(
+            f"authorize is called with the request's context and the URI, so it is 'def authorize(ctx, uri)'; "
+            f"this one does not fit: {problem}"
+        )
+
+
+def _misfit(call: Callable[..., object], *arguments: Any, **named: Any) -> str | None:
+    """Why `call` cannot be called like this; None if it can, or nobody knows."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return None  # Some built-in functions do not tell.
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _kind(value: object) -> str:
+    """What `value` is, in few words: its type, and itself where that is short."""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return f"{kind} {value!r}" if isinstance(value, str | int | float) and len(repr(value)) <= 60 else kind

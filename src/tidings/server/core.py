@@ -1,23 +1,37 @@
-"""What both eras share: the log of changes, the hub, and who may join it."""
+"""What both eras share: the log of changes, the hub, and who may join it.
+
+Named errors as JSON-RPC errors.
+"""
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import ValidationError
 
 from tidings.bus import Bus
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.errors import LimitReached, SourceUnavailable, TransportError
-from tidings.server.frames import FEATURES, Frame
+from tidings.errors import (
+    InvalidUri,
+    LimitReached,
+    NotSubscribable,
+    ResourceNotFound,
+    SourceUnavailable,
+    TidingsError,
+    TransportError,
+)
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
-from tidings.server.policy import Policy, RequestContext
-from tidings.server.subscriber import Subscriber
+from tidings.server.notify import Times
+from tidings.server.policy import RequestContext, SubscriptionPolicy
+from tidings.server.subscriber import FEATURES, Frame, Subscriber
 from tidings.server.telemetry import Telemetry
-from tidings.server.times import Times
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +42,7 @@ _FEATURE_OF = {change: feature for feature, change in FEATURES.items()}
 class Core:
     """The subscribers of one server process, and the bus they hear from."""
 
-    def __init__(self, bus: Bus, policy: Policy) -> None:
+    def __init__(self, bus: Bus, policy: SubscriptionPolicy) -> None:
         self.bus = bus
         self.policy = policy
         self.hooks = Hooks()
@@ -279,3 +293,32 @@ def client_key(ctx: RequestContext) -> str:
     if isinstance(user, AuthenticatedUser):
         return repr(authorization_context(user))
     return ctx.request.client.host if ctx.request.client else "unknown address"
+
+
+@contextmanager
+def rpc_errors(*, not_found: int) -> Generator[None]:
+    """Turn named errors into JSON-RPC errors; `not_found` is the era's code for a resource that is not there."""
+    try:
+        yield
+    except TidingsError as error:
+        raise MCPError(code=_code(error, not_found), message=error.message, data=_data(error)) from error
+
+
+def _code(error: TidingsError, not_found: int) -> int:
+    match error:
+        case ResourceNotFound():
+            return not_found
+        case InvalidUri() | NotSubscribable():
+            return INVALID_PARAMS
+        case _:
+            return INTERNAL_ERROR
+
+
+def _data(error: TidingsError) -> dict[str, Any]:
+    return {"code": error.code, "retryable": error.retryable, **(error.data or {})}
+
+
+def invalid_params(method: str, error: ValidationError) -> MCPError:
+    """The error for parameters of the wrong shape, which says what is wrong with which. The values are not repeated."""
+    details = [f"{'.'.join(map(str, item['loc'])) or 'params'}: {item['msg']}" for item in error.errors()[:5]]
+    return MCPError(code=INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")

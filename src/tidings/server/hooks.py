@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
-from tidings.server.checks import check_hook, takes_uri
+from tidings.server.config import check_hook, takes_uri
 from tidings.server.patterns import Pattern
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.server.frames import FEATURES, Frame
-from tidings.server.subscriber import Subscriber
+from tidings.server.subscriber import FEATURES, Frame, Subscriber
 
 # A dict without values: a set that is iterated in the order of arrival.
 _Group = dict[Subscriber, None]

@@ -21,13 +21,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings.errors import LimitReached, TidingsError
 from tidings.server.background import Background
-from tidings.server.borrow import WRAPPED_KEY, BorrowedStream
-from tidings.server.core import Core, client_name
-from tidings.server.frames import FEATURES, Frame
+from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
+from tidings.server.core import Core, client_name, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
-from tidings.server.rpc import rpc_errors
-from tidings.server.subscriber import Subscriber
+from tidings.server.subscriber import FEATURES, Frame, Subscriber
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ RESOURCE_NOT_FOUND: Final = -32002
 _ALL: Final = frozenset(FEATURES)
 
 
-class Session(Subscriber):
+class LegacySession(Subscriber):
     """One old-era connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
@@ -116,7 +114,7 @@ class LegacyEra:
     def __init__(self, core: Core, lender: object) -> None:
         self._core = core
         self._lender = lender
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, LegacySession] = {}
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
         """Open streams that no session is written to through, by the id of their session."""
         self._background = Background()
@@ -145,13 +143,13 @@ class LegacyEra:
         except TidingsError as error:
             logger.warning("%s does not hear of changes: %s", client_name(ctx), error)
 
-    def _register(self, ctx: RequestContext, connection: Connection) -> Session:
+    def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
         key = _key(ctx, connection)
         if (session := self._sessions.get(key)) is not None:
             return session
         core = self._core
         core.check_room()
-        session = Session(
+        session = LegacySession(
             key,
             connection,
             self,
@@ -180,7 +178,7 @@ class LegacyEra:
         self._core.unwrapped()
         return False
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: LegacySession) -> None:
         """Forget a session whose connection is over."""
         self._sessions.pop(session.key, None)
         self._core.leave(session)
@@ -208,7 +206,7 @@ class LegacyEra:
             self._core.unsubscribe(session, subscription)
         return EmptyResult()
 
-    def _session(self, ctx: RequestContext) -> Session:
+    def _session(self, ctx: RequestContext) -> LegacySession:
         connection = _connection(ctx)
         if not connection.has_standalone_channel:
             raise MCPError(
@@ -239,14 +237,14 @@ class LegacyEra:
             self._spare[session_id] = tuple(others)
         return newest
 
-    def _begin(self, session: Session, stream: BorrowedStream) -> None:
+    def _begin(self, session: LegacySession, stream: BorrowedStream) -> None:
         self._unpark(session)
         if session.begin(stream):
             self._background.start(self._return(session, stream))
         else:
             session.open()
 
-    async def _return(self, session: Session, stream: BorrowedStream) -> None:
+    async def _return(self, session: LegacySession, stream: BorrowedStream) -> None:
         """Open the stream of a session that may have missed something, once its sources are watched again."""
         try:
             await self._core.watched(tuple(session.subscriptions))
@@ -271,11 +269,11 @@ class LegacyEra:
         elif others := tuple(each for each in self._spare.pop(stream.session_id, ()) if each is not stream):
             self._spare[stream.session_id] = others
 
-    def _park(self, session: Session) -> None:
+    def _park(self, session: LegacySession) -> None:
         logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)
         self._core.leave(session)
 
-    def _unpark(self, session: Session) -> None:
+    def _unpark(self, session: LegacySession) -> None:
         """Let a session join again if it is parked. Its next stream begins with everything it subscribed to."""
         if session not in self._core.hub:
             session.missed()

@@ -16,21 +16,18 @@ from pydantic import ValidationError
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.server.adapters import Adapter
-from tidings.server.borrow import ASGIApp, BorrowedStream, Borrowing
-from tidings.server.checks import check_decorated
+from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
 from tidings.server.coalesce import Coalescer
-from tidings.server.config import Coalesce, CoalesceSetting, Limits
-from tidings.server.core import Core
-from tidings.server.frames import FEATURES
+from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_decorated
+from tidings.server.core import Core, invalid_params
 from tidings.server.hooks import Hook
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
 from tidings.server.notify import Notifier
-from tidings.server.policy import Authorize, Policy, RequestContext
-from tidings.server.rpc import invalid_params
+from tidings.server.policy import Authorize, RequestContext, SubscriptionPolicy
 from tidings.server.stdio import serve_stdio
-from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Budget, StopSignals
-from tidings.server.subscriber import Subscriber
+from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
+from tidings.server.subscriber import FEATURES, Subscriber
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +54,9 @@ class Live:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
         self._coalesce = coalesce
-        policy = Policy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
+        policy = SubscriptionPolicy(
+            limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing
+        )
         self._core = Core(self._bus, policy)
         self._legacy = LegacyEra(self._core, self)
         self._modern = ModernEra(self._core)
@@ -68,7 +67,7 @@ class Live:
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
-        self._budget: Budget
+        self._budget: StopBudget
         self.notify: Notifier = notifier(self._core.hub, self._core.times)
         """Says that something changed, and sees who listens."""
         self._take_over(self._server)
@@ -209,11 +208,11 @@ class Live:
     def _begin_close(self) -> asyncio.Task[None]:
         if self._closing is None:
             loop = asyncio.get_running_loop()
-            self._budget = Budget(loop.time)
+            self._budget = StopBudget(loop.time)
             self._closing = loop.create_task(self._close(self._budget))
         return self._closing
 
-    async def _close(self, budget: Budget) -> None:
+    async def _close(self, budget: StopBudget) -> None:
         core = self._core
         core.begin_stop()
         await _at_most(budget.left(FLUSH), self._flush(), "the bus does not take what is held back")
@@ -237,7 +236,9 @@ class Live:
         if self._coalescer is not None:
             await self._coalescer.flush()
 
-    async def _end(self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream], budget: Budget) -> None:
+    async def _end(
+        self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream], budget: StopBudget
+    ) -> None:
         for subscriber in subscribers:
             subscriber.end()
         try:

@@ -20,12 +20,10 @@ from mcp_types import (
 
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
-from tidings.server.borrow import SCOPE_KEY
-from tidings.server.core import Core, client_key, client_name
-from tidings.server.frames import FRAME_END, Feature, Frame
+from tidings.server.borrowed_stream import SCOPE_KEY
+from tidings.server.core import Core, client_key, client_name, rpc_errors
 from tidings.server.policy import RequestContext
-from tidings.server.rpc import rpc_errors
-from tidings.server.subscriber import Subscriber
+from tidings.server.subscriber import FRAME_END, Feature, Frame, Subscriber
 
 
 class ListenStream(Subscriber):

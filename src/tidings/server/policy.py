@@ -24,7 +24,7 @@ Missing = Callable[[Sequence[str]], list[str]]
 """Says which of several subscriptions name nothing that is served."""
 
 
-class Policy:
+class SubscriptionPolicy:
     """Decides on subscriptions."""
 
     def __init__(

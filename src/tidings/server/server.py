@@ -1,9 +1,17 @@
-"""`LiveServer`, a drop-in `MCPServer`, and `attach()` for a server that exists."""
+"""`LiveServer`, a drop-in `MCPServer`, and `attach()` for a server that exists.
+
+Resources that a server finds when it is asked: a folder of notes, a table, a shop.
+
+They are too many to be registered, and they come and go.
+
+`LiveServer.provide(provider)` serves them beside what is registered: in `resources/list`, page by page, among the
+templates, and for reading and subscribing.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 from weakref import WeakSet
 
 import uvicorn
@@ -17,6 +25,7 @@ from mcp_types import (
     InputRequiredResult,
     ListResourcesResult,
     PaginatedRequestParams,
+    Resource,
     ResourceTemplate,
 )
 from pydantic import AnyUrl
@@ -27,12 +36,42 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.errors import TidingsError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
-from tidings.server.checks import check_options
-from tidings.server.config import Coalesce, CoalesceSetting, Limits
+from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_options
 from tidings.server.live import HookT, Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
-from tidings.server.provider import ResourceProvider
+
+
+class ResourceProvider(Protocol):
+    """Where such resources come from."""
+
+    def owns(self, uri: str) -> bool:
+        """Whether this URI, or prefix ending in `*`, is one of the provider's, so that it may be subscribed to.
+
+        What is not there yet may be among them: its subscribers hear when it is.
+        """
+        ...
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """The templates of the URIs."""
+        ...
+
+    async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
+        """The resources after `cursor` (the first, if it is None), and the cursor of the next page, if there is one.
+
+        Raises:
+            ValueError: The cursor is none that this gave.
+        """
+        ...
+
+    async def read(self, uri: str) -> Sequence[ReadResourceContents]:
+        """The contents of the resource at `uri`.
+
+        Raises:
+            ResourceError: There is none, or it cannot be read: one of `mcp.server.mcpserver.exceptions`.
+        """
+        ...
+
 
 logger = logging.getLogger(__name__)
 

@@ -121,19 +121,19 @@ class _Watched:
 
 
 @contextmanager
-def _input() -> Generator["_Lines"]:
+def _input() -> Generator["_LineWriter"]:
     """The lines of standard input. Whoever reads it meanwhile, by mistake, finds it empty."""
     fd = os.dup(sys.stdin.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
     try:
-        yield _Lines(fd)
+        yield _LineWriter(fd)
     finally:
         os.dup2(fd, sys.stdin.fileno())
 
 
-class _Lines:
+class _LineWriter:
     """Lines from a file descriptor, read in a thread that may be left behind."""
 
     def __init__(self, fd: int) -> None:

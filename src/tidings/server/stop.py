@@ -40,7 +40,7 @@ BUS: Final = Share(0.85, at_least=0.05)
 """The bus is left."""
 
 
-class Budget:
+class StopBudget:
     """The time of one stop, which all its parts share: each has what those before it have left over.
 
     With a time of its own for each, all would be in time one by one, and not together.

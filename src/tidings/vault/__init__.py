@@ -31,13 +31,12 @@ from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.vault.files.paths import VaultUnusable
-    from tidings.vault.notify import VaultNotifier
-    from tidings.vault.server import VaultServer
+    from tidings.vault.server import VaultNotifier, VaultServer
 
 __all__ = ["VaultNotifier", "VaultServer", "VaultUnusable"]
 
 _HOMES = {
-    "VaultNotifier": "tidings.vault.notify",
+    "VaultNotifier": "tidings.vault.server",
     "VaultServer": "tidings.vault.server",
     "VaultUnusable": "tidings.vault.files.paths",
 }

@@ -2,36 +2,78 @@
 
 A keeper keeps the index equal to the disk. Questions are answered by a few threads with connections of their own; they
 see what is stored, and wait for nobody. The event loop only waits.
+
+The threads that answer questions, each with a connection of its own to the index.
 """
 
 import asyncio
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import date
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
 
+from tidings.vault.change_detection import PREFIX as SEARCH
+from tidings.vault.change_detection import Searches, SubscribedResources
+from tidings.vault.files.outcomes import WriteFailed
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.write_errors import WriteFailed
-from tidings.vault.files.writing import Writer
+from tidings.vault.files.writer import VaultWriter
+from tidings.vault.index.database import IndexBlocked, IndexDamaged, explain
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged, explain
-from tidings.vault.keeper import Keeper, Publish
-from tidings.vault.news import Interest
-from tidings.vault.readers import Readers
-from tidings.vault.resources.resources import fingerprint
-from tidings.vault.searches import PREFIX as SEARCH
-from tidings.vault.searches import Searches
-from tidings.vault.view import Status, View
+from tidings.vault.index.queries import Queries
+from tidings.vault.indexer import Indexer, PublishChanges
+from tidings.vault.resources.render import fingerprint
+from tidings.vault.view import IndexStatus, VaultView
 from tidings.vault.watch import Happening, watch
+
+T = TypeVar("T")
+
+_THREADS = 3
+
+
+class Readers:
+    """A few threads. A question sees one state of the index throughout, and waits only while all of them are busy.
+
+    Args:
+        connect: Makes the read side of the index, in the thread that is to use it.
+    """
+
+    def __init__(self, connect: Callable[[], Queries]) -> None:
+        self._connect = connect
+        self._pool = ThreadPoolExecutor(_THREADS, "tidings-vault-read")
+        self._thread = threading.local()
+        self._connected: list[Queries] = []
+
+    async def ask(self, question: Callable[[Queries], T]) -> T:
+        """What `question` finds."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
+
+    async def aclose(self) -> None:
+        """Break off what is being asked, and let go of the index."""
+        for queries in self._connected:
+            queries.connection.interrupt()
+        await anyio.to_thread.run_sync(partial(self._pool.shutdown, cancel_futures=True))
+        for queries in self._connected:
+            queries.close()
+
+    def _answer(self, question: Callable[[Queries], T]) -> T:
+        queries: Queries | None = getattr(self._thread, "queries", None)
+        if queries is None:
+            queries = self._thread.queries = self._connect()
+            self._connected.append(queries)
+        with queries.snapshot():
+            return question(queries)
+
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 _DAY_LOOK_SECONDS = 30.0
 _FIRST_SECONDS = 0.5
@@ -50,7 +92,7 @@ class HasTouched(Protocol):
 HasTouchedT = TypeVar("HasTouchedT", bound=HasTouched)
 
 
-class Library:
+class VaultLibrary:
     """A vault and its index.
 
     Args:
@@ -65,18 +107,18 @@ class Library:
     def __init__(
         self,
         vault: Vault,
-        writer: Writer,
+        writer: VaultWriter,
         *,
         open_index: Callable[[], Index],
-        publish: Publish,
-        interest: Interest,
+        publish: PublishChanges,
+        interest: SubscribedResources,
         watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
     ) -> None:
         self.vault = vault
         self.interest = interest
         self._writer = writer
         self._publish = publish
-        self._keeper = Keeper(
+        self._keeper = Indexer(
             vault, open_index=open_index, publish=publish, interest=interest, watcher=watcher, listener=self
         )
         self._searches = self._make_searches()
@@ -86,13 +128,13 @@ class Library:
         self._opened_at = 0.0
 
     @property
-    def status(self) -> Status:
+    def status(self) -> IndexStatus:
         """How the index stands to the disk."""
         return self._keeper.status
 
     # For those who ask
 
-    async def ask(self, question: Callable[[View], T], *, search: bool = False) -> T:
+    async def ask(self, question: Callable[[VaultView], T], *, search: bool = False) -> T:
         """What `question` finds. It is called in another thread, and sees one state of the index throughout.
 
         Args:
@@ -120,7 +162,7 @@ class Library:
             with anyio.move_on_after(left):
                 await self.settled()
 
-    async def write(self, operation: Callable[[Writer], HasTouchedT]) -> HasTouchedT:
+    async def write(self, operation: Callable[[VaultWriter], HasTouchedT]) -> HasTouchedT:
         """Do something to the files. When this returns, the index knows, and subscribers have been told.
 
         If the index cannot be written at present, it will know later: what was done was done.

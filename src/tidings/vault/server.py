@@ -1,4 +1,7 @@
-"""`VaultServer`: the Obsidian vault server, to run or to embed."""
+"""`VaultServer`: the Obsidian vault server, to run or to embed.
+
+`server.notify` of a vault server: what a program that embeds one says itself.
+"""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -29,30 +32,65 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
-from tidings.server.prompt_errors import ExactPrompts
+from tidings.server.exact_calls import ExactPrompts, ExactTools
 from tidings.server.shared import Shared
-from tidings.server.tool_errors import ExactTools
-from tidings.vault import searches
-from tidings.vault.files.paths import Vault
-from tidings.vault.files.texts import Texts
-from tidings.vault.files.writing import Writer
+from tidings.vault import change_detection
+from tidings.vault.change_detection import SubscribedResources
+from tidings.vault.files.content import Texts
+from tidings.vault.files.paths import Vault, uri
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.front import called
+from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
-from tidings.vault.index.index_file import folder_for
-from tidings.vault.library import Library
-from tidings.vault.news import Interest
-from tidings.vault.notify import VaultNotifier
+from tidings.vault.library import VaultLibrary
 from tidings.vault.prompts import prompts
-from tidings.vault.resources import completions, listing, resources
-from tidings.vault.resources.shapes import Rendered
+from tidings.vault.resources import listing, render
+from tidings.vault.resources import listing as listing_module
+from tidings.vault.resources.shapes import RenderedResource
 from tidings.vault.tools import tools
+
+
+class VaultNotifier(Notifier):
+    """Triggers for the resources of a vault.
+
+    The server sees by itself what changes on the disk, and tells those whose resources are different. These are for
+    programs that know of a change from elsewhere; they tell everyone who listens, different or not.
+    """
+
+    async def recent_changed(self) -> None:
+        """The list of recently changed notes is different now."""
+        await self.resource_updated("vault://recent")
+
+    async def stats_changed(self) -> None:
+        """The vault's statistics are different now."""
+        await self.resource_updated("vault://stats")
+
+    async def tags_changed(self) -> None:
+        """The list of tags is different now."""
+        await self.resource_updated("vault://tags")
+
+    async def structure_changed(self) -> None:
+        """The tree of folders is different now."""
+        await self.resource_updated("vault://structure")
+
+    async def note_changed(self, path: str) -> None:
+        """The note at this path is different now."""
+        await self.resource_updated(uri("note", path))
+
+    async def folder_changed(self, path: str) -> None:
+        """What this folder holds is different now."""
+        await self.resource_updated(uri("folder", path))
+
+    async def tag_changed(self, tag: str) -> None:
+        """Other notes have this tag now."""
+        await self.resource_updated(uri("tag", tag.lstrip("#")))
+
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
 _EVERYTHING = "vault://*"
-_ENDLESS = (searches.PREFIX, "vault://daily/")
+_ENDLESS = (change_detection.PREFIX, "vault://daily/")
 
 _INSTRUCTIONS = """\
 Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \
@@ -96,18 +134,18 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         usual, title = called(self.vault)
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
         super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
-        self.library = Library(
+        self.library = VaultLibrary(
             self.vault,
-            Writer(self.vault, read_only=read_only, texts=self.texts),
+            VaultWriter(self.vault, read_only=read_only, texts=self.texts),
             open_index=lambda: Index(self.vault, folder),
             publish=self._publish,
             # A log in memory begins with this process. Others may know of changes from before.
-            interest=Interest(outlived=not isinstance(bus, MemoryBus)),
+            interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
         )
         self._running = Shared(self.library.running)
         self.on_first_subscriber(_EVERYTHING)(self._begin_interest)
         self.on_last_subscriber(_EVERYTHING)(self._end_interest)
-        self.provide(_Resources(self.library))
+        self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
         tools.register(self)
         prompts.register(self)
@@ -151,13 +189,13 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> Completion:
-        return await self.library.ask(lambda view: completions.complete(view, ref, argument, context))
+        return await self.library.ask(lambda view: listing_module.complete(view, ref, argument, context))
 
 
-class _Resources:
+class _VaultResources:
     """The vault's resources, as the server is given them: see `ResourceProvider`."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: VaultLibrary) -> None:
         self._library = library
 
     def owns(self, uri: str) -> bool:
@@ -180,15 +218,15 @@ class _Resources:
         content = rendered.data if rendered.text is None else rendered.text
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
 
-    async def _render(self, uri: str) -> Rendered:
+    async def _render(self, uri: str) -> RenderedResource:
         library = self._library
-        search = uri.startswith(searches.PREFIX)
+        search = uri.startswith(change_detection.PREFIX)
         try:
-            return await library.ask(lambda view: resources.render(view, uri), search=search)
+            return await library.ask(lambda view: render.render(view, uri), search=search)
         except LookupError:
             if library.status.phase != "indexing":
                 raise
         # It may be there, and not be read yet.
         with anyio.move_on_after(_PATIENCE_SECONDS):
             await library.settled()
-        return await library.ask(lambda view: resources.render(view, uri), search=search)
+        return await library.ask(lambda view: render.render(view, uri), search=search)

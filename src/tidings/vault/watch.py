@@ -62,7 +62,7 @@ Happening = Changed | LookAround | WentAway
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchPace:
     """How quickly changes are seen, in seconds, and how much is taken at once."""
 
     step: float = 0.01
@@ -84,7 +84,7 @@ def is_settings(path: Path) -> bool:
     return path.parent.name == ".obsidian" and path.name in _SETTINGS
 
 
-async def watch(vault: Vault, pace: Pace = Pace()) -> AsyncGenerator[Happening]:  # noqa: B008 - a frozen value
+async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[Happening]:  # noqa: B008 - a frozen value
     """What happens in the folders of `vault`, without end."""
     away = False
     while True:
@@ -105,7 +105,7 @@ async def watch(vault: Vault, pace: Pace = Pace()) -> AsyncGenerator[Happening]:
                 yield event
 
 
-async def _listen(vault: Vault, roots: list[Path], pace: Pace) -> AsyncGenerator[Happening]:
+async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGenerator[Happening]:
     """What the system sees in `roots`, until one of them is another folder than it was."""
     identities = [_identity(root) for root in roots]
     inbox = _Inbox(pace.burst)
@@ -140,7 +140,7 @@ async def _listen(vault: Vault, roots: list[Path], pace: Pace) -> AsyncGenerator
             await anyio.to_thread.run_sync(thread.join, 2)
 
 
-async def _poll(roots: list[Path], pace: Pace, reason: str) -> AsyncGenerator[Happening]:
+async def _poll(roots: list[Path], pace: WatchPace, reason: str) -> AsyncGenerator[Happening]:
     """Look at everything again and again, until one of `roots` is another folder than it was."""
     note = f"Changes are looked for every {pace.poll:g} s or more, not seen as they happen: {reason}"
     logger.warning("%s", note)
@@ -152,7 +152,7 @@ async def _poll(roots: list[Path], pace: Pace, reason: str) -> AsyncGenerator[Ha
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _see(vault: Vault, roots: list[Path], pace: Pace, inbox: "_Inbox", stop: threading.Event) -> None:
+def _see(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
     """The thread that waits for the system: it takes a while to begin in a vault of many folders."""
     most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
     try:

@@ -21,17 +21,16 @@ from urllib.parse import urlsplit
 import anyio
 
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.net.model import FetchError
-from tidings.web.net.urls import parse
-from tidings.web.pages.fetching import AT, Extracts, Fetching, Got, Renders
-from tidings.web.pages.options import FetchOptions
-from tidings.web.pages.sharing import Flights, Progress
-from tidings.web.pages.versions import last_request, newest_of, speaks_for
-from tidings.web.sites.mapping import Mapper, SiteMap, Sites
-from tidings.web.store.model import Entry, Page, Put, StoreError, Version
+from tidings.web.fetch.request import FetchError
+from tidings.web.fetch.urls import parse
+from tidings.web.ignore import IgnoreRules
+from tidings.web.page_options import FetchOptions
+from tidings.web.pages import AT, Extracts, Fetching, Got, Renders, last_request, newest_of, speaks_for
+from tidings.web.refresh import PageRefresher, PageUnknown, Refreshed
+from tidings.web.sharing import Progress, SingleFlight
+from tidings.web.site_map import Mapper, SiteMap, Sites
+from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, StoreError, Version
 from tidings.web.store.store import Store
-from tidings.web.watch.ignoring import Ignore
-from tidings.web.watch.refreshing import PageUnknown, Refreshed, Refresher
 
 OnChange = Callable[[Sequence[str], bool], Awaitable[None]]
 """Told the URIs of resources that are different now, and whether the list of versions is."""
@@ -46,13 +45,13 @@ USUAL: Final = FetchOptions()
 class Fetched:
     """A page that was asked for."""
 
-    entry: Entry
+    entry: StoredVersion
     page_id: str
     from_cache: bool = False
     """Whether the site was not asked."""
     not_modified: bool = False
     """Whether the site said that it is what it was."""
-    put: Put | None = None
+    put: PutOutcome | None = None
     """What became of it in the store; None if it came from there."""
 
 
@@ -60,7 +59,7 @@ async def _nobody(_uris: Sequence[str], _listed: bool) -> None:
     return None
 
 
-class Library:
+class WebLibrary:
     """The pages of one server. Its parts are entered and left by whoever made them.
 
     Args:
@@ -95,13 +94,13 @@ class Library:
         self.on_new_version: Callable[[str], Awaitable[None]] | None = None
         """Told the page_id when `fetch` has found another content than before; the watcher listens."""
         self._fetching = Fetching(fetcher, workers, renderer, read_pdf=read_pdf)
-        self.refresher = Refresher(self._fetching, store, clock)
+        self.refresher = PageRefresher(self._fetching, store, clock)
         self._mapper = Mapper(fetcher, workers)
         self._cache_ttl = cache_ttl
         self._at_once = at_once
         self._per_host = per_host
         self._clock = clock
-        self._flights: Flights[Fetched] = Flights()
+        self._flights: SingleFlight[Fetched] = SingleFlight()
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,7 +173,7 @@ class Library:
         """
         return await self._mapper.map(url, limit=limit, same_host=same_host)
 
-    async def refresh(self, page_id: str, ignore: Ignore | None = None) -> Refreshed:
+    async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
         """Look at a page again, as it was fetched last; see `refreshing`.
 
         Raises:
@@ -185,7 +184,7 @@ class Library:
         if page is None or page.url is None:
             raise PageUnknown(page_id)
         url, options = last_request(page, page.url)
-        refreshed = await self.refresher.refresh(page.page_id, url, options, ignore or Ignore())
+        refreshed = await self.refresher.refresh(page.page_id, url, options, ignore or IgnoreRules())
         if refreshed.stored and self.on_new_version is not None:
             await self.on_new_version(page.page_id)
         if refreshed.listed:
@@ -194,7 +193,7 @@ class Library:
 
     # Behind these
 
-    async def _cached(self, page: Page, place: str, options: FetchOptions) -> Fetched | None:
+    async def _cached(self, page: StoredPage, place: str, options: FetchOptions) -> Fetched | None:
         ttl = self._cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, place, options)
         if newest is None or page.age(self._clock()) >= ttl:
@@ -204,7 +203,7 @@ class Library:
             return None
         return Fetched(entry, page.page_id, from_cache=True)
 
-    async def _fetch(self, place: str, page: Page | None, options: FetchOptions, tell: Progress) -> Fetched:
+    async def _fetch(self, place: str, page: StoredPage | None, options: FetchOptions, tell: Progress) -> Fetched:
         newest = await self._comparable(page, place, options) if page else None
         if page is not None and newest is not None:
             etag, modified, of = page.etag, page.last_modified, page.options.get(AT)
@@ -218,7 +217,7 @@ class Library:
             # It went while the site was asked: what it is has to be fetched after all.
         return await self._keep(await self._fetching.get(place, options, tell))
 
-    async def _comparable(self, page: Page, place: str, options: FetchOptions) -> Version | None:
+    async def _comparable(self, page: StoredPage, place: str, options: FetchOptions) -> Version | None:
         """The version that "not modified" would speak of, and that would do as an answer."""
         newest = newest_of(page, options.variant(place))
         if newest is None or not speaks_for(page, newest):

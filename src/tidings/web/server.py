@@ -1,7 +1,13 @@
-"""`WebServer`: fetched pages as resources that can be watched, to run or to embed."""
+"""`WebServer`: fetched pages as resources that can be watched, to run or to embed.
 
+The tools of the web server: which there are, and what a client may want to know before it lets an agent call them.
+
+What they do is in `tools_fetch.py`, `tools_text.py` and `tools_watch.py`; a method's docstring is what agents are told.
+"""
+
+import inspect
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
@@ -19,6 +25,7 @@ from mcp_types import (
     Resource,
     ResourceTemplate,
     ResourceTemplateReference,
+    ToolAnnotations,
 )
 from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl
@@ -30,23 +37,52 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable, TidingsError
 from tidings.server import LiveServer
-from tidings.server.prompt_errors import ExactPrompts
+from tidings.server.exact_calls import ExactPrompts, ExactTools, compact_tool
 from tidings.server.shared import Shared
-from tidings.server.tool_errors import ExactTools
-from tidings.web.library import Library
-from tidings.web.parts import Parts, running
-from tidings.web.prompts import prompts
-from tidings.web.resources import completions, listing, reading
-from tidings.web.resources.addresses import Address, BadAddress, address, is_ours, parse_address
-from tidings.web.resources.families import SCHEME
-from tidings.web.resources.missing import NotFound
+from tidings.web import prompts
+from tidings.web.library import WebLibrary
+from tidings.web.refresh import PageUnknown
+from tidings.web.resources import listing, reading
+from tidings.web.resources import reading as reading_module
+from tidings.web.resources.addresses import SCHEME, BadAddress, NotFound, WebAddress, address, is_ours, parse_address
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
-from tidings.web.tools import tools
-from tidings.web.tools.calls import Calls
-from tidings.web.watch.refreshing import PageUnknown
-from tidings.web.watch.watching import TooManyWatches, Watcher
+from tidings.web.tools.calls import RunningCalls
+from tidings.web.tools.fetch import FetchTools
+from tidings.web.tools.text import TextTools
+from tidings.web.tools.watch import WatchTools
+from tidings.web.watch.watcher import PageWatcher, TooManyWatches
+from tidings.web.wiring import WebWiring, running
+
+# Nothing that a page could see is changed by any of them. `fetch` asks the world; it adds to what is stored here, which
+# nobody has to be asked for.
+_LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
+_THINKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_WATCHES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+
+
+def register(server: "WebServer") -> None:
+    """Add the tools to a server."""
+    fetch, text, watch = FetchTools(server), TextTools(server), WatchTools(server)
+    for function, title, hints in (
+        (fetch.fetch, "Fetch pages", _LOOKS),
+        (fetch.extract, "Read bytes that you have", _LOOKS),
+        (fetch.map, "List the pages of a site", _LOOKS),
+        (text.chunk, "Cut a page into chunks", _THINKS),
+        (text.compact, "Shorten a page", _THINKS),
+        (text.diff, "See what changed on a page", _THINKS),
+        (watch.watch, "Watch a page", _WATCHES),
+        (watch.unwatch, "Stop watching a page", _WATCHES),
+    ):
+        _add(server, function, title, hints)
+
+
+def _add(server: "WebServer", function: Callable[..., Any], title: str, hints: ToolAnnotations) -> None:
+    told = " ".join((inspect.getdoc(function) or "").split())
+    server.add_tool(function, title=title, description=told, annotations=hints)
+    compact_tool(server, function.__name__)
+
 
 logger = logging.getLogger(__name__)
 
@@ -98,20 +134,20 @@ class WebServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         } | options
         self._alone = isinstance(bus, MemoryBus)
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
-        self._parts: Parts | None = None
-        self._calls = Calls()
+        self._parts: WebWiring | None = None
+        self._calls = RunningCalls()
         self._running = Shared(self._run)
         for beginning in _OURS:
             self.on_first_subscriber(f"{beginning}*")(self._begin_watch)
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
-        self._resources = _Resources(self)
+        self._resources = _WebResources(self)
         self.provide(self._resources)
         self.completion()(self._complete)
-        tools.register(self)
+        register(self)
         prompts.register(self)
 
     @property
-    def library(self) -> Library:
+    def library(self) -> WebLibrary:
         """What fetches, reads and keeps pages, while the server runs."""
         return self._running_parts.library
 
@@ -121,12 +157,12 @@ class WebServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         return self._running_parts.store
 
     @property
-    def watcher(self) -> Watcher:
+    def watcher(self) -> PageWatcher:
         """What looks at pages again, while the server runs."""
         return self._running_parts.watcher
 
     @property
-    def _running_parts(self) -> Parts:
+    def _running_parts(self) -> WebWiring:
         if self._parts is None:
             raise RuntimeError("The web server has its pages while it runs: serve it, or connect to it.")
         return self._parts
@@ -208,7 +244,7 @@ class WebServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         except (StoreError, TooManyWatches) as error:
             raise SourceUnavailable(str(error), data={"uri": uri}) from error
 
-    async def _instead(self, asked: Address) -> str:
+    async def _instead(self, asked: WebAddress) -> str:
         if asked.since:
             return f"{asked.uri} begins with a fixed version. Subscribe to {address('diff', asked.id)}."
         entry = await self.store.get(asked.id)
@@ -225,10 +261,10 @@ class WebServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> Completion:
-        return await completions.complete(self.store, argument, (context and context.arguments) or {})
+        return await reading_module.complete(self.store, argument, (context and context.arguments) or {})
 
 
-class _Resources:
+class _WebResources:
     """The pages, as the server is given them: see `ResourceProvider`."""
 
     def __init__(self, server: WebServer) -> None:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from tests.inspector.tui.terminal import PATIENCE
 from tidings.inspector.catalog import ServerEntry
-from tidings.inspector.opening import Opening
+from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record
 from tidings.inspector.session import Session
 from tidings.inspector.tui.app import InspectorApp
@@ -55,7 +55,7 @@ async def opened(told: Told, *, dark: bool = True, size: tuple[int, int] = (150,
 async def on_server(server: object, name: str = "weather", era: str = "auto") -> AsyncIterator[Pilot[None]]:
     """The application, connected to a server in this process."""
     async with Session() as session:
-        await session.add(Opening(name, server, era=era))
+        await session.add(ConnectionSpec(name, server, era=era))
         app = InspectorApp(session)
         async with app.run_test(size=(150, 42), notifications=True) as pilot:
             await until(pilot, lambda: session.servers[name].view.state == "connected")

@@ -4,7 +4,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.inspector.tui.desk import NOW, Told, desk, opened, screen
-from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.widgets.lists import RowList
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from tests.inspector.tui.desk import desk, on_server
 from tests.ports import free_port
 from tidings.inspector.records import Record
 from tidings.inspector.tui.app import RATE, InspectorApp
-from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.widgets.lists import RowList
 
 pytestmark = pytest.mark.anyio
 

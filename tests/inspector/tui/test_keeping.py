@@ -15,12 +15,12 @@ from tests.inspector.tui.desk import desk, on_server, until
 from tests.inspector.tui.test_flood import over
 from tests.inspector.tui.test_using import shows
 from tidings.inspector.catalog import Catalog
-from tidings.inspector.journal_sessions import list_sessions
-from tidings.inspector.servers import Servers
+from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
-from tidings.inspector.transfer import import_session
+from tidings.inspector.sessions.export import import_session
+from tidings.inspector.sessions.saved import list_sessions
 from tidings.inspector.tui.app import InspectorApp
-from tidings.inspector.tui.dialog_requests import CopyAs
+from tidings.inspector.tui.dialogs import CopyAs
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def with_catalog(folder: Path, *, read_only: bool = False) -> AsyncGenerat
     path = folder / "catalog.json"
     path.write_text(json.dumps({"mcpServers": KNOWN}))
     async with Session(journal=folder / "sessions.db") as session:
-        servers = Servers(session, Catalog(path, read_only=read_only), {})
+        servers = SessionServers(session, Catalog(path, read_only=read_only), {})
         await servers.begin(())
         async with InspectorApp(session, servers=servers).run_test(size=(120, 40), notifications=True) as pilot:
             await pilot.pause()

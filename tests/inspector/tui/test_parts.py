@@ -2,13 +2,13 @@
 
 import pytest
 
-from tidings.inspector.rings import Ring
-from tidings.inspector.tui.feeds import CHUNK, Feed, Table
-from tidings.inspector.tui.pace import Pace, bars
-from tidings.inspector.tui.trees import as_tree, parts_of
-from tidings.inspector.tui.typed import Typed
+from tidings.inspector.tui.frame import ChangeRate, bars
+from tidings.inspector.tui.screens.resources import as_tree, parts_of
 from tidings.inspector.tui.uris import expand, matches
+from tidings.inspector.tui.widgets.entries import CHUNK, ArrivingEntries, Table
+from tidings.inspector.tui.widgets.forms import Typed
 from tidings.inspector.tui.words import lines_of, one_line, size, took
+from tidings.inspector.view.rings import Ring
 
 
 def filled(count: int, room: int = 100_000) -> Ring[int]:
@@ -18,8 +18,8 @@ def filled(count: int, room: int = 100_000) -> Ring[int]:
     return ring
 
 
-def make_feed() -> Feed[int]:
-    return Feed(lambda number: number, str)
+def make_feed() -> ArrivingEntries[int]:
+    return ArrivingEntries(lambda number: number, str)
 
 
 def test_a_feed_shows_the_newest_first() -> None:
@@ -125,7 +125,7 @@ def test_times_and_sizes_are_said_to_the_precision_that_matters() -> None:
 
 
 def test_the_pace_is_that_of_the_last_minute() -> None:
-    pace = Pace()
+    pace = ChangeRate()
     for at in (0.0, 950.0, 990.0, 999.0):
         pace.add(at, "resource-updated")
     assert pace.a_minute(999.0) == 3

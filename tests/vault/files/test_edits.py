@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidings.vault.files.edits import (
+from tidings.vault.notes.edits import (
     Edit,
     EditRefused,
     InsertAt,

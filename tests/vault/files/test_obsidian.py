@@ -12,22 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.vault.files import obsidian
-from tidings.vault.files.obsidian import Settings, daily_date, daily_path, fill_template
+from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path, fill_template
 
 DAY = date(2024, 3, 5)
 
 
-def configure(root: Path, **files: object) -> Settings:
+def configure(root: Path, **files: object) -> ObsidianSettings:
     (root / ".obsidian").mkdir(exist_ok=True)
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (root / f".obsidian/{name.replace('_', '-')}.json").write_text(text, "utf-8")
-    return Settings.read(root)
+    return ObsidianSettings.read(root)
 
 
 def test_without_the_app_everything_is_as_it_comes(tmp_path: Path) -> None:
-    assert Settings.read(tmp_path) == Settings()
-    assert daily_path(Settings(), DAY) == "2024-03-05.md"
+    assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
+    assert daily_path(ObsidianSettings(), DAY) == "2024-03-05.md"
 
 
 def test_settings_are_read(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_settings_are_read(tmp_path: Path) -> None:
         daily_notes={"folder": "/Daily/", "format": "YYYY/MM/YYYY-MM-DD", "template": "Templates/Daily"},
         templates={"dateFormat": "D.M.YYYY", "timeFormat": "H:mm"},
     )
-    assert settings == Settings(
+    assert settings == ObsidianSettings(
         daily_folder="Daily",
         daily_format="YYYY/MM/YYYY-MM-DD",
         daily_template="Templates/Daily.md",
@@ -72,14 +72,14 @@ def test_settings_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_broken_settings_mean_the_defaults(tmp_path: Path, content: str) -> None:
-    assert configure(tmp_path, app=content, daily_notes=content, templates=content) == Settings()
+    assert configure(tmp_path, app=content, daily_notes=content, templates=content) == ObsidianSettings()
 
 
 def test_settings_that_are_no_text_or_too_large_or_a_folder_mean_the_defaults(tmp_path: Path) -> None:
     configure(tmp_path, app='{"useMarkdownLinks": true, "x": "' + "x" * 1_000_000 + '"}')
     (tmp_path / ".obsidian/daily-notes.json").write_bytes(b'{"folder": "\xff"}')
     (tmp_path / ".obsidian/templates.json").mkdir()
-    assert Settings.read(tmp_path) == Settings()
+    assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
 
 
 def test_settings_that_are_a_pipe_a_socket_or_a_device_mean_the_defaults_and_keep_nobody_waiting(
@@ -91,34 +91,34 @@ def test_settings_that_are_a_pipe_a_socket_or_a_device_mean_the_defaults_and_kee
     (folder / "daily-notes.json").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(folder):
         server.bind("templates.json")
-        assert Settings.read(tmp_path) == Settings()
+        assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
     (folder / "daily-notes.json").unlink()
     (folder / "daily-notes.json").symlink_to("app.json")
-    assert Settings.read(tmp_path) == Settings()
+    assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
 
 
 def test_settings_that_are_kept_elsewhere_are_read_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "shared.json").write_text('{"useMarkdownLinks": true}')
     (tmp_path / ".obsidian").mkdir()
     (tmp_path / ".obsidian/app.json").symlink_to("../shared.json")
-    assert Settings.read(tmp_path).markdown_links
+    assert ObsidianSettings.read(tmp_path).markdown_links
 
 
 def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:
-    settings = Settings(ignored=("Archive/", "/draft-\\d+/", "/(/", "", "//", "/(a+)+$/"))
+    settings = ObsidianSettings(ignored=("Archive/", "/draft-\\d+/", "/(/", "", "//", "/(a+)+$/"))
     assert settings.ignores("archive/x.md")
     assert settings.ignores("Work/Draft-12.md")
     assert not settings.ignores("Work/Archive/x.md")
     assert not settings.ignores("Work/draft.md")
     assert not settings.ignores("a" * 60 + "!")
-    assert not Settings().ignores("x.md")
+    assert not ObsidianSettings().ignores("x.md")
 
 
 @pytest.mark.parametrize(
     "inner", ["x.md", "Daily/x.md", "Daily/2024-03-05.txt", "2024-03-05.md", "Daily/a/2024-03-05.md"]
 )
 def test_other_notes_are_no_daily_notes(inner: str) -> None:
-    assert daily_date(Settings(daily_folder="Daily"), inner) is None
+    assert daily_date(ObsidianSettings(daily_folder="Daily"), inner) is None
 
 
 @given(
@@ -127,18 +127,18 @@ def test_other_notes_are_no_daily_notes(inner: str) -> None:
     st.sampled_from(["YYYY-MM-DD", "/YYYY//D. MMMM/"]),
 )
 def test_a_day_comes_back_from_its_path(day: date, folder: str, fmt: str) -> None:
-    settings = Settings(daily_folder=folder, daily_format=fmt)
+    settings = ObsidianSettings(daily_folder=folder, daily_format=fmt)
     assert daily_date(settings, daily_path(settings, day)) == day
     assert "//" not in daily_path(settings, day)
 
 
 def test_a_template_is_filled_in() -> None:
     text = "# {{title}}\n{{date}} {{ Date : dddd [of] YYYY }} {{time}} {{time:HH}} {{other}} {{date {{"
-    settings = Settings(date_format="D.M.YYYY", time_format="H.mm")
+    settings = ObsidianSettings(date_format="D.M.YYYY", time_format="H.mm")
     filled = fill_template(text, settings, title="Today", when=datetime(2024, 3, 5, 14, 7).astimezone())
     assert filled == "# Today\n5.3.2024 Tuesday of 2024 14.07 14 {{other}} {{date {{"
 
 
 def test_an_expression_that_takes_for_ever_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obsidian, "_PATIENCE", 0.001)
-    assert not Settings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")
+    assert not ObsidianSettings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")

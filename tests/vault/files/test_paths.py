@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.vault.files import path_rules
+from tidings.vault.files import paths
 from tidings.vault.files.paths import BadPath, Vault, VaultUnusable, key, path_of, uri
 
 HOSTILE = st.lists(
@@ -354,7 +354,7 @@ def test_on_windows_what_is_unwise_elsewhere_is_impossible(tmp_path: Path, monke
     (tmp_path / "aux.md").touch()
     vault = Vault([tmp_path])
     assert vault.relative(tmp_path / "aux.md") == "aux.md"
-    monkeypatch.setattr(path_rules, "_ON_WINDOWS", True)
+    monkeypatch.setattr(paths, "_ON_WINDOWS", True)
     assert vault.relative(tmp_path / "aux.md") is None
     assert vault.relative(tmp_path / "plan.md") == "plan.md"
     for path, why in [("aux.md", "device"), ("plan.md:stream", "Windows"), ("plan.md.", "ends with")]:

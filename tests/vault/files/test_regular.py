@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings.vault.files import regular
-from tidings.vault.files.regular import read_regular
+from tidings.vault.files import content
+from tidings.vault.files.content import read_regular
 
 
 def test_a_file_is_read_up_to_what_is_allowed(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_without_end(
         (tmp_path / "a").write_bytes(b"x" * 1000)
         return fdopen(*arguments, **options)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(regular.os, "fdopen", grown)
+    monkeypatch.setattr(content.os, "fdopen", grown)
     with pytest.raises(OverflowError, match="11"):
         read_regular(tmp_path / "a", 10)
 

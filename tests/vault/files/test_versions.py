@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tidings.vault.files.edits import ReplaceText
+from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.texts import Texts
-from tidings.vault.files.writing import BadVersion, Conflict, Writer
+from tidings.vault.files.writer import BadVersion, Conflict, VaultWriter
+from tidings.vault.notes.edits import ReplaceText
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writer(root: Path) -> Writer:
-    return Writer(Vault([root]))
+def writer(root: Path) -> VaultWriter:
+    return VaultWriter(Vault([root]))
 
 
 class Nothing:
@@ -30,10 +30,10 @@ class Nothing:
         return []
 
 
-def test_a_conflict_says_what_has_changed_since_it_was_read(root: Path, writer: Writer) -> None:
+def test_a_conflict_says_what_has_changed_since_it_was_read(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
-    now = Writer(Vault([root])).read("a.md").version
+    now = VaultWriter(Vault([root])).read("a.md").version
     with pytest.raises(Conflict) as refusal:
         writer.edit("a.md", [ReplaceText("three", "3")], if_match=read)
     assert str(refusal.value) == (
@@ -47,28 +47,28 @@ def test_a_conflict_says_what_has_changed_since_it_was_read(root: Path, writer: 
     assert (root / "a.md").read_text() == "one\n2\nthree\n"
 
 
-def test_a_conflict_says_if_the_change_cannot_be_made_any_more(root: Path, writer: Writer) -> None:
+def test_a_conflict_says_if_the_change_cannot_be_made_any_more(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
     with pytest.raises(Conflict, match=r"since you read it:\n(?s:.*)-two\n\+2\n(?s:.*)cannot be made .* now: .*two"):
         writer.edit("a.md", [ReplaceText("two", "zwei")], if_match=read)
 
 
-def test_a_conflict_says_if_somebody_else_has_made_the_change(root: Path, writer: Writer) -> None:
+def test_a_conflict_says_if_somebody_else_has_made_the_change(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
     with pytest.raises(Conflict, match="It says already what you wanted it to"):
         writer.write("a.md", "one\n2\nthree\n", if_match=read)
 
 
-def test_who_wrote_a_version_is_told_what_has_changed_since(root: Path, writer: Writer) -> None:
+def test_who_wrote_a_version_is_told_what_has_changed_since(root: Path, writer: VaultWriter) -> None:
     mine = writer.append("a.md", "four").version
     (root / "a.md").write_text("one\ntwo\nthree\n")
     with pytest.raises(Conflict, match=r"since you read it:\n(?s:.*)-four"):
         writer.append("a.md", "five", if_match=mine)
 
 
-def test_what_is_moved_or_deleted_is_compared_as_well(root: Path, writer: Writer) -> None:
+def test_what_is_moved_or_deleted_is_compared_as_well(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
     for attempt in (
@@ -81,7 +81,7 @@ def test_what_is_moved_or_deleted_is_compared_as_well(root: Path, writer: Writer
         assert (root / "a.md").exists()
 
 
-def test_a_short_text_is_shown_if_what_was_read_is_not_known_any_more(root: Path, writer: Writer) -> None:
+def test_a_short_text_is_shown_if_what_was_read_is_not_known_any_more(root: Path, writer: VaultWriter) -> None:
     with pytest.raises(Conflict, match=r"is not known any more\. This is what it says now:\none\ntwo\nthree"):
         writer.delete("a.md", if_match="0" * 16)
     (root / "a.md").write_text("one\n" * 1000)
@@ -89,14 +89,14 @@ def test_a_short_text_is_shown_if_what_was_read_is_not_known_any_more(root: Path
         writer.delete("a.md", if_match="0" * 16)
 
 
-def test_another_encoding_of_the_same_text_is_another_version(root: Path, writer: Writer) -> None:
+def test_another_encoding_of_the_same_text_is_another_version(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_bytes("one\ntwo\nthree\n".encode("utf-8-sig"))
     with pytest.raises(Conflict, match="Only how it is encoded"):
         writer.delete("a.md", if_match=read)
 
 
-def test_what_is_no_text_is_not_compared(root: Path, writer: Writer) -> None:
+def test_what_is_no_text_is_not_compared(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_bytes(b"\xff\0")
     with pytest.raises(Conflict, match=r"Read it, and then try again\.\Z"):
@@ -104,7 +104,7 @@ def test_what_is_no_text_is_not_compared(root: Path, writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "latest", "0" * 15, "G" * 16, '"0000000000000000"', "x" * 10_000])
-def test_what_cannot_be_a_version_is_called_so(root: Path, writer: Writer, text: str) -> None:
+def test_what_cannot_be_a_version_is_called_so(root: Path, writer: VaultWriter, text: str) -> None:
     for attempt in (
         lambda: writer.write("a.md", "x", if_match=text),
         lambda: writer.edit("a.md", [ReplaceText("one", "1")], if_match=text),

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.vault.files.content import decode, encode, version_of, with_endings_of
-from tidings.vault.files.edits import EditRefused, ReplaceSection, ReplaceText, SetProperty
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writing import (
+from tidings.vault.files.writer import (
     AlreadyThere,
     Conflict,
-    Limits,
+    FileTooLarge,
     NotText,
     NotThere,
     ReadOnly,
-    TooLarge,
+    VaultWriter,
     WriteFailed,
-    Writer,
+    WriteLimits,
 )
+from tidings.vault.notes.edits import EditRefused, ReplaceSection, ReplaceText, SetProperty
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writer(root: Path) -> Writer:
-    return Writer(Vault([root]))
+def writer(root: Path) -> VaultWriter:
+    return VaultWriter(Vault([root]))
 
 
 def everything(root: Path) -> dict[str, bytes | None]:
@@ -42,7 +42,7 @@ def everything(root: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
-def test_a_note_is_created_with_its_folders_and_read_again(root: Path, writer: Writer) -> None:
+def test_a_note_is_created_with_its_folders_and_read_again(root: Path, writer: VaultWriter) -> None:
     written = writer.write("a/b/Plan.md", "# Plan\n")
     assert (root / "a/b/Plan.md").read_bytes() == b"# Plan\n"
     assert (written.path, written.touched, written.created) == ("a/b/Plan.md", ("a/b/Plan.md",), True)
@@ -53,7 +53,7 @@ def test_a_note_is_created_with_its_folders_and_read_again(root: Path, writer: W
     assert not [path for path in root.rglob("*") if path.name.startswith(".")]
 
 
-def test_a_note_that_is_there_is_only_replaced_by_who_knows_it(root: Path, writer: Writer) -> None:
+def test_a_note_that_is_there_is_only_replaced_by_who_knows_it(root: Path, writer: VaultWriter) -> None:
     version = writer.write("a.md", "one\n").version
     with pytest.raises(AlreadyThere, match=f"version {version}.*if_match"):
         writer.write("a.md", "two\n")
@@ -68,7 +68,7 @@ def test_a_note_that_is_there_is_only_replaced_by_who_knows_it(root: Path, write
     assert not (root / "b.md").exists()
 
 
-def test_a_conflict_shows_both_versions_and_what_would_be_lost(root: Path, writer: Writer) -> None:
+def test_a_conflict_shows_both_versions_and_what_would_be_lost(root: Path, writer: VaultWriter) -> None:
     mine = writer.write("a.md", "one\n").version
     (root / "a.md").write_text("theirs\n")
     for attempt in (
@@ -86,7 +86,7 @@ def test_a_conflict_shows_both_versions_and_what_would_be_lost(root: Path, write
         writer.write("a.md", "mine\n", if_match=mine)
 
 
-def test_a_version_of_a_note_that_is_not_there_is_a_conflict(root: Path, writer: Writer) -> None:
+def test_a_version_of_a_note_that_is_not_there_is_a_conflict(root: Path, writer: VaultWriter) -> None:
     for attempt in (
         lambda: writer.write("new/a.md", "x", if_match="0" * 16),
         lambda: writer.edit("new/a.md", [], if_match="0" * 16),
@@ -98,7 +98,7 @@ def test_a_version_of_a_note_that_is_not_there_is_a_conflict(root: Path, writer:
     assert everything(root) == {}
 
 
-def test_a_write_that_changes_nothing_touches_nothing(root: Path, writer: Writer) -> None:
+def test_a_write_that_changes_nothing_touches_nothing(root: Path, writer: VaultWriter) -> None:
     writer.write("a.md", "one\n")
     before = (root / "a.md").stat()
     written = writer.write("a.md", "one\n", overwrite=True)
@@ -107,7 +107,7 @@ def test_a_write_that_changes_nothing_touches_nothing(root: Path, writer: Writer
     assert (root / "a.md").stat() == before
 
 
-def test_a_note_is_edited(root: Path, writer: Writer) -> None:
+def test_a_note_is_edited(root: Path, writer: VaultWriter) -> None:
     (root / "a.md").write_bytes(b"---\nx:   1 # c\n---\n# A\r\nold\r\n")
     written = writer.edit("a.md", [ReplaceSection("A", "new\nlines"), SetProperty("y", 2)])
     assert written.version == writer.read("a.md").version
@@ -121,7 +121,7 @@ def test_a_note_is_edited(root: Path, writer: Writer) -> None:
         writer.edit("b.md", [ReplaceText("a", "b")])
 
 
-def test_a_note_is_added_to(root: Path, writer: Writer) -> None:
+def test_a_note_is_added_to(root: Path, writer: VaultWriter) -> None:
     writer.append("log/a.md", "first\n")
     writer.append("log/a.md", "second")
     writer.prepend("log/a.md", "zeroth")
@@ -135,7 +135,7 @@ def test_a_note_is_added_to(root: Path, writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_encoding_and_line_endings_stay(root: Path, writer: Writer, encoding: str) -> None:
+def test_encoding_and_line_endings_stay(root: Path, writer: VaultWriter, encoding: str) -> None:
     (root / "a.md").write_bytes("ä\r\nb\nc\r\n".encode(encoding))
     writer.edit("a.md", [ReplaceText("b", "ü\nx")])
     assert (root / "a.md").read_bytes() == "ä\r\nü\r\nx\nc\r\n".encode(encoding)
@@ -168,7 +168,7 @@ def test_a_whole_new_text_keeps_the_endings_of_the_lines_that_stay(old: list[str
     assert after.replace("\r\n", "\n") == "\n".join(new)
 
 
-def test_what_is_no_text_is_not_edited_but_can_be_written_anew(root: Path, writer: Writer) -> None:
+def test_what_is_no_text_is_not_edited_but_can_be_written_anew(root: Path, writer: VaultWriter) -> None:
     for data in (b"caf\xe9\n", b"\xff\xfea", b"a\0b"):
         (root / "a.md").write_bytes(data)
         assert writer.read("a.md").problem
@@ -183,7 +183,7 @@ def test_what_is_no_text_is_not_edited_but_can_be_written_anew(root: Path, write
     assert not (root / "b.md").exists()
 
 
-def test_permissions_and_attributes_stay(root: Path, writer: Writer) -> None:
+def test_permissions_and_attributes_stay(root: Path, writer: VaultWriter) -> None:
     (root / "a.md").write_text("x")
     (root / "a.md").chmod(0o640)
     try:
@@ -200,13 +200,13 @@ def test_permissions_and_attributes_stay(root: Path, writer: Writer) -> None:
     assert not attributes or os.getxattr(root / "a.md", "user.test") == b"kept"
 
 
-def test_a_new_note_has_the_permissions_that_are_usual(root: Path, writer: Writer) -> None:
+def test_a_new_note_has_the_permissions_that_are_usual(root: Path, writer: VaultWriter) -> None:
     (root / "usual").touch()
     writer.write("a.md", "x")
     assert (root / "a.md").stat().st_mode == (root / "usual").stat().st_mode
 
 
-def test_a_note_behind_a_link_within_the_vault_is_written_where_it_is(root: Path, writer: Writer) -> None:
+def test_a_note_behind_a_link_within_the_vault_is_written_where_it_is(root: Path, writer: VaultWriter) -> None:
     (root / "real").mkdir()
     (root / "real/a.md").write_text("x\n")
     (root / "link.md").symlink_to("real/a.md")
@@ -225,7 +225,7 @@ def test_a_server_that_only_reads_refuses_before_anything_is_touched(root: Path)
     (root / "a.md").write_text("#tag\n")
     (root / "stale").mkdir()
     before = everything(root)
-    writer = Writer(Vault([root]), read_only=True)
+    writer = VaultWriter(Vault([root]), read_only=True)
     for attempt in (
         lambda: writer.write("b/c.md", "x"),
         lambda: writer.write("a.md", "x", overwrite=True),
@@ -257,7 +257,7 @@ def test_a_server_that_only_reads_refuses_before_anything_is_touched(root: Path)
 )
 @pytest.mark.parametrize("step", ["fsync", "replace", "link", "mkdir"])
 def test_a_write_that_fails_leaves_nothing_behind(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, failure: tuple[int, str], step: str
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch, failure: tuple[int, str], step: str
 ) -> None:
     error, why = failure
     (root / "a.md").write_text("old\n")
@@ -280,7 +280,7 @@ def test_a_write_that_fails_leaves_nothing_behind(
 
 
 def test_a_disk_without_hard_links_still_never_overwrites(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "no links")
@@ -293,7 +293,7 @@ def test_a_disk_without_hard_links_still_never_overwrites(
 
 
 def test_without_hard_links_a_name_that_is_taken_stays(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def appear(*_: object, **__: object) -> None:
         (root / "a.md").write_text("theirs")
@@ -306,7 +306,7 @@ def test_without_hard_links_a_name_that_is_taken_stays(
 
 
 def test_a_file_that_cannot_leave_its_place_stays_there(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "a.md").write_text("x")
     unlink = os.unlink
@@ -324,7 +324,7 @@ def test_a_file_that_cannot_leave_its_place_stays_there(
     assert set(everything(root)) == {"a.md", ".trash", ".trash/stuck"}
 
 
-def test_nothing_is_written_where_a_disk_is_missing(root: Path, writer: Writer) -> None:
+def test_nothing_is_written_where_a_disk_is_missing(root: Path, writer: VaultWriter) -> None:
     writer.write("a.md", "x #old\n")
     away = root.rename(root.parent / "away")
     for there in (False, True):
@@ -346,7 +346,7 @@ def test_nothing_is_written_where_a_disk_is_missing(root: Path, writer: Writer) 
     assert writer.write("a.md", "y\n", overwrite=True).touched == ("a.md",)
 
 
-def test_another_folder_with_notes_in_it_is_taken_for_the_vault(root: Path, writer: Writer) -> None:
+def test_another_folder_with_notes_in_it_is_taken_for_the_vault(root: Path, writer: VaultWriter) -> None:
     root.rename(root.parent / "away")
     root.mkdir()
     (root / "a.md").write_text("other\n")
@@ -356,7 +356,7 @@ def test_another_folder_with_notes_in_it_is_taken_for_the_vault(root: Path, writ
     assert set(everything(root)) == {"b.md"}
 
 
-def test_what_is_no_file_is_refused(root: Path, writer: Writer) -> None:
+def test_what_is_no_file_is_refused(root: Path, writer: VaultWriter) -> None:
     (root / "folder.md").mkdir()
     (root / "file").write_text("x")
     os.mkfifo(root / "pipe.md")
@@ -376,7 +376,7 @@ def test_what_is_no_file_is_refused(root: Path, writer: Writer) -> None:
     assert set(everything(root)) == before
 
 
-def test_a_note_that_is_write_protected_stays(root: Path, writer: Writer) -> None:
+def test_a_note_that_is_write_protected_stays(root: Path, writer: VaultWriter) -> None:
     (root / "a.md").write_text("x")
     (root / "a.md").chmod(0o444)
     with pytest.raises(WriteFailed, match="permission"):
@@ -385,14 +385,14 @@ def test_a_note_that_is_write_protected_stays(root: Path, writer: Writer) -> Non
 
 
 def test_sizes_are_limited(root: Path) -> None:
-    writer = Writer(Vault([root]), limits=Limits(largest_write=10, largest_read=20))
-    with pytest.raises(TooLarge, match="11 bytes, and 10 are allowed"):
+    writer = VaultWriter(Vault([root]), limits=WriteLimits(largest_write=10, largest_read=20))
+    with pytest.raises(FileTooLarge, match="11 bytes, and 10 are allowed"):
         writer.write("new/a.md", "x" * 11)
     writer.write("a.md", "x" * 10)
-    with pytest.raises(TooLarge):
+    with pytest.raises(FileTooLarge):
         writer.append("a.md", "y")
     (root / "big.md").write_text("x" * 21)
-    with pytest.raises(TooLarge, match="more than the 20"):
+    with pytest.raises(FileTooLarge, match="more than the 20"):
         writer.read("big.md")
     assert set(everything(root)) == {"a.md", "big.md"}
 
@@ -400,7 +400,7 @@ def test_sizes_are_limited(root: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["../a.md", ".obsidian/app.json", "a/../../b.md", "/etc/passwd", "out/a.md", "What?.md", ""]
 )
-def test_nothing_is_written_outside(root: Path, writer: Writer, path: str) -> None:
+def test_nothing_is_written_outside(root: Path, writer: VaultWriter, path: str) -> None:
     (root.parent / "outside").mkdir()
     (root / "out").symlink_to("../outside")
     before = everything(root.parent)
@@ -415,7 +415,7 @@ def test_nothing_is_written_outside(root: Path, writer: Writer, path: str) -> No
 
 
 def test_a_link_that_is_put_in_between_does_not_lead_out(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the check of the path and the write, somebody swaps the folder for a link to another place."""
     (root.parent / "outside").mkdir()
@@ -442,7 +442,7 @@ def test_a_link_that_is_put_in_between_does_not_lead_out(
 
 @pytest.mark.parametrize("where", ["../outside", ".obsidian"])
 def test_a_link_that_is_put_in_before_the_path_is_resolved_does_not_lead_out(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, where: str
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     (root.parent / "outside").mkdir()
     (root / ".obsidian").mkdir()
@@ -462,7 +462,7 @@ def test_a_link_that_is_put_in_before_the_path_is_resolved_does_not_lead_out(
 
 
 def test_a_folder_that_is_moved_away_while_it_is_written_to_leads_nowhere_else(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root.parent / "outside").mkdir()
     (root / "a").mkdir()
@@ -481,7 +481,7 @@ def test_a_folder_that_is_moved_away_while_it_is_written_to_leads_nowhere_else(
 
 
 def test_what_another_program_writes_meanwhile_is_not_lost(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "a.md").write_text("one\n")
     version = writer.read("a.md").version
@@ -504,7 +504,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(
 
 
 def test_a_note_that_appears_while_it_is_created_is_not_overwritten(
-    root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
 
@@ -519,7 +519,9 @@ def test_a_note_that_appears_while_it_is_created_is_not_overwritten(
     assert everything(root) == {"a.md": b"theirs\n"}
 
 
-def test_a_note_that_never_rests_is_left_alone(root: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_never_rests_is_left_alone(
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (root / "a.md").write_text("x")
     fsync = os.fsync
 
@@ -534,7 +536,7 @@ def test_a_note_that_never_rests_is_left_alone(root: Path, writer: Writer, monke
     assert set(everything(root)) == {"a.md"}
 
 
-def test_two_threads_at_one_note_lose_nothing(root: Path, writer: Writer) -> None:
+def test_two_threads_at_one_note_lose_nothing(root: Path, writer: VaultWriter) -> None:
     writer.write("a.md", "start\n")
     errors: list[Exception] = []
 
@@ -555,7 +557,7 @@ def test_two_threads_at_one_note_lose_nothing(root: Path, writer: Writer) -> Non
     assert sorted((root / "a.md").read_text().split()[1:]) == sorted(f"{n}{i}" for n in "pqr" for i in range(15))
 
 
-def test_what_a_killed_write_left_is_swept_up(root: Path, writer: Writer) -> None:
+def test_what_a_killed_write_left_is_swept_up(root: Path, writer: VaultWriter) -> None:
     (root / "sub").mkdir()
     (root / ".git").mkdir()
     stale, fresh = root / "sub/.tidings-0123456789abcdef.tmp", root / ".tidings-fedcba9876543210.tmp"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.vault.files.edits import EditRefused
 from tidings.vault.files.moving import link_name
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writing import AlreadyThere, Conflict, NotText, NotThere, WriteFailed, Writer
-from tidings.vault.text.canvas import canvas_links
-from tidings.vault.text.links import resolve
-from tidings.vault.text.model import Link
-from tidings.vault.text.notes import parse
+from tidings.vault.files.writer import AlreadyThere, Conflict, NotText, NotThere, VaultWriter, WriteFailed
+from tidings.vault.notes.canvas import canvas_links
+from tidings.vault.notes.edits import EditRefused
+from tidings.vault.notes.links import resolve
+from tidings.vault.notes.model import NoteLink
+from tidings.vault.notes.parse import parse
 
 
 class Known:
@@ -37,7 +37,7 @@ class Known:
     def sources(self, names: Collection[str], /) -> Iterable[str]:
         return [path for path in self.files if any(link_name(link.target) in names for link in self._links(path))]
 
-    def _links(self, path: str) -> Iterable[Link]:
+    def _links(self, path: str) -> Iterable[NoteLink]:
         if not path.endswith((".md", ".canvas")):
             return ()
         text = self.vault.locate(path).read_text("utf-8", errors="replace")
@@ -56,8 +56,8 @@ def vault(root: Path) -> Vault:
 
 
 @pytest.fixture
-def writer(vault: Vault) -> Writer:
-    return Writer(vault)
+def writer(vault: Vault) -> VaultWriter:
+    return VaultWriter(vault)
 
 
 def fill(root: Path, **files: str) -> None:
@@ -72,7 +72,7 @@ def everything(root: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
-def test_a_move_updates_every_link_and_nothing_else(root: Path, vault: Vault, writer: Writer) -> None:
+def test_a_move_updates_every_link_and_nothing_else(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(
         root,
         Plan="# Plan\n[[A]] and [[#Plan]] and ![](pic.png)\n",
@@ -97,27 +97,27 @@ def test_a_move_updates_every_link_and_nothing_else(root: Path, vault: Vault, wr
     assert moved.skipped == ()
 
 
-def test_a_link_that_still_leads_there_stays(root: Path, vault: Vault, writer: Writer) -> None:
+def test_a_link_that_still_leads_there_stays(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, Plan="x", A="[[Plan]] [[plan]]")
     assert writer.move("Plan.md", "Work/Plan.md", references=Known(vault)).changed == ()
     assert (root / "A.md").read_text() == "[[Plan]] [[plan]]"
 
 
-def test_links_in_what_is_moved_lead_where_they_led(root: Path, vault: Vault, writer: Writer) -> None:
+def test_links_in_what_is_moved_lead_where_they_led(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, a__Note="[[./Near]] [[Near]] [[../Top]] [x](./Near.md) [[Note]]", a__Near="", b__Near="", Top="")
     moved = writer.move("a/Note.md", "b/Note.md", references=Known(vault))
     assert moved.changed == ("b/Note.md",)
     assert (root / "b/Note.md").read_text() == "[[../a/Near]] [[a/Near]] [[../Top]] [x](../a/Near.md) [[Note]]"
 
 
-def test_a_name_that_something_moved_would_catch_is_spelled_out(root: Path, vault: Vault, writer: Writer) -> None:
+def test_a_name_that_something_moved_would_catch_is_spelled_out(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, long__folder__Plan="", Other="", A="[[Plan]]")
     moved = writer.move("Other.md", "Plan.md", references=Known(vault))
     assert (root / "A.md").read_text() == "[[long/folder/Plan]]"
     assert moved.changed == ("A.md",)
 
 
-def test_a_folder_is_moved_with_all_that_is_in_it(root: Path, vault: Vault, writer: Writer) -> None:
+def test_a_folder_is_moved_with_all_that_is_in_it(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, old__A="[[old/deep/B]] [[./deep/B]]", old__deep__B="", C="[[old/A]] [[old/deep/B|b]]")
     (root / "old/.gitkeep").touch()
     (root / "old/pic.png").touch()
@@ -131,14 +131,14 @@ def test_a_folder_is_moved_with_all_that_is_in_it(root: Path, vault: Vault, writ
     assert writer.move("empty", "full", references=Known(vault)).touched == ("empty", "full")
 
 
-def test_only_the_case_of_a_name_is_changed(root: Path, vault: Vault, writer: Writer) -> None:
+def test_only_the_case_of_a_name_is_changed(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, plan="x", A="[[plan]]")
     writer.move("plan.md", "Plan.md", references=Known(vault))
     assert sorted(path.name for path in root.iterdir()) == ["A.md", "Plan.md"]
 
 
 def test_a_disk_that_knows_no_case_is_told_to_rename(
-    root: Path, vault: Vault, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There the new name seems to be taken: by the very file that is to get it."""
     fill(root, plan="x")
@@ -153,7 +153,7 @@ def test_a_disk_that_knows_no_case_is_told_to_rename(
     assert sorted(path.name for path in root.iterdir()) == ["Plan.md"]
 
 
-def test_what_is_moved_by_way_of_a_linked_folder_keeps_its_links(root: Path, vault: Vault, writer: Writer) -> None:
+def test_what_is_moved_by_way_of_a_linked_folder_keeps_its_links(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, real__b="b [[c]]", real__deep__c="c", a="[[b]] [[real/b]] [[real/deep/c]]")
     (root / "link").symlink_to("real")
     moved = writer.move("link/b.md", "new.md", references=Known(vault))
@@ -174,7 +174,7 @@ def test_what_is_moved_by_way_of_a_linked_folder_keeps_its_links(root: Path, vau
 
 def test_what_cannot_be_seen_is_not_taken_along(root: Path) -> None:
     vault = Vault([root], exclude=["Private", "*.key"])
-    writer = Writer(vault)
+    writer = VaultWriter(vault)
     fill(root, f__x="x", f__deep__y="y", f__deep__Private__p="secret", a="[[f/x]]")
     (root / "f/.git").mkdir()
     (root / "f/my.key").touch()
@@ -189,7 +189,7 @@ def test_what_cannot_be_seen_is_not_taken_along(root: Path) -> None:
     assert writer.delete("f/x.md").trash == ".trash/f/x.md"
 
 
-def test_what_systems_and_programs_leave_in_a_folder_goes_along(root: Path, vault: Vault, writer: Writer) -> None:
+def test_what_systems_and_programs_leave_in_a_folder_goes_along(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, f__x="x")
     for name in (".DS_Store", "._x.md", ".gitkeep", "x.md~", ".x.md.swp"):
         (root / "f" / name).touch()
@@ -198,7 +198,7 @@ def test_what_systems_and_programs_leave_in_a_folder_goes_along(root: Path, vaul
     assert writer.delete("g", recursive=True).touched == ("g/x.md",)
 
 
-def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: Writer) -> None:
+def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, a="a", b="b", f__c="c", g__d="d")
     (root / "link.md").symlink_to("a.md")
     before = everything(root)
@@ -227,7 +227,7 @@ def test_vaults_are_not_mixed(tmp_path: Path) -> None:
     for name in ("one", "two"):
         fill(tmp_path / name, A="[[B]]", B="")
     vault = Vault([tmp_path / "one", tmp_path / "two"])
-    writer = Writer(vault)
+    writer = VaultWriter(vault)
     with pytest.raises(BadPath, match="another vault"):
         writer.move("one/A.md", "two/C.md", references=Known(vault))
     for path in ("one", "two"):
@@ -242,7 +242,7 @@ def test_vaults_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_a_note_that_changes_meanwhile_is_left_alone_and_reported(
-    root: Path, vault: Vault, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(
         root,
@@ -271,7 +271,7 @@ def test_a_note_that_changes_meanwhile_is_left_alone_and_reported(
 
 
 def test_a_move_whose_links_cannot_be_written_is_undone(
-    root: Path, vault: Vault, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(root, f__Plan="[[./Plan]]", A="[[f/Plan]]", B="[[f/Plan]]")
     before = everything(root)
@@ -292,7 +292,7 @@ def test_a_move_whose_links_cannot_be_written_is_undone(
 
 
 def test_a_move_that_cannot_be_undone_says_what_is_left(
-    root: Path, vault: Vault, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(root, Plan="", A="[[Plan]]", B="[[Plan]]")
     replace, calls = os.replace, 0
@@ -310,7 +310,7 @@ def test_a_move_that_cannot_be_undone_says_what_is_left(
         writer.move("Plan.md", "New.md", references=Known(vault))
 
 
-def test_sources_that_are_gone_or_no_notes_are_passed_over(root: Path, vault: Vault, writer: Writer) -> None:
+def test_sources_that_are_gone_or_no_notes_are_passed_over(root: Path, vault: Vault, writer: VaultWriter) -> None:
     fill(root, Plan="", A="[[Plan]]")
 
     class Stale(Known):
@@ -361,7 +361,7 @@ def test_after_a_move_every_link_leads_where_it_led(
     vault = Vault([root])
     before = Known(vault)
     try:
-        writer = Writer(vault)
+        writer = VaultWriter(vault)
         writer.move(path, to, references=before)
     except (NotThere, AlreadyThere, BadPath):
         assert Known(vault).files == before.files
@@ -380,7 +380,7 @@ def test_after_a_move_every_link_leads_where_it_led(
             assert [one for one in zip(led, leads, strict=True) if one[0] is not None and now(one[0]) != one[1]] == []
 
 
-def test_what_is_deleted_is_in_the_trash_with_its_folders(root: Path, writer: Writer) -> None:
+def test_what_is_deleted_is_in_the_trash_with_its_folders(root: Path, writer: VaultWriter) -> None:
     fill(root, a__b__Plan="1")
     deleted = writer.delete("a/b/Plan.md", if_match=writer.read("a/b/Plan.md").version)
     assert (deleted.trash, deleted.touched) == (".trash/a/b/Plan.md", ("a/b/Plan.md",))
@@ -391,7 +391,7 @@ def test_what_is_deleted_is_in_the_trash_with_its_folders(root: Path, writer: Wr
     assert (root / "a/b").is_dir()
 
 
-def test_a_folder_is_deleted_when_it_is_empty_or_all_of_it_is_meant(root: Path, writer: Writer) -> None:
+def test_a_folder_is_deleted_when_it_is_empty_or_all_of_it_is_meant(root: Path, writer: VaultWriter) -> None:
     fill(root, f__g__A="a", f__B="b")
     (root / "empty").mkdir()
     assert writer.delete("empty").trash == ".trash/empty"
@@ -406,7 +406,7 @@ def test_a_folder_is_deleted_when_it_is_empty_or_all_of_it_is_meant(root: Path, 
     assert writer.delete("f", recursive=True).trash == ".trash/f 1"
 
 
-def test_odd_trashes_are_coped_with(root: Path, writer: Writer) -> None:
+def test_odd_trashes_are_coped_with(root: Path, writer: VaultWriter) -> None:
     fill(root, f__A="a", f__B="b", g__A="c")
     long = "x" * 252 + ".md"
     for text in ("1", "2"):
@@ -421,7 +421,7 @@ def test_odd_trashes_are_coped_with(root: Path, writer: Writer) -> None:
     assert len(list((root / ".trash").iterdir())) == 5
 
 
-def test_a_trash_that_leads_out_is_not_used(root: Path, writer: Writer) -> None:
+def test_a_trash_that_leads_out_is_not_used(root: Path, writer: VaultWriter) -> None:
     (root.parent / "outside").mkdir()
     (root / ".trash").symlink_to("../outside")
     fill(root, A="a")
@@ -434,14 +434,14 @@ def test_a_trash_that_leads_out_is_not_used(root: Path, writer: Writer) -> None:
     assert (root / "A.md").exists()
 
 
-def test_what_is_not_there_cannot_be_deleted(root: Path, writer: Writer) -> None:
+def test_what_is_not_there_cannot_be_deleted(root: Path, writer: VaultWriter) -> None:
     for path in ("A.md", "f/A.md"):
         with pytest.raises(NotThere):
             writer.delete(path)
     assert everything(root) == {}
 
 
-def test_a_tag_is_renamed_wherever_it_is_one(root: Path, writer: Writer) -> None:
+def test_a_tag_is_renamed_wherever_it_is_one(root: Path, writer: VaultWriter) -> None:
     fill(
         root,
         A="---\ntags: [Work, 'other', \"work/deep\"]  # kept\nnote: work\n---\n"
@@ -462,7 +462,7 @@ def test_a_tag_is_renamed_wherever_it_is_one(root: Path, writer: Writer) -> None
 
 
 @pytest.mark.parametrize("name", ["", "#", "two words", "12", "a,b", "a//b", "/a", "a/", "a#b", "x!"])
-def test_what_is_no_tag_is_refused(writer: Writer, name: str) -> None:
+def test_what_is_no_tag_is_refused(writer: VaultWriter, name: str) -> None:
     for old, new in ((name, "x"), ("x", name)):
         with pytest.raises(EditRefused, match="is no tag"):
             writer.rename_tag(old, new, [])
@@ -473,7 +473,9 @@ def test_what_is_no_tag_is_refused(writer: Writer, name: str) -> None:
     ["---\ntags: [old, x]\n---\n", '---\ntags: ["o\\u006cd"]\n---\n', "\xff#old"],
     ids=["number", "escapes", "bytes"],
 )
-def test_a_note_in_which_the_tag_would_say_something_else_is_reported(root: Path, writer: Writer, text: str) -> None:
+def test_a_note_in_which_the_tag_would_say_something_else_is_reported(
+    root: Path, writer: VaultWriter, text: str
+) -> None:
     """Bare in YAML, `1e5` is a number and no tag."""
     (root / "A.md").write_bytes(text.encode("latin-1"))
     done = writer.rename_tag("old", "1e5", ["A.md"])

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tidings.vault.files import anchor
+from tidings.vault.files import folders
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writing import NotThere, WriteFailed, Writer
+from tidings.vault.files.writer import NotThere, VaultWriter, WriteFailed
 
 COUNT = """
 import sys
 from pathlib import Path
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writing import Conflict, Writer
+from tidings.vault.files.writer import Conflict, Writer
 
 writer = Writer(Vault([Path(sys.argv[1])]))
 done = conflicts = 0
@@ -36,7 +36,7 @@ WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writing import Writer
+from tidings.vault.files.writer import Writer
 
 writer = Writer(Vault([Path(sys.argv[1])]))
 size = 0
@@ -72,23 +72,23 @@ def test_a_program_that_is_killed_leaves_whole_notes(tmp_path: Path) -> None:
     left = [path for path in tmp_path.iterdir() if path.name != "note.md"]
     for path in left:
         os.utime(path, (0, 0))
-    assert Writer(Vault([tmp_path])).sweep() == len(left)
+    assert VaultWriter(Vault([tmp_path])).sweep() == len(left)
     assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
 
 
 def test_a_folder_that_another_program_keeps_locked_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchor, "_PATIENCE", 0.01)
+    monkeypatch.setattr(folders, "_PATIENCE", 0.01)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with pytest.raises(WriteFailed, match="another program"):
-            Writer(Vault([tmp_path])).write("a.md", "x")
+            VaultWriter(Vault([tmp_path])).write("a.md", "x")
         assert list(tmp_path.iterdir()) == []
     finally:
         os.close(descriptor)
-    assert Writer(Vault([tmp_path])).write("a.md", "x").created
+    assert VaultWriter(Vault([tmp_path])).write("a.md", "x").created
 
 
 def test_a_disk_that_knows_no_locks_is_written_to_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,14 +96,14 @@ def test_a_disk_that_knows_no_locks_is_written_to_without(tmp_path: Path, monkey
         raise OSError("no locks")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    assert Writer(Vault([tmp_path])).write("a.md", "x").created
+    assert VaultWriter(Vault([tmp_path])).write("a.md", "x").created
 
 
 def test_a_system_that_cannot_hold_folders_does_the_same_by_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchor, "_HOLDS", False)
-    writer = Writer(Vault([tmp_path]))
+    monkeypatch.setattr(folders, "_HOLDS", False)
+    writer = VaultWriter(Vault([tmp_path]))
     assert writer.write("a/b/Plan.md", "one\n").created
     assert writer.append("a/b/Plan.md", "two").version == writer.read("a/b/Plan.md").version
     assert (tmp_path / "a/b/Plan.md").read_text() == "one\ntwo\n"
@@ -116,7 +116,7 @@ def test_a_system_that_cannot_hold_folders_does_the_same_by_path(
 def test_a_link_that_is_put_in_between_does_not_lead_out_by_path_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchor, "_HOLDS", False)
+    monkeypatch.setattr(folders, "_HOLDS", False)
     (tmp_path / "outside").mkdir()
     root = tmp_path / "vault"
     (root / "a").mkdir(parents=True)
@@ -130,5 +130,5 @@ def test_a_link_that_is_put_in_between_does_not_lead_out_by_path_either(
 
     monkeypatch.setattr(os, "fsync", swap)
     with pytest.raises(BadPath, match="meanwhile"):
-        Writer(Vault([root])).append("a/note.md", "x")
+        VaultWriter(Vault([root])).append("a/note.md", "x")
     assert list((tmp_path / "outside").iterdir()) == []

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tidings.vault.files.paths import Vault
-from tidings.vault.index import ahead, scan
+from tidings.vault.index import parallel, scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.scan import plan, read_all
 
@@ -21,7 +21,7 @@ NOTES = 120
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A vault that is worth a process; none is left in the end."""
     monkeypatch.setattr(scan, "MANY_FILES", NOTES // 2)
-    monkeypatch.setattr(ahead, "MANY_FILES", NOTES // 2)
+    monkeypatch.setattr(parallel, "MANY_FILES", NOTES // 2)
     root = tmp_path / "Notes"
     root.mkdir()
     for number in range(NOTES):
@@ -38,7 +38,7 @@ def _old(file: Path, text: str) -> None:
     os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
-def _wait(early: "ahead.Ahead") -> None:
+def _wait(early: "parallel.Ahead") -> None:
     """Return when all that was begun is read."""
     workers, begun = early.take()
     assert workers is not None
@@ -48,15 +48,15 @@ def _wait(early: "ahead.Ahead") -> None:
         time.sleep(0.01)
 
 
-def _texts(vault: Vault, index: Index, early: "ahead.Ahead | None") -> dict[str, str]:
+def _texts(vault: Vault, index: Index, early: "parallel.Ahead | None") -> dict[str, str]:
     todo = plan(vault, index)
     return {entry.path: entry.text for batch in read_all(vault, todo.changed, ahead=early) for entry in batch.entries}
 
 
 def test_what_was_read_early_is_what_would_be_read(root: Path, tmp_path: Path) -> None:
     vault, cache = Vault([root]), tmp_path / "cache"
-    ahead.begin(vault, cache)
-    early = ahead.taken(Vault([root]))
+    parallel.begin(vault, cache)
+    early = parallel.taken(Vault([root]))
     assert early is not None
     workers, begun = early.take()
     assert workers is not None
@@ -69,8 +69,8 @@ def test_what_was_read_early_is_what_would_be_read(root: Path, tmp_path: Path) -
 
 def test_what_changed_came_or_went_meanwhile_is_read_as_it_is(root: Path, tmp_path: Path) -> None:
     vault, cache = Vault([root]), tmp_path / "cache"
-    ahead.begin(vault, cache)
-    early = ahead.taken(vault)
+    parallel.begin(vault, cache)
+    early = parallel.taken(vault)
     assert early is not None
     _wait(early)
     for number in range(0, NOTES, 3):
@@ -85,9 +85,9 @@ def test_what_changed_came_or_went_meanwhile_is_read_as_it_is(root: Path, tmp_pa
 
 
 def test_what_is_left_out_now_is_left_out_though_it_was_read(root: Path, tmp_path: Path) -> None:
-    ahead.begin(Vault([root]), tmp_path / "cache")
+    parallel.begin(Vault([root]), tmp_path / "cache")
     vault = Vault([root], exclude=["1*.md"])
-    early = ahead.taken(vault)
+    early = parallel.taken(vault)
     assert early is not None
     index = Index(vault, tmp_path / "cache")
     found = _texts(vault, index, early)
@@ -98,10 +98,10 @@ def test_what_is_left_out_now_is_left_out_though_it_was_read(root: Path, tmp_pat
 
 def test_it_is_taken_once(root: Path, tmp_path: Path) -> None:
     vault = Vault([root])
-    ahead.begin(vault, tmp_path / "cache")
-    early = ahead.taken(vault)
+    parallel.begin(vault, tmp_path / "cache")
+    early = parallel.taken(vault)
     assert early is not None
-    assert ahead.taken(vault) is None
+    assert parallel.taken(vault) is None
     batches = read_all(vault, [], ahead=early)
     assert list(batches) == []
 
@@ -109,15 +109,15 @@ def test_it_is_taken_once(root: Path, tmp_path: Path) -> None:
 def test_nothing_is_read_early_where_there_is_an_index(root: Path, tmp_path: Path) -> None:
     vault = Vault([root])
     Index(vault, tmp_path / "cache").close()
-    ahead.begin(vault, tmp_path / "cache")
-    assert ahead.taken(vault) is None
+    parallel.begin(vault, tmp_path / "cache")
+    assert parallel.taken(vault) is None
 
 
 def test_a_few_files_are_worth_no_process(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "MANY_FILES", NOTES)
+    monkeypatch.setattr(parallel, "MANY_FILES", NOTES)
     vault = Vault([root])
-    ahead.begin(vault, tmp_path / "cache")
-    early = ahead.taken(vault)
+    parallel.begin(vault, tmp_path / "cache")
+    early = parallel.taken(vault)
     assert early is not None
     assert early.take() == (None, frozenset())
     index = Index(vault, tmp_path / "cache")
@@ -127,9 +127,9 @@ def test_a_few_files_are_worth_no_process(root: Path, tmp_path: Path, monkeypatc
 
 def test_the_processes_end_when_nobody_reads_on(root: Path, tmp_path: Path) -> None:
     vault = Vault([root])
-    ahead.begin(vault, tmp_path / "cache")
+    parallel.begin(vault, tmp_path / "cache")
     index = Index(vault, tmp_path / "cache")
-    batches = read_all(vault, plan(vault, index).changed, ahead=ahead.taken(vault))
+    batches = read_all(vault, plan(vault, index).changed, ahead=parallel.taken(vault))
     assert next(batches).entries
     batches.close()
     index.close()
@@ -142,8 +142,8 @@ def test_closing_ends_the_processes_and_reads_nothing(
     monkeypatch.setattr("tidings.vault.index.workers.read_file", lambda job, _: read.append(job.path))
     before = set(psutil.Process().children())
     for _ in range(5):
-        ahead.begin(Vault([root]), tmp_path / "cache")
-        early = ahead.taken(Vault([root]))
+        parallel.begin(Vault([root]), tmp_path / "cache")
+        early = parallel.taken(Vault([root]))
         assert early is not None
         early.close()
         early.close()
@@ -156,7 +156,7 @@ def test_a_vault_that_is_away_is_somebody_elses_to_say(tmp_path: Path) -> None:
     root.mkdir()
     vault = Vault([root])
     root.rmdir()
-    ahead.begin(vault, tmp_path / "cache")
-    early = ahead.taken(vault)
+    parallel.begin(vault, tmp_path / "cache")
+    early = parallel.taken(vault)
     assert early is not None
     assert early.take() == (None, frozenset())

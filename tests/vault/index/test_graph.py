@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault, key
-from tidings.vault.index.graph import Seen, backlinks, between, broken, orphans, outgoing, resolve
+from tidings.vault.index.graph import ResolvedLink, backlinks, between, broken, orphans, outgoing, resolve
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.scan import build
-from tidings.vault.text import links
+from tidings.vault.notes import links
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def fill(index: Index, files: Mapping[str, str]) -> Queries:
     return index.queries
 
 
-def shown(found: Iterator[Seen] | object) -> list[tuple[str, int, str]]:
+def shown(found: Iterator[ResolvedLink] | object) -> list[tuple[str, int, str]]:
     return [(link.source, link.line, link.text) for link in found]  # type: ignore[attr-defined]
 
 
@@ -52,7 +52,7 @@ def test_links_of_a_note_tell_where_they_stand_and_lead(index: Index) -> None:
         ("nowhere", None, False, 3),
         ("", "a.md", False, 3),
     ]
-    assert found[0] == Seen(
+    assert found[0] == ResolvedLink(
         "a.md", "a", 2, "[[B#Part|shown]] and ![[p.png]]", "B", "#Part", "shown", "wiki", False, "Sub/b.md"
     )
     assert [link.text for link in found[1:3]] == [

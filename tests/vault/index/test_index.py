@@ -12,12 +12,11 @@ import pytest
 from tests.vault.contents import contents, tagged
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.entries import make_entry
-from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged, explain
-from tidings.vault.index.index_rows import INSERTS
-from tidings.vault.text.model import Stamp
-from tidings.vault.text.notes import parse
+from tidings.vault.index.database import IndexBlocked, IndexDamaged, explain
+from tidings.vault.index.index import INSERTS, Index
+from tidings.vault.index.read_file import make_entry
+from tidings.vault.notes.model import Stamp
+from tidings.vault.notes.parse import parse
 
 NOTE = """---
 tags: [one, two]

@@ -15,10 +15,9 @@ import pytest
 from tests.vault.contents import contents
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault, VaultUnusable
-from tidings.vault.index import index_file, index_schema
+from tidings.vault.index import database
+from tidings.vault.index.database import PAGE, IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
-from tidings.vault.index.index_errors import IndexBlocked, IndexDamaged
-from tidings.vault.index.index_file import PAGE
 from tidings.vault.index.scan import build, look
 
 
@@ -66,11 +65,11 @@ def test_an_index_in_the_vault_is_refused(tmp_path: Path, vault: Vault, inside: 
 def test_an_index_in_what_is_not_served_is_no_matter(tmp_path: Path, vault: Vault, outside: str) -> None:
     (tmp_path / "vault/out").symlink_to("../outside")
     apart = Vault([vault.mounts[0].root], exclude=["Private"])
-    assert index_file.folder_for(apart, tmp_path / outside) == tmp_path / outside
+    assert database.folder_for(apart, tmp_path / outside) == tmp_path / outside
 
 
 def test_a_usual_cache_in_the_vault_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_file.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "Library/Caches"))
+    monkeypatch.setattr(database.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "Library/Caches"))
     with pytest.raises(VaultUnusable, match="lies in the vault"):
         Index(Vault([tmp_path]))
 
@@ -93,7 +92,7 @@ def test_it_is_in_the_users_cache_and_never_in_the_vault(
     with closing(Index(vault)) as index:
         assert index.place
         assert index.place.is_relative_to(tmp_path / "users")
-        assert index.place.parent == index_file.cache_folder(vault)
+        assert index.place.parent == database.cache_folder(vault)
     assert list(vault.mounts[0].root.iterdir()) == []
 
 
@@ -101,9 +100,9 @@ def test_each_set_of_vaults_has_its_own(tmp_path: Path) -> None:
     for name in ("One", "Two"):
         (tmp_path / name).mkdir()
     sets = [["One"], ["Two"], ["One", "Two"]]
-    folders = {index_file.cache_folder(Vault([tmp_path / name for name in names])) for names in sets}
+    folders = {database.cache_folder(Vault([tmp_path / name for name in names])) for names in sets}
     assert len(folders) == 3
-    assert index_file.cache_folder(Vault([tmp_path / "One"])) in folders
+    assert database.cache_folder(Vault([tmp_path / "One"])) in folders
 
 
 def test_two_servers_on_one_vault_have_an_index_each_and_find_it_again(opened: Open) -> None:
@@ -141,7 +140,7 @@ time.sleep(60)
 
 
 def test_when_there_are_too_many_servers_the_index_is_in_memory(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_file, "_SLOTS", 1)
+    monkeypatch.setattr(database, "_SLOTS", 1)
     opened()
     second = opened()
     assert second.place is None
@@ -251,7 +250,7 @@ def test_whichever_page_is_damaged_it_is_said_to_be_that(vault: Vault, opened: O
 def test_a_file_that_another_program_has_locked_is_left_alone(
     opened: Open, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_TIMEOUT", 0.01)
+    monkeypatch.setattr(database, "_TIMEOUT", 0.01)
     first = opened()
     first.apply([entry("a.md", "text")])
     first.close()
@@ -268,7 +267,7 @@ def test_a_file_that_another_program_has_locked_is_left_alone(
 def test_an_index_that_another_program_locks_later_says_so_and_can_be_used_again(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_TIMEOUT", 0.01)
+    monkeypatch.setattr(database, "_TIMEOUT", 0.01)
     index = opened()
     assert index.place
     with closing(sqlite3.connect(index.place, isolation_level=None)) as browser:
@@ -321,7 +320,7 @@ def test_a_disk_that_fails_while_the_index_is_opened_is_told(
         error.sqlite_errorcode = sqlite3.SQLITE_IOERR
         raise error
 
-    monkeypatch.setattr(index_file, "prepare_tables", failing)
+    monkeypatch.setattr(database, "prepare_tables", failing)
     with closing(Index(vault, cache)) as index:
         assert index.place is None
         assert "disk I/O error" in index.notes[0]
@@ -329,7 +328,7 @@ def test_a_disk_that_fails_while_the_index_is_opened_is_told(
 
 def test_the_tables_are_those_that_are_described() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        index_schema.prepare_tables(connection)
+        database.prepare_tables(connection)
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        assert {"files", "fts", "tag_counts", "meta", *index_schema.ROWS} <= names
-        index_schema.prepare_tables(connection)
+        assert {"files", "fts", "tag_counts", "meta", *database.ROWS} <= names
+        database.prepare_tables(connection)

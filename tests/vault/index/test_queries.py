@@ -9,7 +9,7 @@ from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.query_rows import BlockRow, Folder, HeadingRow, Listed, PropertyUse, Stats, TaskRow
+from tidings.vault.index.rows import BlockRow, FolderRow, HeadingRow, ListedFiles, PropertyUse, Stats, TaskRow
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_files_are_listed_by_folder_and_kind(index: Index) -> None:
     queries = fill(index, {"b.md": "", "A/a.md": "", "A/B/c.png": "", "AB/d.md": ""})
     assert [file.path for file in queries.files()] == ["A/B/c.png", "A/a.md", "AB/d.md", "b.md"]
     assert [file.path for file in queries.files(within="A")] == ["A/B/c.png", "A/a.md"]
-    assert queries.files(kind="note", limit=1, offset=1) == [Listed("AB/d.md", "note", "d")]
+    assert queries.files(kind="note", limit=1, offset=1) == [ListedFiles("AB/d.md", "note", "d")]
 
 
 def test_the_newest_come_first_and_attachments_do_not(index: Index) -> None:
@@ -130,11 +130,11 @@ def test_a_folder_lists_names_and_how_many_notes_are_below_each_folder(index: In
     )
     listing = queries.folder("")
     assert listing
-    assert listing.folders == (Folder("a", 1, 1), Folder("B", 2, 3))
+    assert listing.folders == (FolderRow("a", 1, 1), FolderRow("B", 2, 3))
     assert [file.name for file in listing.files] == ["a.png", "b.md", "Bc.md"]
     inner = queries.folder("/b/")
     assert inner
-    assert (inner.path, inner.folders) == ("B", (Folder("B/C", 1, 2),))
+    assert (inner.path, inner.folders) == ("B", (FolderRow("B/C", 1, 2),))
     assert [(file.path, file.title) for file in inner.files] == [("B/x.md", "x")]
     assert inner.folders[0].name == "C"
     assert queries.folder("nothing") is None
@@ -155,11 +155,11 @@ def test_an_empty_vault_has_an_empty_folder(index: Index) -> None:
 def test_the_tree_of_folders_can_be_cut_off(index: Index) -> None:
     queries = fill(index, {"A/B/C/d.md": "", "A/e.png": "", "Ä/f.md": "", "a b/g.md": ""})
     assert queries.structure() == [
-        Folder("A", 1, 2),
-        Folder("A/B", 1, 1),
-        Folder("A/B/C", 1, 1),
-        Folder("a b", 1, 1),
-        Folder("Ä", 1, 1),
+        FolderRow("A", 1, 2),
+        FolderRow("A/B", 1, 1),
+        FolderRow("A/B/C", 1, 1),
+        FolderRow("a b", 1, 1),
+        FolderRow("Ä", 1, 1),
     ]
     assert [folder.path for folder in queries.structure(1)] == ["A", "a b", "Ä"]
     assert [folder.path for folder in queries.structure(1, "a")] == ["A/B"]
@@ -173,7 +173,7 @@ def test_several_vaults_are_folders_at_the_top_even_when_they_are_empty(tmp_path
     queries = fill(index, {"One/a.md": ""})
     listing = queries.folder("")
     assert listing
-    assert listing.folders == (Folder("One", 1, 1), Folder("Two", 0, 0))
+    assert listing.folders == (FolderRow("One", 1, 1), FolderRow("Two", 0, 0))
     assert queries.folder("two") == ("Two", (), ())
     assert queries.stats().folders == 2
     index.close()

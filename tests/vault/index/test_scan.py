@@ -13,12 +13,11 @@ import pytest
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
-from tidings.vault.index.entries import make_entry
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import Limits, VaultAway, build, look, plan, read, read_all, walk
-from tidings.vault.index.scan_file import Missed
-from tidings.vault.text import notes
-from tidings.vault.text.model import Entry
+from tidings.vault.index.read_file import Missed, make_entry
+from tidings.vault.index.scan import ReadLimits, VaultAway, build, look, plan, read, read_all, walk
+from tidings.vault.notes import parse
+from tidings.vault.notes.model import IndexEntry
 
 YEAR_AGO = 1_700_000_000
 
@@ -52,15 +51,15 @@ def paths(vault: Vault) -> list[str]:
     return sorted(seen.path for seen in walk(vault))
 
 
-def entry(vault: Vault, path: str, **limits: int) -> Entry:
-    found = read(vault, path, Limits(**limits))
-    assert isinstance(found, Entry)
+def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
+    found = read(vault, path, ReadLimits(**limits))
+    assert isinstance(found, IndexEntry)
     return found
 
 
 def read_at(monkeypatch: pytest.MonkeyPatch, time: float) -> None:
     """Let all that is read be read at a time, in seconds since 1970."""
-    monkeypatch.setattr("tidings.vault.index.scan_file.time.time_ns", lambda: round(time * 10**9))
+    monkeypatch.setattr("tidings.vault.index.read_file.time.time_ns", lambda: round(time * 10**9))
 
 
 def settle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +337,7 @@ def test_what_is_read_again_and_is_the_same_is_not_parsed_again(
     build(vault, index)
     read_at(monkeypatch, changed + 3)
     with monkeypatch.context() as patched:
-        patched.setattr(notes, "parse", None)
+        patched.setattr(parse, "parse", None)
         found = plan(vault, index) if whole else look(vault, index, ["a.md"])
         (batch,) = read_all(vault, found.changed)
     assert ([each.path for each in batch.same], batch.entries) == (["a.md"], [])
@@ -429,7 +428,7 @@ def test_a_note_is_read_with_all_that_is_in_it(root: Path, vault: Vault) -> None
     put(root / "Folder/My note.md", text)
     found = entry(vault, "Folder/My note.md")
     assert found.text == text
-    note = notes.parse(text, "My note")
+    note = parse.parse(text, "My note")
     assert found == make_entry(found.path, "note", found.stamp, version=found.hash, text=text, note=note)
     assert (found.kind, found.problem, len(found.hash or "")) == ("note", None, 16)
 
@@ -576,7 +575,7 @@ def test_a_text_that_the_parser_fails_on_is_kept_with_a_word(
 
     put(root / "a.md", "text")
     with monkeypatch.context() as patch:
-        patch.setattr(notes, "parse", failing)
+        patch.setattr(parse, "parse", failing)
         found = entry(vault, "a.md")
     assert (found.text, found.rows) == ("text", {})
     assert "a mistake" in (found.problem or "")

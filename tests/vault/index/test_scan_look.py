@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import Plan, VaultAway, build, look, read_all
+from tidings.vault.index.scan import ScanPlan, VaultAway, build, look, read_all
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def vault(root: Path) -> Vault:
 
 @pytest.fixture
 def index(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    monkeypatch.setattr("tidings.vault.index.scan_file.time.time_ns", lambda: 4_000_000_000 * 10**9)
+    monkeypatch.setattr("tidings.vault.index.read_file.time.time_ns", lambda: 4_000_000_000 * 10**9)
     opened = Index(vault, memory=True)
     yield opened
     opened.close()
@@ -43,7 +43,7 @@ def put(place: Path, text: str = "") -> Path:
     return place
 
 
-def refresh(vault: Vault, index: Index, paths: set[str]) -> Plan:
+def refresh(vault: Vault, index: Index, paths: set[str]) -> ScanPlan:
     todo = look(vault, index, paths)
     index.apply([], todo.gone)
     for batch in read_all(vault, todo.changed):
@@ -61,7 +61,7 @@ def fresh(vault: Vault) -> dict[str, Any]:
         index.close()
 
 
-def found(todo: Plan) -> tuple[list[str], list[str]]:
+def found(todo: ScanPlan) -> tuple[list[str], list[str]]:
     return [seen.path for seen in todo.changed], todo.gone
 
 

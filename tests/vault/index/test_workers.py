@@ -15,12 +15,12 @@ import pytest
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan, worker
+from tidings.vault.index.read_file import Job, Missed, ReadLimits, ReadTask, read_file
 from tidings.vault.index.scan import read_all, walk
-from tidings.vault.index.scan_file import Job, Limits, Missed, Task, read_file
-from tidings.vault.index.workers import COMMAND, Workers, processes_for
-from tidings.vault.text.model import Entry, Stamp
+from tidings.vault.index.workers import COMMAND, IndexPool, processes_for
+from tidings.vault.notes.model import IndexEntry, Stamp
 
-LIMITS = Limits()
+LIMITS = ReadLimits()
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def jobs(tmp_path: Path) -> list[Job]:
 
 
 @pytest.fixture
-def here(jobs: list[Job]) -> list[Entry | Missed]:
+def here(jobs: list[Job]) -> list[IndexEntry | Missed]:
     return [read_file(job, LIMITS) for job in jobs]
 
 
@@ -40,15 +40,15 @@ def chunks(jobs: list[Job]) -> Iterator[list[Job]]:
     return ([job] for job in jobs)
 
 
-def plain(items: list[Entry | Missed]) -> list[object]:
+def plain(items: list[IndexEntry | Missed]) -> list[object]:
     """What was read, in order. A stamp also says how long ago the file was changed when it was read."""
     return sorted(
-        (item._replace(stamp=Stamp(0, 0, 0, 0)) if isinstance(item, Entry) else item for item in items), key=repr
+        (item._replace(stamp=Stamp(0, 0, 0, 0)) if isinstance(item, IndexEntry) else item for item in items), key=repr
     )
 
 
-def test_what_processes_read_is_what_is_read_here(jobs: list[Job], here: list[Entry | Missed]) -> None:
-    with Workers(LIMITS, count=2) as workers:
+def test_what_processes_read_is_what_is_read_here(jobs: list[Job], here: list[IndexEntry | Missed]) -> None:
+    with IndexPool(LIMITS, count=2) as workers:
         answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
     assert plain(answers) == plain(here)
 
@@ -64,25 +64,25 @@ def test_what_processes_read_is_what_is_read_here(jobs: list[Job], here: list[En
     ],
 )
 def test_what_a_process_does_not_answer_is_read_here(
-    jobs: list[Job], here: list[Entry | Missed], command: tuple[str, ...]
+    jobs: list[Job], here: list[IndexEntry | Missed], command: tuple[str, ...]
 ) -> None:
-    with Workers(LIMITS, count=2, command=command) as workers:
+    with IndexPool(LIMITS, count=2, command=command) as workers:
         answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
     assert plain(answers) == plain(here)
 
 
 def test_where_there_can_be_no_processes_files_are_read_here(
-    jobs: list[Job], here: list[Entry | Missed], monkeypatch: pytest.MonkeyPatch
+    jobs: list[Job], here: list[IndexEntry | Missed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with Workers(LIMITS, count=processes_for(len(jobs))) as workers:
+    with IndexPool(LIMITS, count=processes_for(len(jobs))) as workers:
         answers = [item for answer in workers.read(chunks(jobs)) for item in answer]
     assert plain(answers) == plain(here)
 
 
 def test_leaving_early_ends_the_processes(jobs: list[Job]) -> None:
     before = set(psutil.Process().children())
-    with Workers(LIMITS, count=2) as workers:
+    with IndexPool(LIMITS, count=2) as workers:
         answers = workers.read(chunks(jobs * 10))
         next(answers)
         assert len(set(psutil.Process().children()) - before) == 2
@@ -100,7 +100,7 @@ except FileExistsError:
 else:
     time.sleep(60)
 """
-    with Workers(LIMITS, count=2, command=(sys.executable, "-c", program)) as workers:
+    with IndexPool(LIMITS, count=2, command=(sys.executable, "-c", program)) as workers:
         assert len(next(workers.read(chunks(jobs)))) == 1
 
 
@@ -123,10 +123,10 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     (tmp_path / "small.md").write_text("small")
     (tmp_path / "large.md").write_text("#large\n" * 200_000)
     with (tmp_path / "huge.md").open("wb") as file:
-        file.truncate(Limits().size + 1)
+        file.truncate(ReadLimits().size + 1)
     read_here: list[str] = []
 
-    def read(job: Job, limits: Limits) -> Entry | Missed:
+    def read(job: Job, limits: ReadLimits) -> IndexEntry | Missed:
         read_here.append(job.path)
         return read_file(job, limits)
 
@@ -139,10 +139,10 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     assert "larger than" in (found["huge.md"].problem or "")
 
 
-def test_while_processes_start_small_files_are_read_here(jobs: list[Job], here: list[Entry | Missed]) -> None:
+def test_while_processes_start_small_files_are_read_here(jobs: list[Job], here: list[IndexEntry | Missed]) -> None:
     large = jobs[7].stamp.size + 1
     jobs[3] = jobs[3]._replace(stamp=jobs[3].stamp._replace(size=large))
-    with Workers(
+    with IndexPool(
         LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)"), small=large - 1
     ) as workers:
         read = workers.read(chunks(jobs))
@@ -151,14 +151,14 @@ def test_while_processes_start_small_files_are_read_here(jobs: list[Job], here: 
 
 
 def test_reading_stops_while_a_process_is_busy(jobs: list[Job]) -> None:
-    with Workers(LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)")) as workers:
+    with IndexPool(LIMITS, count=1, command=(sys.executable, "-c", "import time; time.sleep(60)")) as workers:
         asked = iter([False, False, True])
         assert list(workers.read(chunks(jobs), lambda: next(asked))) == []
 
 
-def test_a_process_answers_each_task(jobs: list[Job], here: list[Entry | Missed]) -> None:
+def test_a_process_answers_each_task(jobs: list[Job], here: list[IndexEntry | Missed]) -> None:
     target = io.BytesIO()
-    worker.work([Task(LIMITS, jobs[:10]), Task(LIMITS, jobs[10:])], target)
+    worker.work([ReadTask(LIMITS, jobs[:10]), ReadTask(LIMITS, jobs[10:])], target)
     target.seek(0)
     assert plain([*pickle.load(target), *pickle.load(target)]) == plain(here)
 
@@ -179,7 +179,7 @@ worker.main()
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        pickle.dump(Task(LIMITS, jobs[:1]), process.stdin)
+        pickle.dump(ReadTask(LIMITS, jobs[:1]), process.stdin)
         process.stdin.flush()
         assert pickle.load(process.stdout) == [jobs[0].path]
         process.stdin.close()
@@ -193,7 +193,7 @@ def test_nothing_is_imported_from_the_current_folder(
     for name in ("yaml", "json", "tidings", "pickle"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
     monkeypatch.chdir(tmp_path)
-    with Workers(LIMITS, count=1) as workers:
+    with IndexPool(LIMITS, count=1) as workers:
         answers = list(workers.read([jobs]))
     assert len(answers[0]) == len(jobs)
     assert caplog.records == []
@@ -203,7 +203,7 @@ def test_processes_end_when_the_one_that_started_them_is_killed() -> None:
     program = """
         import os, signal, subprocess
         from tidings.vault.index.workers import COMMAND, Workers
-        from tidings.vault.index.scan_file import Limits
+        from tidings.vault.index.read_file import Limits
         workers = Workers(Limits(), count=2).__enter__()
         print(*(process.pid for process in workers._processes), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -231,7 +231,7 @@ worker.main()
 """
     program = f"""
 import sys
-from tidings.vault.index.scan_file import Limits
+from tidings.vault.index.read_file import Limits
 from tidings.vault.index.workers import Workers
 with Workers(Limits(), count=1, command=(sys.executable, "-c", {busy!r})) as workers:
     list(workers.read([[None]]))
@@ -248,7 +248,7 @@ def test_an_interrupt_is_for_the_process_that_started_the_others(jobs: list[Job]
     process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin
     assert process.stdout
-    task = pickle.dumps(Task(LIMITS, jobs[:1]))
+    task = pickle.dumps(ReadTask(LIMITS, jobs[:1]))
     try:
         # Its first answer shows that it has begun, and so does what an interrupt does to it.
         for _ in range(2):

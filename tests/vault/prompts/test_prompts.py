@@ -12,11 +12,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
 from tests.vault.shelf import BEGINNING, Shelf
-from tidings.vault.files.parts import EditRefused
-from tidings.vault.prompts import brief_daily, brief_links, brief_recent, brief_tags, prompts
+from tidings.vault.notes.sections import EditRefused
+from tidings.vault.prompts import briefs, links, prompts
 from tidings.vault.resources.addresses import BadAddress
 from tidings.vault.resources.shapes import NotFound
-from tidings.vault.view import Progress, Status, View
+from tidings.vault.view import IndexProgress, IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ class Desk(MCPServer[Any]):
         self.library = self
         self._shelf = shelf
 
-    async def ask(self, question: Callable[[View], Any]) -> Any:
+    async def ask(self, question: Callable[[VaultView], Any]) -> Any:
         return question(self._shelf.view())
 
 
@@ -120,10 +120,10 @@ async def test_a_wrong_argument_is_told_to_who_gave_it(
 
 @pytest.mark.parametrize(
     ("status", "told"),
-    [(Status("indexing", Progress(1, 2)), "still being built"), (Status("away"), "cannot be reached")],
+    [(IndexStatus("indexing", IndexProgress(1, 2)), "still being built"), (IndexStatus("away"), "cannot be reached")],
 )
-async def test_what_may_lack_something_says_so(shelf: Shelf, status: Status, told: str) -> None:
-    assert told in said(brief_recent.brief(shelf.view(status), "", ""))
+async def test_what_may_lack_something_says_so(shelf: Shelf, status: IndexStatus, told: str) -> None:
+    assert told in said(briefs.recent_brief(shelf.view(status), "", ""))
 
 
 # The daily note
@@ -141,7 +141,7 @@ def test_the_plan_of_a_day_brings_its_note_the_last_one_and_what_changed(shelf: 
         }
     )
 
-    blocks = brief_daily.brief(shelf.view(), "today", today=TODAY)
+    blocks = briefs.brief(shelf.view(), "today", today=TODAY)
 
     assert facts(blocks) == snapshot("""\
 Help me plan Saturday, 2026-01-31, in my daily note.
@@ -159,7 +159,7 @@ Open in the last daily note, '2026-01-29.md':
 
 
 def test_a_day_without_notes_before_it_says_where_its_note_would_be(shelf: Shelf) -> None:
-    blocks = brief_daily.brief(shelf.view(), "2026-02-01", today=TODAY)
+    blocks = briefs.brief(shelf.view(), "2026-02-01", today=TODAY)
 
     assert "Sunday, 2026-02-01" in said(blocks)
     assert "It does not exist yet; it would be '2026-02-01.md'." in said(blocks)
@@ -170,8 +170,8 @@ def test_a_day_without_notes_before_it_says_where_its_note_would_be(shelf: Shelf
 def test_many_open_tasks_are_bounded(shelf: Shelf) -> None:
     shelf.put({"2026-01-30.md": "- [ ] task\n" * 60, "2026-01-31.md": ""})
 
-    assert "- and 10 more" in said(brief_daily.brief(shelf.view(), "", today=TODAY))
-    assert "left nothing open" in said(brief_daily.brief(shelf.view(), "2026-02-01", today=TODAY))
+    assert "- and 10 more" in said(briefs.brief(shelf.view(), "", today=TODAY))
+    assert "left nothing open" in said(briefs.brief(shelf.view(), "2026-02-01", today=TODAY))
 
 
 # Tags
@@ -186,7 +186,7 @@ def test_tidying_tags_names_those_that_look_alike_with_their_counts(shelf: Shelf
         }
     )
 
-    assert facts(brief_tags.brief(shelf.view(), "")) == snapshot("""\
+    assert facts(briefs.tags_brief(shelf.view(), "")) == snapshot("""\
 Help me tidy the tags of my vault: 7 in use.
 
 These look alike (with the number of notes):
@@ -199,7 +199,7 @@ These are one tag each to Obsidian, but written in several ways:
 
 Only one note has each of these: #area/home, #idea, #proejct, #projects, #to-do.\
 """)
-    assert facts(brief_tags.brief(shelf.view(), "#Area")) == snapshot("""\
+    assert facts(briefs.tags_brief(shelf.view(), "#Area")) == snapshot("""\
 Help me tidy the tags in #area: 1 in use.
 
 No two of them look alike.
@@ -211,7 +211,7 @@ Only one note has each of these: #area/home.\
 def test_tags_that_are_in_order_are_said_to_be(shelf: Shelf) -> None:
     shelf.put({"a.md": "#work", "b.md": "#work"})
 
-    assert facts(brief_tags.brief(shelf.view(), "")) == snapshot("""\
+    assert facts(briefs.tags_brief(shelf.view(), "")) == snapshot("""\
 Help me tidy the tags of my vault: 1 in use.
 
 No two of them look alike.\
@@ -222,7 +222,7 @@ def test_many_tags_are_bounded(shelf: Shelf) -> None:
     words = [f"tag{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}" for a in range(8) for b in range(8) for c in range(8)]
     shelf.put({"a.md": " ".join(f"#{word} #{word}s #{word.title()}" for word in words)})
 
-    text = said(brief_tags.brief(shelf.view(), ""))
+    text = said(briefs.tags_brief(shelf.view(), ""))
 
     assert len(text) < 12_000
     assert " more" in text
@@ -234,7 +234,7 @@ def test_many_tags_are_bounded(shelf: Shelf) -> None:
 def test_a_summary_brings_the_notes_that_changed_last(shelf: Shelf) -> None:
     shelf.put({"old.md": "old", "Board.canvas": "{}", "new.md": "new"})
 
-    blocks = brief_recent.brief(shelf.view(), "2", "")
+    blocks = briefs.recent_brief(shelf.view(), "2", "")
 
     assert facts(blocks) == snapshot("""\
 Summarise what is new in my vault: the notes that changed last, the newest first.
@@ -243,22 +243,22 @@ Summarise what is new in my vault: the notes that changed last, the newest first
 - old.md (2026-01-01T00:01:00.000Z)\
 """)
     assert brought(blocks) == {"vault://note/new.md": "new", "vault://note/old.md": "old"}
-    assert list(brought(brief_recent.brief(shelf.view(), "1", ""))) == ["vault://note/new.md"]
+    assert list(brought(briefs.recent_brief(shelf.view(), "1", ""))) == ["vault://note/new.md"]
 
 
 def test_a_summary_since_a_day_leaves_out_what_is_older(shelf: Shelf) -> None:
     shelf.put({"old.md": "old"})
     day = datetime.fromtimestamp(BEGINNING).astimezone().date()
 
-    assert list(brought(brief_recent.brief(shelf.view(), "", day.isoformat()))) == ["vault://note/old.md"]
-    nothing = brief_recent.brief(shelf.view(), "", "today", today=date(2026, 2, 1))
+    assert list(brought(briefs.recent_brief(shelf.view(), "", day.isoformat()))) == ["vault://note/old.md"]
+    nothing = briefs.recent_brief(shelf.view(), "", "today", today=date(2026, 2, 1))
     assert said(nothing) == "No note changed since 2026-02-01. Tell me so."
 
 
 def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
     shelf.put({f"{number:02}.md": "word " * 1000 for number in range(60)})
 
-    blocks = brief_recent.brief(shelf.view(), "50", "")
+    blocks = briefs.recent_brief(shelf.view(), "50", "")
 
     assert len(brought(blocks)) + len(pointed(blocks)) == 50
     assert pointed(blocks)
@@ -269,12 +269,12 @@ def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
 @pytest.mark.parametrize("count", ["0", "51", "100", "-1", "ten"])
 def test_a_count_that_is_none_is_refused(shelf: Shelf, count: str) -> None:
     with pytest.raises(ValueError, match="count cannot be"):
-        brief_recent.brief(shelf.view(), count, "")
+        briefs.recent_brief(shelf.view(), count, "")
 
 
 def test_a_day_that_is_none_is_refused(shelf: Shelf) -> None:
     with pytest.raises(BadAddress, match="no date"):
-        brief_recent.brief(shelf.view(), "", "soon")
+        briefs.recent_brief(shelf.view(), "", "soon")
 
 
 # Links
@@ -299,7 +299,7 @@ LINKED = {
 def test_links_are_suggested_for_what_is_mentioned_tagged_or_alike(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
-    blocks = brief_links.brief(shelf.view(), "garden", "")
+    blocks = links.brief(shelf.view(), "garden", "")
 
     assert facts(blocks) == snapshot("""\
 Suggest links between 'Garden.md' and other notes of my vault.
@@ -325,7 +325,7 @@ These have words in common that few notes have:
 def test_links_are_suggested_for_one_section(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
-    text = said(brief_links.brief(shelf.view(), "Garden.md", "beds"))
+    text = said(links.brief(shelf.view(), "Garden.md", "beds"))
 
     assert "the section 'beds' of 'Garden.md' (from line 6)" in text
     assert "'Water Butt' in line 7" in text
@@ -336,17 +336,17 @@ def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
     with pytest.raises(NotFound, match=r"'pic.png' is no note"):
-        brief_links.brief(shelf.view(), "pic.png", "")
+        links.brief(shelf.view(), "pic.png", "")
     with pytest.raises(NotFound, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
-        brief_links.brief(shelf.view(), "Gardn", "")
+        links.brief(shelf.view(), "Gardn", "")
     with pytest.raises(EditRefused, match="There is no heading 'nope'"):
-        brief_links.brief(shelf.view(), "Garden", "nope")
+        links.brief(shelf.view(), "Garden", "nope")
 
 
 def test_a_note_that_stands_alone_is_said_to(shelf: Shelf) -> None:
     shelf.put({"A.md": "b\nc d"})
 
-    assert "Nothing was found that is not linked already." in said(brief_links.brief(shelf.view(), "A", ""))
+    assert "Nothing was found that is not linked already." in said(links.brief(shelf.view(), "A", ""))
 
 
 def test_suggestions_are_bounded(shelf: Shelf) -> None:
@@ -354,6 +354,6 @@ def test_suggestions_are_bounded(shelf: Shelf) -> None:
     shelf.put({f"name{number}.md": "" for number in range(40)})
     shelf.put({f"t{number}.md": "#t about the hub" for number in range(40)})
 
-    text = said(brief_links.brief(shelf.view(), "Hub", ""))
+    text = said(links.brief(shelf.view(), "Hub", ""))
 
     assert text.count("\n- ") == 3 * 15

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.vault.prompts.tag_variants import Alike, alike
+from tidings.vault.prompts.briefs import Alike, alike
 
 
 @pytest.mark.parametrize(

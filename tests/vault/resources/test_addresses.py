@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
-from tidings.vault.resources.addresses import Address, BadAddress, parse_address
-from tidings.vault.resources.families import FAMILIES, Family
+from tidings.vault.resources.addresses import FAMILIES, BadAddress, Family, VaultAddress, parse_address
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -16,26 +15,26 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 @pytest.mark.parametrize(
     ("uri", "address"),
     [
-        ("vault://recent", Address("recent", "", None, None, 0)),
-        ("vault://recent/", Address("recent", "", None, None, 0)),
-        ("VAULT://Recent?limit=5&mode=full", Address("recent", "", "full", 5, 0)),
-        ("vault://note/Projects/My%20plan.md", Address("note", "Projects/My plan.md", None, None, 0)),
-        ("vault://note/A.md?offset=10&limit=5000", Address("note", "A.md", None, 5000, 10)),
-        ("vault://note/A.md?mode=summary", Address("note", "A.md", "summary", None, 0)),
-        ("vault://note/C#.md", Address("note", "C#.md", None, None, 0)),
-        ("vault://folder", Address("folder", "", None, None, 0)),
-        ("vault://folder/", Address("folder", "", None, None, 0)),
-        ("vault://folder/Projects/", Address("folder", "Projects", None, None, 0)),
-        ("vault://tag/project/alpha", Address("tag", "project/alpha", None, None, 0)),
-        ("vault://tag/%23idea", Address("tag", "idea", None, None, 0)),
-        ("vault://tag/#idea", Address("tag", "idea", None, None, 0)),
-        ("vault://search/a%2Fb%3F%20%22c%20d%22", Address("search", 'a/b? "c d"', None, None, 0)),
-        ("vault://daily/2026-01-31", Address("daily", "2026-01-31", None, None, 0)),
-        ("vault://daily/Today?mode=full", Address("daily", "today", "full", None, 0)),
-        ("vault://attachment/a/b.png", Address("attachment", "a/b.png", None, None, 0)),
+        ("vault://recent", VaultAddress("recent", "", None, None, 0)),
+        ("vault://recent/", VaultAddress("recent", "", None, None, 0)),
+        ("VAULT://Recent?limit=5&mode=full", VaultAddress("recent", "", "full", 5, 0)),
+        ("vault://note/Projects/My%20plan.md", VaultAddress("note", "Projects/My plan.md", None, None, 0)),
+        ("vault://note/A.md?offset=10&limit=5000", VaultAddress("note", "A.md", None, 5000, 10)),
+        ("vault://note/A.md?mode=summary", VaultAddress("note", "A.md", "summary", None, 0)),
+        ("vault://note/C#.md", VaultAddress("note", "C#.md", None, None, 0)),
+        ("vault://folder", VaultAddress("folder", "", None, None, 0)),
+        ("vault://folder/", VaultAddress("folder", "", None, None, 0)),
+        ("vault://folder/Projects/", VaultAddress("folder", "Projects", None, None, 0)),
+        ("vault://tag/project/alpha", VaultAddress("tag", "project/alpha", None, None, 0)),
+        ("vault://tag/%23idea", VaultAddress("tag", "idea", None, None, 0)),
+        ("vault://tag/#idea", VaultAddress("tag", "idea", None, None, 0)),
+        ("vault://search/a%2Fb%3F%20%22c%20d%22", VaultAddress("search", 'a/b? "c d"', None, None, 0)),
+        ("vault://daily/2026-01-31", VaultAddress("daily", "2026-01-31", None, None, 0)),
+        ("vault://daily/Today?mode=full", VaultAddress("daily", "today", "full", None, 0)),
+        ("vault://attachment/a/b.png", VaultAddress("attachment", "a/b.png", None, None, 0)),
     ],
 )
-def test_a_uri_says_what_it_asks_for(uri: str, address: Address) -> None:
+def test_a_uri_says_what_it_asks_for(uri: str, address: VaultAddress) -> None:
     assert parse_address(uri) == address
 
 
@@ -90,7 +89,7 @@ def test_a_list_has_a_page_and_a_text_has_no_end_unless_it_is_said() -> None:
 )
 def test_an_address_survives_being_written(kind: str, about: str, mode: str, limit: int | None, offset: int) -> None:
     try:
-        clean = parse_address(Address(kind, about, None, None, 0).uri)
+        clean = parse_address(VaultAddress(kind, about, None, None, 0).uri)
     except BadAddress:
         return  # Nothing but slashes, spaces or '#'.
     if kind != "attachment":

@@ -10,9 +10,8 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
 from tests.vault.shelf import Shelf
-from tidings.vault.resources.addresses import parse_address
-from tidings.vault.resources.completions import MOST, complete
-from tidings.vault.resources.families import FAMILIES
+from tidings.vault.resources.addresses import FAMILIES, parse_address
+from tidings.vault.resources.listing import MOST, complete
 
 TODAY = date(2026, 1, 31)
 

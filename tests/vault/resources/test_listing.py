@@ -10,7 +10,7 @@ from mcp_types import Resource
 
 from tests.vault.shelf import Shelf
 from tidings.vault.resources.listing import PAGE, STATIC, BadCursor, page, templates
-from tidings.vault.resources.resources import render
+from tidings.vault.resources.render import render
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 
 from tests.vault.sample import LISTS, PLAN, SAMPLE, TODAY, content
 from tests.vault.shelf import BEGINNING, Shelf
-from tidings.vault.resources.resources import fingerprint, render
-from tidings.vault.view import Progress, Status
+from tidings.vault.resources.render import fingerprint, render
+from tidings.vault.view import IndexProgress, IndexStatus
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def shelf(empty: Shelf) -> Shelf:
 
 @pytest.mark.parametrize("uri", [*LISTS, "vault://note/Plan?mode=summary"])
 def test_what_may_lack_something_says_so(shelf: Shelf, uri: str) -> None:
-    indexing = json.loads(render(shelf.view(Status("indexing", Progress(3, 10))), uri).text or "")
-    beginning = json.loads(render(shelf.view(Status("indexing")), uri).text or "")
-    away = json.loads(render(shelf.view(Status("away")), uri).text or "")
+    indexing = json.loads(render(shelf.view(IndexStatus("indexing", IndexProgress(3, 10))), uri).text or "")
+    beginning = json.loads(render(shelf.view(IndexStatus("indexing")), uri).text or "")
+    away = json.loads(render(shelf.view(IndexStatus("away")), uri).text or "")
 
     assert indexing["partial"] == {"indexed": 3, "of": 10}
     assert beginning["partial"] == {"indexed": 0, "of": 0}
@@ -56,15 +56,15 @@ def test_what_may_lack_something_says_so(shelf: Shelf, uri: str) -> None:
     ],
 )
 def test_a_fingerprint_stays_while_nothing_changes_and_tells_of_the_end_of_indexing(shelf: Shelf, uri: str) -> None:
-    def at(status: Status) -> str:
+    def at(status: IndexStatus) -> str:
         return fingerprint(shelf.view(status), uri)
 
-    done = at(Status("watching"))
-    assert done == at(Status("polling")) != ""
-    assert at(Status("indexing", Progress(1, 9))) == at(Status("indexing", Progress(2, 9)))
+    done = at(IndexStatus("watching"))
+    assert done == at(IndexStatus("polling")) != ""
+    assert at(IndexStatus("indexing", IndexProgress(1, 9))) == at(IndexStatus("indexing", IndexProgress(2, 9)))
     is_json = "attachment" not in uri and ("note" not in uri or "summary" in uri)
-    assert (at(Status("indexing")) != done) == is_json
-    assert (at(Status("away")) != done) == is_json
+    assert (at(IndexStatus("indexing")) != done) == is_json
+    assert (at(IndexStatus("away")) != done) == is_json
 
 
 def changed(shelf: Shelf, change: dict[str, str | bytes], *drop: str) -> set[str]:

@@ -10,9 +10,8 @@ from inline_snapshot import snapshot
 from tests.vault.sample import PLAN, SAMPLE, content, text
 from tests.vault.shelf import Shelf
 from tidings.vault.resources.addresses import BadAddress
-from tidings.vault.resources.render_files import LARGEST
-from tidings.vault.resources.resources import NotFound, TooLarge, fingerprint, render
-from tidings.vault.view import Status
+from tidings.vault.resources.render import LARGEST, NotFound, ResourceTooLarge, fingerprint, render
+from tidings.vault.view import IndexStatus
 
 
 @pytest.fixture
@@ -100,7 +99,7 @@ def test_a_note_that_was_too_large_to_be_read_says_so(empty: Shelf) -> None:
         file.truncate(20_000_001)
     empty.look()
 
-    with pytest.raises(TooLarge, match=r"'big.md' has 20,000,001 bytes. It is larger than 20,000,000 bytes"):
+    with pytest.raises(ResourceTooLarge, match=r"'big.md' has 20,000,001 bytes. It is larger than 20,000,000 bytes"):
         text(empty, "vault://note/big.md")
     assert fingerprint(empty.view(), "vault://note/big.md") == ""
     assert "larger than" in content(empty, "vault://note/big?mode=summary")["problem"]
@@ -150,7 +149,7 @@ def test_what_only_claims_to_be_text_is_bytes(empty: Shelf) -> None:
 def test_an_attachment_that_is_too_large_is_refused(empty: Shelf) -> None:
     empty.put({"film.mp4": b"\0" * (LARGEST + 1), "fits.mp4": b"\0" * LARGEST})
 
-    with pytest.raises(TooLarge, match=r"'film.mp4' has 10,000,001 bytes. At most 10,000,000 are sent"):
+    with pytest.raises(ResourceTooLarge, match=r"'film.mp4' has 10,000,001 bytes. At most 10,000,000 are sent"):
         render(empty.view(), "vault://attachment/film.mp4")
     assert len(render(empty.view(), "vault://attachment/fits.mp4").data or b"") == LARGEST
 
@@ -162,7 +161,7 @@ def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
     with pytest.raises(NotFound, match=r"'pic.png' cannot be read: No such file"):
         render(shelf.view(), "vault://attachment/pic.png")
     with pytest.raises(NotFound, match="The vault cannot be reached at present"):
-        render(shelf.view(Status("away")), "vault://attachment/pic.png")
+        render(shelf.view(IndexStatus("away")), "vault://attachment/pic.png")
 
     os.mkfifo(place)
     with pytest.raises(NotFound, match=r"'pic.png' cannot be read: Permission denied"):

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.search import query_facts
-from tidings.vault.search.query import parse_query
-from tidings.vault.search.query_reader import BadQuery
-from tidings.vault.search.query_tree import (
+from tidings.vault.search import query
+from tidings.vault.search.query import BadQuery, parse_query
+from tidings.vault.search.tree import (
     And,
     Case,
     Compared,
@@ -21,7 +20,7 @@ from tidings.vault.search.query_tree import (
     Property,
     Query,
     Regex,
-    Tag,
+    TagTerm,
     Within,
     Word,
 )
@@ -56,20 +55,20 @@ a, b, c = Word("a"), Word("b"), Word("c")
         (r"/a\/[/]/", Regex(r"a\/[/]")),
         ("/a/is", Regex("a", dotall=True)),
         ("a/b", Word("a/b")),
-        ("#work", Tag("work")),
-        ("#Work/now/", Tag("Work/now")),
+        ("#work", TagTerm("work")),
+        ("#Work/now/", TagTerm("Work/now")),
         ("#2024", Word("#2024")),
         (r"\#work", Word("#work")),
-        ("tag:#a", Tag("a")),
-        ("tag:a", Tag("a")),
-        ('tag:"#a b"', Tag("a b")),
-        ("tag:(#a OR b)", Or((Tag("a"), Tag("b")))),
-        ("-tag:(#a b)", Not(And((Tag("a"), Tag("b"))))),
+        ("tag:#a", TagTerm("a")),
+        ("tag:a", TagTerm("a")),
+        ('tag:"#a b"', TagTerm("a b")),
+        ("tag:(#a OR b)", Or((TagTerm("a"), TagTerm("b")))),
+        ("-tag:(#a b)", Not(And((TagTerm("a"), TagTerm("b"))))),
         ("file:a", Within("file", a)),
         ("FILE:a", Within("file", a)),
         ("path:#a", Within("path", Word("#a"))),
         ('path:"a b"', Within("path", Phrase("a b"))),
-        ("line:(a OR -#b)", Within("line", Or((a, Not(Tag("b")))))),
+        ("line:(a OR -#b)", Within("line", Or((a, Not(TagTerm("b")))))),
         ("content:-a", Within("content", Not(a))),
         ('task-todo:""', Within("task-todo", Phrase(""))),
         ("match-case:(a file:b)", Case(match=True, part=And((a, Within("file", b))))),
@@ -243,13 +242,13 @@ NOW = datetime(2024, 5, 31, 12, 30, tzinfo=UTC)
 )
 def test_a_time_is_a_day_a_month_a_year_or_until_now(text: str, start: str | None, end: str | None) -> None:
     expected = [datetime.fromisoformat(one).replace(tzinfo=UTC) if one else None for one in (start, end)]
-    assert list(query_facts.times(text, NOW)) == expected
+    assert list(query.times(text, NOW)) == expected
 
 
 def test_a_size_has_a_unit_or_is_in_bytes() -> None:
-    assert query_facts.sizes(">1.5kb") == (">", 1500)
-    assert query_facts.sizes("<=2MB") == ("<=", 2_000_000)
-    assert query_facts.sizes("<500") == ("<", 500)
+    assert query.sizes(">1.5kb") == (">", 1500)
+    assert query.sizes("<=2MB") == ("<=", 2_000_000)
+    assert query.sizes("<500") == ("<", 500)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 
 from tests.vault.searching import entry, found, indexed
 from tidings.vault.index.index import Index
-from tidings.vault.search.query_reader import BadQuery
-from tidings.vault.search.query_tree import Word
-from tidings.vault.search.search import Found, Hit, search
-from tidings.vault.search.search_lines import Match
+from tidings.vault.search.query import BadQuery
+from tidings.vault.search.search import SearchHit, SearchPage, search
+from tidings.vault.search.text import LineMatch
+from tidings.vault.search.tree import Word
 
 NOTES = {
     "Apples.md": """---
@@ -251,7 +251,7 @@ def test_a_hit_shows_the_lines_that_match_with_the_most_terms_first_chosen(tmp_p
     index = indexed(tmp_path, {"A.md": text})
     result = search(index.queries.connection, "one two -three", matches=2)
     (hit,) = result.hits
-    assert hit.matches == (Match(1, "one"), Match(4, "one two"))
+    assert hit.matches == (LineMatch(1, "one"), LineMatch(4, "one two"))
     assert hit.lines == 4
     index.close()
 
@@ -309,7 +309,7 @@ def test_pages_follow_each_other_in_an_order_that_paths_complete(tmp_path: Path)
         assert [page.total for page in pages] == [25] * 4
         newest = search(connection, query, limit=3, sort="modified")
         assert [hit.path for hit in newest.hits] == ["24.md", "23.md", "22.md"]
-        assert search(connection, query, limit=0) == Found(25, True, (), None)
+        assert search(connection, query, limit=0) == SearchPage(25, True, (), None)
     index.close()
 
 
@@ -350,4 +350,6 @@ def test_days_are_counted_back_from_now(connection: sqlite3.Connection) -> None:
 
 def test_a_tree_can_be_searched_for(connection: sqlite3.Connection) -> None:
     result = search(connection, Word("juice"))
-    assert result.hits == (Hit(APPLES, "Apples", result.hits[0].score, (Match(15, "apple juice ^juice"),), 1),)
+    assert result.hits == (
+        SearchHit(APPLES, "Apples", result.hits[0].score, (LineMatch(15, "apple juice ^juice"),), 1),
+    )

@@ -8,11 +8,11 @@ import pytest
 
 from tests.vault.searching import indexed
 from tidings.vault.index.index import Index
+from tidings.vault.notes.regexes import BadPattern, compiled, translated
 from tidings.vault.search import search as module
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime
-from tidings.vault.search.query_tree import Phrase, Regex, Word
 from tidings.vault.search.search import search
-from tidings.vault.text.regexes import BadPattern, compiled, translated
+from tidings.vault.search.tree import Phrase, Regex, Word
 
 EXPLODING = "/(x+)+$/"
 

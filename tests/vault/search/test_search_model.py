@@ -13,23 +13,10 @@ from hypothesis import strategies as st
 
 from tests.vault.searching import found, indexed
 from tidings.vault.files.paths import key
+from tidings.vault.notes.model import Note
+from tidings.vault.notes.parse import parse
 from tidings.vault.search.query import parse_query
-from tidings.vault.search.query_tree import (
-    And,
-    Case,
-    Empty,
-    Not,
-    Or,
-    Phrase,
-    Property,
-    Query,
-    Regex,
-    Tag,
-    Within,
-    Word,
-)
-from tidings.vault.text.model import Note
-from tidings.vault.text.notes import parse
+from tidings.vault.search.tree import And, Case, Empty, Not, Or, Phrase, Property, Query, Regex, TagTerm, Within, Word
 
 WORDS = [
     "ab",
@@ -80,7 +67,7 @@ words = st.sampled_from([*WORDS, "a", "c", "本", "+", "-"]).map(Word)
 phrases = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join).map(Phrase)
 regexes = st.sampled_from(["a.?b", "^b", r"\bab\b", " ab ", "b$", "abc|日", "C\\+", "[^a]b", "b.+b"]).map(Regex)
 terms = st.one_of(words, phrases, regexes)
-tags = st.sampled_from(["t", "T/u", "v"]).map(Tag)
+tags = st.sampled_from(["t", "T/u", "v"]).map(TagTerm)
 
 
 def trees(leaves: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
@@ -151,7 +138,7 @@ class File:
                 return not self.fulfils(part, match_case, body)
             case Case(match, part):
                 return self.fulfils(part, match, body)
-            case Tag(name):
+            case TagTerm(name):
                 return any(below(tag.name, name) for tag in self.note.tags)
             case Word() | Phrase() | Regex():
                 return any(stands(query, text, match_case) for text in [self.text] + [self.title] * (not body))
@@ -218,7 +205,7 @@ def decided(  # noqa: PLR0911 - the plainest way
             return not decided(part, match_case, looks, tags, empty=empty)
         case Case(match, part):
             return decided(part, match, looks, tags, empty=empty)
-        case Tag(name):
+        case TagTerm(name):
             return any(below(tag, name) for tag in tags or [])
         case Empty():
             return empty

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.vault.shelf import Shelf
-from tidings.vault.search import spelling
-from tidings.vault.search.spelling import meant_instead
+from tidings.vault.search import matching
+from tidings.vault.search.matching import meant_instead
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_a_connection_that_may_only_read_can_be_asked_in_a_transaction_and_again
 
 
 def test_nobody_waits_for_a_guess(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelling, "_SECONDS", -1.0)
-    monkeypatch.setattr(spelling, "_STEPS", 1)
+    monkeypatch.setattr(matching, "_SECONDS", -1.0)
+    monkeypatch.setattr(matching, "_STEPS", 1)
     assert meant_instead(shelf.index.queries.connection, "aplpe") is None
     monkeypatch.undo()
     assert meant_instead(shelf.index.queries.connection, "aplpe") == "apple"

@@ -9,17 +9,16 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.vault.shelf import Shelf
+from tidings.vault.files.content import Texts
+from tidings.vault.files.outcomes import NotThere
 from tidings.vault.files.paths import BadPath
-from tidings.vault.files.texts import Texts
-from tidings.vault.files.write_errors import NotThere
 from tidings.vault.resources.shapes import NotFound
-from tidings.vault.resources.standings import standing
-from tidings.vault.tools import answers, naming, reading, write_answers
-from tidings.vault.tools.answers import Span
-from tidings.vault.tools.refusals import refusals_told
-from tidings.vault.view import Progress, Status
+from tidings.vault.tools import lookup, naming, read, write
+from tidings.vault.tools.lookup import ResultRange
+from tidings.vault.tools.results import refusals_told
+from tidings.vault.view import IndexProgress, IndexStatus, standing
 
-INDEXING = Status("indexing", Progress(3, 10))
+INDEXING = IndexStatus("indexing", IndexProgress(3, 10))
 SAID = "The index is still being built (3 of 10 files): something may be missing."
 
 
@@ -33,34 +32,34 @@ def shelf(tmp_path: Path) -> Shelf:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (Status("watching"), ""),
-        (Status("polling", notes=("Looks every few seconds.",)), ""),
+        (IndexStatus("watching"), ""),
+        (IndexStatus("polling", notes=("Looks every few seconds.",)), ""),
         (INDEXING, SAID),
-        (Status("indexing"), "The index is still being built: something may be missing."),
+        (IndexStatus("indexing"), "The index is still being built: something may be missing."),
         (
-            Status("away"),
+            IndexStatus("away"),
             "The vault cannot be reached at present: this is what was in it when it was last seen.",
         ),
     ],
 )
-def test_how_the_index_stands_is_said_where_it_matters(status: Status, said: str) -> None:
+def test_how_the_index_stands_is_said_where_it_matters(status: IndexStatus, said: str) -> None:
     assert standing(status) == said
 
 
 def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(shelf: Shelf) -> None:
     view = shelf.view(INDEXING)
-    span = Span(10)
+    span = ResultRange(10)
     for result in (
-        answers.search(view, "apple", "relevance", span),
-        answers.tags(view, "", "", span),
-        answers.tags(view, "fruit", "", span),
-        answers.links(view, "back", "A", "", span),
-        answers.links(view, "orphans", "", "", span),
-        answers.links(view, "path", "A", "B", span),
-        answers.recent(view, span),
-        answers.structure(view, "", 2, 10),
-        reading.info(view, "A"),
-        reading.info(view, ""),
+        lookup.search(view, "apple", "relevance", span),
+        lookup.tags(view, "", "", span),
+        lookup.tags(view, "fruit", "", span),
+        lookup.links(view, "back", "A", "", span),
+        lookup.links(view, "orphans", "", "", span),
+        lookup.links(view, "path", "A", "B", span),
+        lookup.recent(view, span),
+        lookup.structure(view, "", 2, 10),
+        read.info(view, "A"),
+        read.info(view, ""),
     ):
         data: Any = result.structured_content
         assert data["note"] == SAID
@@ -75,7 +74,7 @@ def test_a_file_that_is_not_there_yet_may_still_come(shelf: Shelf) -> None:
 def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
     shelf.vault.locate("New.md").write_text("new")
     with pytest.raises(NotFound, match=r"'New\.md' is not in the index yet"):
-        reading.info(shelf.view(), "New")
+        read.info(shelf.view(), "New")
 
 
 def test_a_name_that_could_be_several_is_not_sure(shelf: Shelf) -> None:
@@ -131,7 +130,7 @@ def test_a_long_line_is_shown_around_its_link(shelf: Shelf) -> None:
     shelf.put({"Long.md": "x" * 250 + " [[A]] " + "y" * 900})
     (link,) = [
         link
-        for link in answers.links(shelf.view(), "back", "A", "", Span(10)).structured_content["links"]  # type: ignore[index]
+        for link in lookup.links(shelf.view(), "back", "A", "", ResultRange(10)).structured_content["links"]  # type: ignore[index]
         if link["path"] == "Long.md"
     ]
     assert "[[A]]" in link["text"]
@@ -145,12 +144,12 @@ def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> N
     (tmp_path / "Work/Day.md").write_text("{{date}} {{time}}")
     now = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
     day = date(2026, 1, 31)
-    path, text, note = write_answers.daily_start(shelf.view(), day, now, "")
+    path, text, note = write.daily_start(shelf.view(), day, now, "")
     assert (path, text, note) == ("Work/Days/2026-01-31.md", "2026-01-31 14:05", "")
-    assert reading.daily_path(shelf.view(), day) is None
+    assert read.daily_path(shelf.view(), day) is None
     shelf.put({"Home/2026-01-31.md": "here"})
-    assert reading.daily_path(shelf.view(), day) == "Home/2026-01-31.md"
-    assert reading.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
+    assert read.daily_path(shelf.view(), day) == "Home/2026-01-31.md"
+    assert read.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
 
 
 def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> None:
@@ -158,7 +157,7 @@ def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> No
     (tmp_path / "Work/.obsidian").mkdir()
     (tmp_path / "Work/.obsidian/app.json").write_text('{"userIgnoreFilters": ["Old/"]}')
     shelf.put({"Work/Old/A.md": "apple", "Home/Old/A.md": "apple"})
-    found: Any = answers.search(shelf.view(), "apple", "path", Span(10)).structured_content
+    found: Any = lookup.search(shelf.view(), "apple", "path", ResultRange(10)).structured_content
     assert [hit["path"] for hit in found["results"]] == ["Home/Old/A.md"]
 
 
@@ -175,6 +174,9 @@ def test_a_mistake_of_ours_is_not_told_as_if_it_were_the_agents() -> None:
 
 def test_a_note_of_a_vault_that_is_away_is_not_said_to_be_missing(shelf: Shelf) -> None:
     shelf.vault.locate("A.md").unlink()
-    for status, said in ((Status("watching"), "There is no"), (Status("away"), "cannot be reached at present")):
+    for status, said in (
+        (IndexStatus("watching"), "There is no"),
+        (IndexStatus("away"), "cannot be reached at present"),
+    ):
         with pytest.raises(NotThere, match=said):
-            reading.read(shelf.view(status), Texts(), ["A"], reading.Chosen(), 100)
+            read.read(shelf.view(status), Texts(), ["A"], read.ChosenNotes(), 100)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.files.parts import EditRefused, line_starts
-from tidings.vault.tools.excerpts import Excerpt, Lines, excerpt, parse_lines
+from tidings.vault.notes.sections import EditRefused, line_starts
+from tidings.vault.tools.read import Excerpt, LineRange, excerpt, parse_lines
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -47,7 +47,7 @@ def test_other_lines_are_refused_with_what_to_write(text: str, reason: str) -> N
 
 
 def test_a_note_that_fits_is_shown_whole() -> None:
-    assert excerpt(TEN, "", 1000) == Excerpt(TEN, Lines(1, 10), 10, "")
+    assert excerpt(TEN, "", 1000) == Excerpt(TEN, LineRange(1, 10), 10, "")
 
 
 def test_what_does_not_fit_is_named_with_how_to_get_it() -> None:

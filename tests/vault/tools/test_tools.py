@@ -9,8 +9,8 @@ from mcp import Client
 
 import tidings
 from tests.vault.agent import ERAS, at
-from tidings.server.schemas import compact
-from tidings.vault.files.write_errors import ReadOnly
+from tidings.server.exact_calls import compact
+from tidings.vault.files.outcomes import ReadOnly
 from tidings.vault.server import VaultServer
 
 pytestmark = pytest.mark.anyio

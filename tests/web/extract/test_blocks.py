@@ -5,13 +5,12 @@ import math
 import pytest
 
 from tests.web.extract.sample import article
-from tidings.web.extract.blocks import Blocks
-from tidings.web.extract.features import NAMES, Reader, worth
-from tidings.web.extract.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
-from tidings.web.extract.names import GROUPS, groups, words_of
-from tidings.web.extract.page import read_page
-from tidings.web.extract.tags import FOOTER, FORM, MAIN, MUTE, NAV, UNSEEN
-from tidings.web.extract.tree import parse
+from tidings.web.extract.html.blocks import Blocks
+from tidings.web.extract.html.features import NAMES, FeatureReader, worth
+from tidings.web.extract.html.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
+from tidings.web.extract.html.page import read_page
+from tidings.web.extract.html.tree import parse
+from tidings.web.extract.html.vocabulary import FOOTER, FORM, GROUPS, MAIN, MUTE, NAV, UNSEEN, groups, words_of
 
 URL = "https://harbour.example/"
 
@@ -72,13 +71,13 @@ def test_names_belong_to_groups() -> None:
 
 
 def test_words_without_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.extract.names._KEPT", 2)
+    monkeypatch.setattr("tidings.web.extract.html.vocabulary._KEPT", 2)
     assert all(groups(f"sidebar{letter}") == groups("sidebar") for letter in "abcdefg")
 
 
 def test_every_block_has_every_feature() -> None:
     page = read_page(article(), URL)
-    rows = Reader(page.blocks, {"entry": 0.9, "nav": 0.1}, {"privacy": 0.0}, 0.5).read()
+    rows = FeatureReader(page.blocks, {"entry": 0.9, "nav": 0.1}, {"privacy": 0.0}, 0.5).read()
     assert len(rows) == len(page.blocks.blocks)
     assert {len(row) for row in rows} == {len(NAMES)}
     at = NAMES.index("near worth least")
@@ -88,7 +87,7 @@ def test_every_block_has_every_feature() -> None:
 
 def test_a_page_without_blocks_has_no_rows_and_all_its_features() -> None:
     empty, full = read_page(b"<body></body>", URL), read_page(article(), URL)
-    assert Reader(empty.blocks, {}, {}, 0.5).read() == []
+    assert FeatureReader(empty.blocks, {}, {}, 0.5).read() == []
     assert len(page_features(empty)) == len(page_features(full))
 
 

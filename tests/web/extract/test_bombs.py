@@ -8,8 +8,8 @@ import pytest
 
 from tests.web.extract.pdfs import many_pages, packed_page
 from tests.web.extract.test_xml_text import LAUGHS, QUADRATIC
-from tidings.web.extract import Caps, ExtractionFailed, ExtractOptions, extract
-from tidings.web.extract.workers import Workers
+from tidings.web.extract.dispatch import Caps, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.pool import ExtractionPool
 
 pytestmark = pytest.mark.anyio
 
@@ -46,17 +46,17 @@ ERRORS = {
 
 
 @pytest.fixture
-async def workers() -> AsyncIterator[Workers]:
-    async with Workers(count=1, timeout=60.0) as workers:
+async def workers() -> AsyncIterator[ExtractionPool]:
+    async with ExtractionPool(count=1, timeout=60.0) as workers:
         yield workers
 
 
-async def goes_on(workers: Workers) -> None:
+async def goes_on(workers: ExtractionPool) -> None:
     assert (await workers.extract(b"<p>Hello there", "text/html", URL)).text == "Hello there"
 
 
 @pytest.mark.parametrize("name", RESULTS)
-async def test_a_bomb_is_read_truthfully(workers: Workers, name: str) -> None:
+async def test_a_bomb_is_read_truthfully(workers: ExtractionPool, name: str) -> None:
     body, kind, warning = RESULTS[name]
     found = await workers.extract(body, kind, URL)
     assert warning in [one.type for one in found.warnings]
@@ -66,7 +66,7 @@ async def test_a_bomb_is_read_truthfully(workers: Workers, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-async def test_a_bomb_is_refused(workers: Workers, name: str) -> None:
+async def test_a_bomb_is_refused(workers: ExtractionPool, name: str) -> None:
     body, kind, reason = ERRORS[name]
     with pytest.raises(ExtractionFailed) as refused:
         await workers.extract(body, kind, URL)
@@ -76,22 +76,22 @@ async def test_a_bomb_is_refused(workers: Workers, name: str) -> None:
 
 async def test_a_pdf_that_is_drawn_without_end_is_ended() -> None:
     endless = packed_page(b"BT /F1 1 Tf " + b"1 0 Td (aaaaaaaaaa) Tj " * 1_500_000 + b"ET")
-    async with Workers(count=1, timeout=1.0) as workers:
+    async with ExtractionPool(count=1, timeout=1.0) as workers:
         with pytest.raises(ExtractionFailed, match="ask for it as raw") as refused:
             await workers.extract(endless, "application/pdf", URL)
         assert refused.value.kind in {"timeout", "memory", "crash"}
         assert workers.pids == frozenset()
-    async with Workers(count=1) as workers:
+    async with ExtractionPool(count=1) as workers:
         await goes_on(workers)
 
 
-async def test_a_bomb_that_is_cut_says_how_much_is_left_out(workers: Workers) -> None:
+async def test_a_bomb_that_is_cut_says_how_much_is_left_out(workers: ExtractionPool) -> None:
     found = await workers.extract(b"<p>harbour" * 400_000, "text/html", URL)
     assert [one.type for one in found.warnings] == ["extraction_fallback", "truncated"]
     assert "3,199,999 characters" in found.warnings[1].message
 
 
-async def test_bombs_at_once_keep_nobody_from_reading(workers: Workers) -> None:
+async def test_bombs_at_once_keep_nobody_from_reading(workers: ExtractionPool) -> None:
     async with anyio.create_task_group() as group:
         for name in ("30,000 elements nested", "a million brackets", "a table of a million rows"):
             body, kind, _ = RESULTS[name]

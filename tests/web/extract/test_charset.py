@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from tidings.web.extract.charset import as_text, as_utf8
+from tidings.web.extract.sniff import as_text, as_utf8
 
 TEXT = "<p>Grüße, “Welt”</p>"
 

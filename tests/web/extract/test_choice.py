@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.choice import best_cut, smoothed
-from tidings.web.extract.html import read_html
+from tidings.web.extract.html.choose import best_cut, smoothed
+from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
 
 

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tidings.web.extract import Caps, Extracted, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractOptions, extract
 
 URL = "https://harbour.example/boats"
 

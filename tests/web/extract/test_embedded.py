@@ -4,9 +4,8 @@ import html
 import json
 
 from tests.web.extract.sample import SENTENCES
-from tidings.web.extract import extract
-from tidings.web.extract.embedded import described, discourse
-from tidings.web.extract.page import read_page
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.html.page import described, discourse, read_page
 
 URL = "https://forum.example/t/ferry/12"
 

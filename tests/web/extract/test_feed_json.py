@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidings.web.extract import Caps, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, ExtractOptions, extract
 
 URL = "https://harbour.example/feed.json"
 

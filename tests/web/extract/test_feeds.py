@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
 
 URL = "https://harbour.example/feed"
 

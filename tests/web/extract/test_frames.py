@@ -7,11 +7,19 @@ from queue import SimpleQueue
 
 import pytest
 
-from tidings.web.extract import Entry, Extracted, ExtractionFailed, ExtractOptions, Link, Unsupported, Warning_
 from tidings.web.extract import worker as worker_module
+from tidings.web.extract.dispatch import (
+    Extracted,
+    ExtractionFailed,
+    ExtractOptions,
+    ExtractWarning,
+    FeedEntry,
+    PageLink,
+    Unsupported,
+    sound,
+)
 from tidings.web.extract.frames import LARGEST, framed, length, read_answer, read_frame, written_answer
-from tidings.web.extract.selectors import BadSelector
-from tidings.web.extract.sound import sound
+from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.worker import READY, Job, answered, work
 
 WHOLE = Extracted(
@@ -21,11 +29,11 @@ WHOLE = Extracted(
     text="Grüße",
     title="t",
     page_count=3,
-    links=(Link("a", "https://a.example/"),),
-    warnings=(Warning_("truncated", "cut"),),
+    links=(PageLink("a", "https://a.example/"),),
+    warnings=(ExtractWarning("truncated", "cut"),),
     hidden=("h",),
     concealed=((0, 1), (4, 7)),
-    entries=(Entry("1", "t", "https://a.example/1", summary="s"),),
+    entries=(FeedEntry("1", "t", "https://a.example/1", summary="s"),),
 )
 HTML: Job = (b"<p>Hello there", "text/html", "https://a.example/", ExtractOptions())
 
@@ -89,7 +97,7 @@ def test_an_error_survives_pickling() -> None:
 
 
 def test_halves_of_characters_are_replaced_wherever_they_are() -> None:
-    broken = Extracted("a", "b", title="\ud800", links=(Link("\udc00x", "u"), Link("y", "u")), page_count=1)
+    broken = Extracted("a", "b", title="\ud800", links=(PageLink("\udc00x", "u"), PageLink("y", "u")), page_count=1)
     whole = sound(broken)
     assert (whole.title, whole.links[0].text, whole.links[1]) == ("\ufffd", "\ufffdx", broken.links[1])
     assert sound(WHOLE) is WHOLE

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.extract.sample import SENTENCES, article
-from tidings.web.extract.blocks import Block, Node
-from tidings.web.extract.hiding import hides
-from tidings.web.extract.html import read_html
+from tidings.web.extract.html.blocks import Node, PageBlock
+from tidings.web.extract.html.hidden import hides
+from tidings.web.extract.html.page import read_page
+from tidings.web.extract.html.read import read_html
+from tidings.web.extract.html.tree import parse
+from tidings.web.extract.html.write import Places, places, veil_of
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
-from tidings.web.extract.page import read_page
-from tidings.web.extract.tree import parse
-from tidings.web.extract.veils import Places, places, veil_of
 
 SECRET = "The keeper hides a second lamp behind the door."
 
@@ -278,7 +278,7 @@ def test_a_link_that_ends_in_a_hidden_part_belongs_to_it() -> None:
 
 def test_blocks_that_two_elements_hide_have_no_one_veil() -> None:
     one, other = parse(b"<p>a"), parse(b"<p>b")
-    blocks = [Block(Node(one, "p", None), "a", ["a"], []) for _ in range(2)]
+    blocks = [PageBlock(Node(one, "p", None), "a", ["a"], []) for _ in range(2)]
     assert veil_of(blocks) is None
     blocks[0].veils = blocks[1].veils = [(0, 1, one)]
     assert veil_of(blocks) is one

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from tests.web.extract.sample import FOOTER, MENU, SENTENCES, article, page, paragraphs
-from tidings.web.extract import Extracted, ExtractOptions, Unsupported, extract
-from tidings.web.extract.prescan import Bounds
+from tidings.web.extract.dispatch import Extracted, ExtractOptions, Unsupported, extract
+from tidings.web.extract.prescan import TreeBounds
 
 URL = "https://harbour.example/stories/winter"
 
@@ -144,7 +144,7 @@ def test_depth_that_is_hidden_from_the_scan_loses_no_word(hidden: bytes) -> None
 
 
 def test_a_bomb_without_a_word_is_empty() -> None:
-    assert read(b"<p>" * 50, bounds=Bounds(elements=10)).empty == "empty"
+    assert read(b"<p>" * 50, bounds=TreeBounds(elements=10)).empty == "empty"
 
 
 def test_a_page_as_deep_as_is_allowed_loses_no_text() -> None:

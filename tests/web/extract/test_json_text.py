@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tidings.web.extract import Caps, Extracted, ExtractOptions, extract
-from tidings.web.extract.json_values import NotJson, written
+from tidings.web.extract.data import NotJson, written
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractOptions, extract
 
 URL = "https://harbour.example/data"
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from tidings.web.extract.markdown import Writer
-from tidings.web.extract.model import ExtractOptions, Link
-from tidings.web.extract.page import read_page
+from tidings.web.extract.html.page import read_page
+from tidings.web.extract.html.write import MarkdownWriter
+from tidings.web.extract.model import ExtractOptions, PageLink
 
 URL = "https://harbour.example/a/"
 
 
 def written(body: str, **options: bool) -> str:
     page = read_page(f"<body>{body}</body>".encode(), URL)
-    return Writer(page.base, ExtractOptions(**options)).write(page.blocks.blocks)  # type: ignore[arg-type]
+    return MarkdownWriter(page.base, ExtractOptions(**options)).write(page.blocks.blocks)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_table_for_layout_is_what_it_holds() -> None:
 
 def test_links_are_collected_once_each_with_their_text() -> None:
     page = read_page(b"<base href='/deep/'><p><a href=x>one</a> <a href='x'>one</a> <a href=mailto:a@b>no</a></p>", URL)
-    writer = Writer(page.base, ExtractOptions())
+    writer = MarkdownWriter(page.base, ExtractOptions())
     writer.write(page.blocks.blocks)
-    assert set(writer.links) == {Link("one", "https://harbour.example/deep/x")}
+    assert set(writer.links) == {PageLink("one", "https://harbour.example/deep/x")}
 
 
 def test_marks_that_cross_are_closed_in_order() -> None:

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from tidings.web.extract.metadata import Metadata, iso_date, read_metadata, web_address
-from tidings.web.extract.page import read_page
+from tidings.web.extract.html.page import PageMetadata, iso_date, read_metadata, read_page, web_address
 
 URL = "https://harbour.example/a/b"
 
 
-def known(head: str = "", body: str = "", tag: str = "<html>") -> Metadata:
+def known(head: str = "", body: str = "", tag: str = "<html>") -> PageMetadata:
     return read_metadata(read_page(f"{tag}<head>{head}</head><body>{body}</body></html>".encode(), URL))
 
 
@@ -56,7 +55,7 @@ def test_the_elements_of_the_page_are_trusted_last() -> None:
 
 
 def test_nothing_is_made_up() -> None:
-    assert known() == Metadata(None, None, None, None, None, None, None, None)
+    assert known() == PageMetadata(None, None, None, None, None, None, None, None)
 
 
 @pytest.mark.parametrize("title", ["Winter | Times", "Times \N{EN DASH} Winter", "Winter :: times", "Winter"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract.moments import moment, pdf_moment
+from tidings.web.extract.html.page import moment, pdf_moment
 
 
 @pytest.mark.parametrize(

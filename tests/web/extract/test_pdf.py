@@ -6,7 +6,7 @@ import pytest
 
 from tests.web.extract.pdfs import SCAN, assembled, encrypted, many_pages, packed_page, paragraph, pdf, text_page
 from tests.web.extract.sample import SENTENCES
-from tidings.web.extract import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
 
 URL = "https://harbour.example/report.pdf"
 

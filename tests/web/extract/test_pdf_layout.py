@@ -2,13 +2,12 @@
 
 import pytest
 
-from tidings.web.extract.pdf_layout import Part, parts_of
-from tidings.web.extract.pdf_lines import Line, PdfPage
+from tidings.web.extract.pdf import PdfLine, PdfPage, PdfPart, parts_of
 
 
 def page(*texts: str) -> PdfPage:
     return PdfPage(
-        tuple(Line(text, 10.0, 72.0, 700 - 12 * number) for number, text in enumerate(texts)), pictured=False
+        tuple(PdfLine(text, 10.0, 72.0, 700 - 12 * number) for number, text in enumerate(texts)), pictured=False
     )
 
 
@@ -23,7 +22,7 @@ def page(*texts: str) -> PdfPage:
     ],
 )
 def test_a_word_that_a_line_parts_is_whole_again(first: str, second: str, whole: str) -> None:
-    assert parts_of([page(first, second)]) == [Part(0, whole)]
+    assert parts_of([page(first, second)]) == [PdfPart(0, whole)]
 
 
 def test_no_pages_and_pages_without_lines_say_nothing() -> None:

@@ -1,6 +1,6 @@
 """The words of a page without a parser."""
 
-from tidings.web.extract.plain import plain_text
+from tidings.web.extract.html.read import plain_text
 
 
 def test_tags_go_and_words_stay() -> None:

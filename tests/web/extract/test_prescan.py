@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.prescan import Bounds, scan
+from tidings.web.extract.prescan import TreeBounds, scan
 
-SMALL = Bounds(depth=20, elements=200, attributes=50)
+SMALL = TreeBounds(depth=20, elements=200, attributes=50)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract import Caps, Extracted, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractOptions, extract
 
 URL = "https://harbour.example/docs/winter"
 

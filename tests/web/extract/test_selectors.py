@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings.web.extract.selectors import BadSelector, remove
-from tidings.web.extract.tree import parse
+from tidings.web.extract.html.selectors import BadSelector, remove
+from tidings.web.extract.html.tree import parse
 
 PAGE = (
     b"""<body><div id=top class="a b">1</div><p class=b>2</p><section><p data-x=y>3</p><div><p>4</p></div></section>"""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract import Caps, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, ExtractOptions, extract
 
 URL = "https://harbour.example/notes"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.web.extract.trees import compiled, loaded, model, shares
+from tidings.web.extract.html.choose import compiled, loaded, model, shares
 
 TREE = [0, 1.5, -1.0, [1, 0.5, 2, 3.0]]
 

@@ -12,10 +12,10 @@ import anyio
 import psutil
 import pytest
 
-from tidings.web.extract import Extracted, ExtractionFailed, ExtractOptions, Unsupported
+from tidings.web.extract.dispatch import Extracted, ExtractionFailed, ExtractOptions, Unsupported
+from tidings.web.extract.html.selectors import BadSelector
+from tidings.web.extract.pool import ExtractionPool
 from tidings.web.extract.process import COMMAND, Worker
-from tidings.web.extract.selectors import BadSelector
-from tidings.web.extract.workers import Workers
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +26,18 @@ LONG = 60.0
 
 
 @pytest.fixture
-async def workers() -> AsyncIterator[Workers]:
-    async with Workers(count=2, timeout=LONG) as workers:
+async def workers() -> AsyncIterator[ExtractionPool]:
+    async with ExtractionPool(count=2, timeout=LONG) as workers:
         yield workers
 
 
-async def hello(workers: Workers) -> Extracted:
+async def hello(workers: ExtractionPool) -> Extracted:
     found = await workers.extract(PAGE, "text/html", URL)
     assert found.text == "Hello there"
     return found
 
 
-async def ended(workers: Workers) -> None:
+async def ended(workers: ExtractionPool) -> None:
     """Until all processes that there are have ended by themselves."""
     with anyio.fail_after(LONG):
         for worker in tuple(workers._all):
@@ -69,7 +69,7 @@ def stand_in(tmp_path: Path, answer: str) -> tuple[str, ...]:
     """A worker that does something else with each job. It has `body`, `say`, `os`, `sys` and `time`."""
     program = f"""
         import os, pickle, sys, time
-        from tidings.web.extract import Extracted
+        from tidings.web.extract.dispatch import Extracted
         from tidings.web.extract.frames import framed, read_frame, written_answer
         target = sys.stdout.buffer
         def say(content):
@@ -87,7 +87,7 @@ def stand_in(tmp_path: Path, answer: str) -> tuple[str, ...]:
     return (sys.executable, "-P", str(file))
 
 
-async def test_a_page_is_read_in_another_process_which_stays_warm(workers: Workers) -> None:
+async def test_a_page_is_read_in_another_process_which_stays_warm(workers: ExtractionPool) -> None:
     assert workers.pids == frozenset()
     await hello(workers)
     (pid,) = workers.pids
@@ -96,14 +96,14 @@ async def test_a_page_is_read_in_another_process_which_stays_warm(workers: Worke
     assert workers.pids == {pid}
 
 
-async def test_as_many_pages_at_once_as_there_are_processes(workers: Workers) -> None:
+async def test_as_many_pages_at_once_as_there_are_processes(workers: ExtractionPool) -> None:
     async with anyio.create_task_group() as group:
         for _ in range(6):
             group.start_soon(hello, workers)
     assert 1 <= len(workers.pids) <= 2
 
 
-async def test_errors_come_as_what_they_are(workers: Workers) -> None:
+async def test_errors_come_as_what_they_are(workers: ExtractionPool) -> None:
     with pytest.raises(Unsupported, match="video/mp4"):
         await workers.extract(b"", "video/mp4", URL)
     with pytest.raises(BadSelector, match="a:b"):
@@ -113,7 +113,7 @@ async def test_errors_come_as_what_they_are(workers: Workers) -> None:
     assert len(workers.pids) == 1
 
 
-async def test_what_is_large_passes_whole(workers: Workers) -> None:
+async def test_what_is_large_passes_whole(workers: ExtractionPool) -> None:
     line = "Wörter und mehr. " * 50 + "\n"
     found = await workers.extract((line * 1_500).encode(), "text/plain", URL)
     assert found.text == (line * 1_500).rstrip()
@@ -121,12 +121,12 @@ async def test_what_is_large_passes_whole(workers: Workers) -> None:
 
 async def test_a_job_that_takes_too_long_is_ended_and_the_next_is_read(tmp_path: Path) -> None:
     command = stand_in(tmp_path, "time.sleep(1_000) if body == b'slow' else found(body.decode())")
-    async with Workers(count=1, timeout=0.2, command=command) as workers:
+    async with ExtractionPool(count=1, timeout=0.2, command=command) as workers:
         with pytest.raises(ExtractionFailed, match=r"longer than 0\.2 s") as refused:
             await workers.extract(b"slow", "text/html", URL)
         assert refused.value.kind == "timeout"
         assert workers.pids == frozenset()
-    async with Workers(count=1, timeout=LONG, command=command) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=command) as workers:
         assert (await workers.extract(b"quick", "text/html", URL)).text == "quick"
 
 
@@ -134,7 +134,7 @@ async def test_a_job_that_waits_too_long_is_told_apart(tmp_path: Path, monkeypat
     asked = Watch(monkeypatch, "ask")
     command = stand_in(tmp_path, "time.sleep(1_000)")
     async with (
-        Workers(count=1, timeout=LONG, wait=0.05, command=command) as workers,
+        ExtractionPool(count=1, timeout=LONG, wait=0.05, command=command) as workers,
         anyio.create_task_group() as group,
     ):
         group.start_soon(workers.extract, b"slow", "text/html", URL)
@@ -157,14 +157,14 @@ async def test_a_job_that_waits_too_long_is_told_apart(tmp_path: Path, monkeypat
 )
 async def test_a_crash_is_an_error_and_the_next_job_gets_another_process(tmp_path: Path, answer: str, how: str) -> None:
     command = stand_in(tmp_path, f"({answer}) if body == b'bad' else found(body.decode())")
-    async with Workers(count=1, timeout=LONG, command=command) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=command) as workers:
         with pytest.raises(ExtractionFailed, match=how) as refused:
             await workers.extract(b"bad", "text/html", URL)
         assert refused.value.kind == "crash"
         assert (await workers.extract(b"good", "text/html", URL)).text == "good"
 
 
-async def test_a_process_that_somebody_killed_is_replaced(workers: Workers) -> None:
+async def test_a_process_that_somebody_killed_is_replaced(workers: ExtractionPool) -> None:
     await hello(workers)
     (pid,) = workers.pids
     os.kill(pid, signal.SIGKILL)
@@ -179,12 +179,12 @@ async def test_a_job_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None
     program.write_text(
         textwrap.dedent("""
             import sys
-            from tidings.web.extract import worker
+            from tidings.web.extract.dispatch import worker
             worker.extract = lambda *_: bytearray(1 << 40)
             worker.main(sys.argv[1:])
         """)
     )
-    async with Workers(count=1, timeout=LONG, command=(sys.executable, "-P", str(program))) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=(sys.executable, "-P", str(program))) as workers:
         with pytest.raises(ExtractionFailed, match="memory") as refused:
             await workers.extract(b"hungry", "text/html", URL)
         assert refused.value.kind == "memory"
@@ -192,7 +192,7 @@ async def test_a_job_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None
 
 
 async def test_a_process_is_replaced_after_so_many_jobs() -> None:
-    async with Workers(count=1, timeout=LONG, jobs=2) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, jobs=2) as workers:
         await hello(workers)
         first = workers.pids
         await hello(workers)
@@ -202,7 +202,7 @@ async def test_a_process_is_replaced_after_so_many_jobs() -> None:
 
 
 async def test_an_idle_process_ends_and_the_next_job_gets_another() -> None:
-    async with Workers(count=1, timeout=LONG, idle=0.5) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, idle=0.5) as workers:
         await hello(workers)
         await ended(workers)
         await hello(workers)
@@ -216,20 +216,20 @@ async def test_to_leave_in_the_moment_of_a_job_is_no_crash(tmp_path: Path) -> No
     command = stand_in(
         tmp_path, f"{leave} if body == b'two' and os.path.exists({str(once)!r}) else found(body.decode())"
     )
-    async with Workers(count=1, timeout=LONG, command=command) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=command) as workers:
         assert (await workers.extract(b"one", "text/html", URL)).text == "one"
         assert (await workers.extract(b"two", "text/html", URL)).text == "two"
 
 
 async def test_one_after_the_other_that_leaves_is_a_crash(tmp_path: Path) -> None:
-    async with Workers(count=1, timeout=LONG, command=stand_in(tmp_path, "os._exit(75)")) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=stand_in(tmp_path, "os._exit(75)")) as workers:
         with pytest.raises(ExtractionFailed, match="exit code 75"):
             await workers.extract(PAGE, "text/html", URL)
 
 
 async def test_cancelling_who_waits_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Watch(monkeypatch, "ask")
-    async with Workers(count=1, timeout=LONG, command=stand_in(tmp_path, "time.sleep(1_000)")) as workers:
+    async with ExtractionPool(count=1, timeout=LONG, command=stand_in(tmp_path, "time.sleep(1_000)")) as workers:
         async with anyio.create_task_group() as group:
             group.start_soon(workers.extract, b"slow", "text/html", URL)
             await asked.reached()
@@ -240,7 +240,7 @@ async def test_cancelling_who_waits_ends_the_process(tmp_path: Path, monkeypatch
 
 async def test_a_process_that_does_not_even_listen_is_ended() -> None:
     program = "import sys, time; sys.stdout.buffer.write(bytes(7) + b'\\1!'); sys.stdout.flush(); time.sleep(1_000)"
-    async with Workers(count=1, timeout=0.2, command=(sys.executable, "-c", program)) as workers:
+    async with ExtractionPool(count=1, timeout=0.2, command=(sys.executable, "-c", program)) as workers:
         with pytest.raises(ExtractionFailed, match="longer"):
             await workers.extract(b"x" * 5_000_000, "text/html", URL)
         assert workers.pids == frozenset()
@@ -252,14 +252,14 @@ async def test_leaving_ends_every_process_and_fails_what_is_under_way(
     asked = Watch(monkeypatch, "ask", 2)
     errors: list[ExtractionFailed] = []
 
-    async def slow(workers: Workers) -> None:
+    async def slow(workers: ExtractionPool) -> None:
         try:
             await workers.extract(b"slow", "text/html", URL)
         except ExtractionFailed as error:
             errors.append(error)
 
     async with anyio.create_task_group() as group:
-        async with Workers(count=2, timeout=LONG, command=stand_in(tmp_path, "time.sleep(1_000)")) as workers:
+        async with ExtractionPool(count=2, timeout=LONG, command=stand_in(tmp_path, "time.sleep(1_000)")) as workers:
             for _ in range(2):
                 group.start_soon(slow, workers)
             await asked.reached()
@@ -271,13 +271,13 @@ async def test_leaving_while_a_process_starts_leaves_none_behind(monkeypatch: py
     begun = Watch(monkeypatch, "_frame")
     errors: list[str] = []
 
-    async def ask(workers: Workers) -> None:
+    async def ask(workers: ExtractionPool) -> None:
         try:
             await hello(workers)
         except ExtractionFailed as error:
             errors.append(error.kind)
 
-    async with anyio.create_task_group() as group, Workers(count=1, timeout=LONG) as workers:
+    async with anyio.create_task_group() as group, ExtractionPool(count=1, timeout=LONG) as workers:
         group.start_soon(ask, workers)
         await begun.reached()
     assert errors == ["stopped"]
@@ -286,12 +286,12 @@ async def test_leaving_while_a_process_starts_leaves_none_behind(monkeypatch: py
 
 async def test_only_who_has_entered_can_ask() -> None:
     with pytest.raises(RuntimeError, match="async with"):
-        await Workers().extract(PAGE, "text/html", URL)
+        await ExtractionPool().extract(PAGE, "text/html", URL)
 
 
 @pytest.mark.parametrize("command", [("no-such-program",), (sys.executable, "-c", "pass")])
 async def test_a_process_that_does_not_start_is_an_error(command: tuple[str, ...]) -> None:
-    async with Workers(count=1, command=command) as workers:
+    async with ExtractionPool(count=1, command=command) as workers:
         for _ in range(2):
             with pytest.raises(ExtractionFailed, match="start") as refused:
                 await workers.extract(PAGE, "text/html", URL)
@@ -301,7 +301,7 @@ async def test_a_process_that_does_not_start_is_an_error(command: tuple[str, ...
 async def test_cancelling_a_start_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = Watch(monkeypatch, "_frame")
     command = (sys.executable, "-c", "import time; time.sleep(1_000)")
-    async with Workers(count=1, command=command) as workers, anyio.create_task_group() as group:
+    async with ExtractionPool(count=1, command=command) as workers, anyio.create_task_group() as group:
         group.start_soon(workers.extract, PAGE, "text/html", URL)
         await begun.reached()
         group.cancel_scope.cancel()
@@ -309,15 +309,15 @@ async def test_cancelling_a_start_leaves_no_process(monkeypatch: pytest.MonkeyPa
 
 
 async def test_there_are_no_more_processes_than_cores_and_never_more_than_four() -> None:
-    assert 1 <= Workers().count <= 4
-    assert Workers(count=7).count == 7
+    assert 1 <= ExtractionPool().count <= 4
+    assert ExtractionPool(count=7).count == 7
 
 
 def test_processes_end_when_the_server_is_killed() -> None:
     """Its end is the end of their input, in the midst of a job too."""
     program = """
         import anyio
-        from tidings.web.extract.workers import Workers
+        from tidings.web.extract.pool import Workers
         async def main():
             async with Workers(count=1) as workers:
                 await workers.extract(b"<p>x", "text/html", "")
@@ -352,7 +352,7 @@ def test_a_worker_that_nobody_ends_ends_itself() -> None:
     program = """
         import io, re, sys
         from queue import SimpleQueue
-        from tidings.web.extract import worker
+        from tidings.web.extract.dispatch import worker
         worker._GRACE = 0.0
         worker.answered = lambda job: re.match("(a+)+b", "a" * 60)
         jobs = SimpleQueue()

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from tidings.web.extract import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.dispatch import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
 
 URL = "https://harbour.example/data.xml"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tidings.web.extract.model import ExtractOptions
-from tidings.web.pages.options import FetchOptions, RenderOptions
+from tidings.web.page_options import FetchOptions, RenderOptions
 
 URL = "https://example.org/"
 EVERYTHING = FetchOptions(

@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from tidings.web.pages.sharing import Flights, Progress
+from tidings.web.sharing import Progress, SingleFlight
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ class Question:
 
 
 async def test_all_who_ask_get_the_one_answer_and_hear_how_far_it_is() -> None:
-    flights, question = Flights[str](), Question()
+    flights, question = SingleFlight[str](), Question()
     answers: list[str] = []
     told: list[tuple[int, int, int | None]] = []
 
@@ -54,7 +54,7 @@ async def test_all_who_ask_get_the_one_answer_and_hear_how_far_it_is() -> None:
 
 
 async def test_other_questions_are_asked_for_themselves() -> None:
-    flights, question = Flights[str](), Question()
+    flights, question = SingleFlight[str](), Question()
     question.may.set()
 
     await flights.share("one", question, None)
@@ -65,7 +65,7 @@ async def test_other_questions_are_asked_for_themselves() -> None:
 
 
 async def test_an_error_is_everybodys_and_the_next_who_asks_has_another_try() -> None:
-    flights, question = Flights[str](), Question(ValueError("no"))
+    flights, question = SingleFlight[str](), Question(ValueError("no"))
     errors: list[Exception] = []
 
     async def ask() -> None:
@@ -86,7 +86,7 @@ async def test_an_error_is_everybodys_and_the_next_who_asks_has_another_try() ->
 
 
 async def test_one_who_gives_up_leaves_the_others_waiting_for_their_answer() -> None:
-    flights, question = Flights[str](), Question()
+    flights, question = SingleFlight[str](), Question()
     answers: list[str] = []
     scopes = [anyio.CancelScope() for _ in range(3)]
 
@@ -106,7 +106,7 @@ async def test_one_who_gives_up_leaves_the_others_waiting_for_their_answer() -> 
 
 
 async def test_when_nobody_waits_any_more_it_is_given_up_and_asked_anew_for_the_next() -> None:
-    flights, question = Flights[str](), Question()
+    flights, question = SingleFlight[str](), Question()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(flights.share, "key", question, None)
         await anyio.wait_all_tasks_blocked()
@@ -121,7 +121,7 @@ async def test_when_nobody_waits_any_more_it_is_given_up_and_asked_anew_for_the_
 
 
 async def test_leaving_gives_up_what_is_on_its_way() -> None:
-    flights, question = Flights[str](), Question()
+    flights, question = SingleFlight[str](), Question()
     ended = anyio.Event()
 
     async def ask() -> None:

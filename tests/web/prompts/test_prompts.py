@@ -4,7 +4,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.web.agent import ERAS, SIGNED, STORY, Agent, at, html
-from tidings.web.prompts.briefs import known
+from tidings.web.prompts import known
 
 pytestmark = pytest.mark.anyio
 

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.web.resources.addresses import (
-    Address,
+    FAMILIES,
     BadAddress,
+    WebAddress,
     address,
     is_ours,
     page_id_of,
     parse_address,
     source_id_of,
 )
-from tidings.web.resources.families import FAMILIES
 
 ID, OTHER = "0123456789abcdef", "fedcba9876543210"
 
@@ -23,7 +23,7 @@ ID, OTHER = "0123456789abcdef", "fedcba9876543210"
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_each_kind_has_uris_that_are_written_in_one_way(kind: str) -> None:
     uri = f"webfetch://{kind}/{ID}"
-    assert parse_address(uri) == Address(FAMILIES[kind].kind, ID)
+    assert parse_address(uri) == WebAddress(FAMILIES[kind].kind, ID)
     assert parse_address(uri).uri == uri == address(FAMILIES[kind].kind, ID)
 
 

@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.web.agent import ERAS, STORY, Agent, at, html
-from tests.web.net.servers import Ask
+from tests.web.fetch.servers import Ask
 
 pytestmark = pytest.mark.anyio
 

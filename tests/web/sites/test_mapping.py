@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.web.net.servers import text
+from tests.web.fetch.servers import text
 from tests.web.shelf import InThread, shelf
-from tidings.web.net.model import Unreachable
-from tidings.web.pages.answers import HttpFailed
-from tidings.web.sites import mapping
-from tidings.web.sites.mapping import Mapper, SitePage, Sites
+from tidings.web import site_map
+from tidings.web.fetch.request import Unreachable
+from tidings.web.pages import HttpFailed
+from tidings.web.site_map import Mapper, SitePage, Sites
 
 pytestmark = pytest.mark.anyio
 
@@ -94,12 +94,12 @@ async def test_sitemaps_are_followed_a_few_steps_only_and_what_is_not_read_is_sa
         here.site.pages |= {"/": html(""), "/robots.txt": text("Sitemap: /s0.xml")}
         found = await here.library.map(url())
 
-        assert found.sitemaps == tuple(url(f"/s{number}.xml") for number in range(mapping.DEEPEST))
+        assert found.sitemaps == tuple(url(f"/s{number}.xml") for number in range(site_map.DEEPEST))
         assert any("further sitemaps" in note for note in found.notes)
 
 
 async def test_no_more_sitemaps_are_read_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping, "MOST_SITEMAPS", 3)
+    monkeypatch.setattr(site_map, "MOST_SITEMAPS", 3)
     async with shelf({}) as here:
         url = here.site.url
         for number in range(6):
@@ -133,7 +133,7 @@ async def test_what_cannot_be_had_is_noted_and_keeps_nothing_back() -> None:
 
 
 async def test_a_sitemap_that_lists_too_much_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.sites.sitemap.MOST_URLS", 2)
+    monkeypatch.setattr("tidings.web.site_map.MOST_URLS", 2)
     async with shelf({}) as here:
         urls = [here.site.url(f"/{number}") for number in range(5)]
         here.site.pages |= {"/": html(""), "/sitemap.xml": text(listing(*urls))}

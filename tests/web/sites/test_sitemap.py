@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.sites import sitemap
-from tidings.web.sites.sitemap import BadSitemap, Listed, links_of, read_sitemap
+from tidings.web import site_map
+from tidings.web.site_map import BadSitemap, SitemapEntry, links_of, read_sitemap
 
 AT = "https://example.org/sitemap.xml"
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -31,9 +31,9 @@ def test_the_pages_of_a_sitemap_come_in_their_order_with_their_dates() -> None:
     read = read_sitemap(body, AT)
 
     assert read.pages == (
-        Listed("https://example.org/a", "2026-01-02"),
-        Listed("https://example.org/b?x=1&y=2"),
-        Listed("https://example.org/c"),
+        SitemapEntry("https://example.org/a", "2026-01-02"),
+        SitemapEntry("https://example.org/b?x=1&y=2"),
+        SitemapEntry("https://example.org/c"),
     )
     assert (read.sitemaps, read.cut) == ((), False)
 
@@ -45,7 +45,9 @@ def test_an_index_points_to_other_sitemaps() -> None:
 
 
 def test_a_sitemap_may_be_packed() -> None:
-    assert read_sitemap(gzip.compress(listing("https://example.org/a")), AT).pages == (Listed("https://example.org/a"),)
+    assert read_sitemap(gzip.compress(listing("https://example.org/a")), AT).pages == (
+        SitemapEntry("https://example.org/a"),
+    )
 
 
 def test_a_sitemap_may_be_a_list_of_lines() -> None:
@@ -57,7 +59,7 @@ def test_a_sitemap_may_be_a_list_of_lines() -> None:
 def test_a_broken_sitemap_gives_what_could_be_read_of_it() -> None:
     body = listing("https://example.org/a")[: -len("</urlset>")] + b"<url><loc>https://example.org/b</url></urlset"
 
-    assert Listed("https://example.org/a") in read_sitemap(body, AT).pages
+    assert SitemapEntry("https://example.org/a") in read_sitemap(body, AT).pages
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_what_is_no_sitemap_is_said_to_be_none(body: bytes, says: str) -> None:
 
 
 def test_a_packed_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemap, "MOST_UNPACKED", 1024 * 1024)
+    monkeypatch.setattr(site_map, "MOST_UNPACKED", 1024 * 1024)
 
     with pytest.raises(BadSitemap, match="1 MiB"):
         read_sitemap(gzip.compress(b" " * (2 * 1024 * 1024)), AT)
@@ -89,11 +91,11 @@ def test_entities_are_not_resolved_and_nothing_is_loaded() -> None:
         <urlset {NAMESPACE}><url><loc>&e12;</loc></url><url><loc>&file;</loc></url>
         <url><loc>https://example.org/a</loc></url></urlset>""".encode()
 
-    assert set(read_sitemap(body, AT).pages) <= {Listed("https://example.org/a")}
+    assert set(read_sitemap(body, AT).pages) <= {SitemapEntry("https://example.org/a")}
 
 
 def test_more_than_may_be_in_a_sitemap_is_cut_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemap, "MOST_URLS", 3)
+    monkeypatch.setattr(site_map, "MOST_URLS", 3)
     urls = [f"https://example.org/{number}" for number in range(5)]
 
     for body in (listing(*urls), "\n".join(urls).encode()):
@@ -111,13 +113,13 @@ def test_more_than_may_be_in_a_sitemap_is_cut_and_said_to_be(monkeypatch: pytest
 )
 def test_a_monster_of_a_sitemap_breaks_nothing(body: bytes) -> None:
     with suppress(BadSitemap):
-        assert len(read_sitemap(body, AT).pages) <= sitemap.MOST_URLS
+        assert len(read_sitemap(body, AT).pages) <= site_map.MOST_URLS
 
 
 def test_a_url_that_is_none_is_left_out() -> None:
     urls = ["http://[", "https://example.org/" + "x" * 3000, "javascript:alert(1)", "https://example.org/a"]
 
-    assert read_sitemap(listing(*urls), AT).pages == (Listed("https://example.org/a"),)
+    assert read_sitemap(listing(*urls), AT).pages == (SitemapEntry("https://example.org/a"),)
 
 
 def test_the_links_of_a_page_are_found_whatever_they_look_like() -> None:

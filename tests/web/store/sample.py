@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.packets.model import LLMPacket
-from tidings.web.store.model import Entry, PageFacts, Put
+from tidings.web.documents.model import LLMPacket
+from tidings.web.extract.model import FeedEntry
+from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion
 from tidings.web.store.store import Store
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
@@ -65,12 +65,12 @@ def entry(
     screenshot: bytes | None = None,
     feed: tuple[FeedEntry, ...] = (),
     title: str | None = None,
-) -> Entry:
+) -> StoredVersion:
     made = packet(url, content, at, raw=raw or b"", title=title)
-    return Entry(made, page_id_of(url), raw=raw, raw_type=raw_type, screenshot=screenshot, entries=feed)
+    return StoredVersion(made, page_id_of(url), raw=raw, raw_type=raw_type, screenshot=screenshot, entries=feed)
 
 
-async def put(store: Store, url: str, content: str, at: float = BEGIN, **more: Any) -> Put:
+async def put(store: Store, url: str, content: str, at: float = BEGIN, **more: Any) -> PutOutcome:
     """Store a version of the page at `url`."""
     facts = {name: more.pop(name) for name in ("aliases", "etag", "last_modified", "options") if name in more}
     fetched_by = more.pop("fetched_by", url)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.web.store import diffs
-from tidings.web.store.diffs import diff
+from tidings.web.documents import difference
+from tidings.web.documents.difference import diff
 
 HUNK = re.compile(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@(?: (.*))?")
 
@@ -213,7 +213,7 @@ MIB = 2**20
 def test_ten_million_characters_are_compared_within_bounds(before: str, after: str) -> None:
     found = diff(before, after)
     assert found.places >= 1
-    assert len(found.text) < diffs.MAX_CHARS + 1000
+    assert len(found.text) < difference.MAX_CHARS + 1000
     assert found.left_out
     lines = [line for hunk in found.hunks for line in hunk.lines]
     assert {line.sign for line in lines} >= {"-", "+"} or not found.added or not found.removed
@@ -236,7 +236,7 @@ def test_a_text_that_changed_beyond_comparing_says_so() -> None:
 
 
 def test_too_many_lines_count_as_replaced_but_whole_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diffs, "_MAX_LINES", 10)
+    monkeypatch.setattr(difference, "_MAX_LINES", 10)
     before = "same\n" + "".join(f"old {number}\n" for number in range(20)) + "same\nend"
     after = before.replace("old", "new")
     found = diff(before, after, max_chars=150)

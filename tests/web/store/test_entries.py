@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.store.sample import BEGIN, MIB, Clock, entry, opened, packet, page_id_of, put
-from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.store.model import BadCursor, EntryTooLarge, PageFacts
+from tidings.web.extract.model import FeedEntry
+from tidings.web.store.model import EntryTooLarge, PageFacts, StoreCursorInvalid
 from tidings.web.store.store import Store
 
 pytestmark = pytest.mark.anyio
@@ -140,7 +140,7 @@ async def test_a_page_of_the_list_that_is_just_full_is_the_last() -> None:
 @pytest.mark.parametrize("cursor", ["", "x", "1", "1.", ".1", "1.2.3", "1.-2", "٣.٣", "9" * 30 + ".1", "1 .2"])
 async def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
     async with opened(clock=Clock()) as store:
-        with pytest.raises(BadCursor, match="Begin the list without one"):
+        with pytest.raises(StoreCursorInvalid, match="Begin the list without one"):
             await store.listing(cursor)
 
 

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.model import Entry
-from tidings.web.store.feed_diffs import FeedDiff, diff_feeds
+from tidings.web.documents.difference import FeedDiff, diff_feeds
+from tidings.web.extract.model import FeedEntry
 
 
-def made(name: str, **more: str) -> Entry:
-    return Entry(**({"id": name, "title": f"Title {name}", "url": f"https://example.org/{name}"} | more))
+def made(name: str, **more: str) -> FeedEntry:
+    return FeedEntry(**({"id": name, "title": f"Title {name}", "url": f"https://example.org/{name}"} | more))
 
 
 A, B, C, D = (made(name) for name in "abcd")
@@ -59,8 +59,8 @@ def test_a_feed_of_which_nothing_is_left_was_replaced() -> None:
 
 
 def test_entries_without_an_id_are_known_by_what_they_have() -> None:
-    by_url = Entry("", "x", "https://example.org/x")
-    by_title = Entry("", "Only a title", "")
+    by_url = FeedEntry("", "x", "https://example.org/x")
+    by_title = FeedEntry("", "Only a title", "")
     assert diff_feeds([by_url, by_title], [by_title, by_url]).same
 
 
@@ -84,7 +84,7 @@ FEEDS = st.lists(st.builds(made, st.sampled_from("abcdef"), title=st.sampled_fro
 
 
 @given(FEEDS, FEEDS)
-def test_every_entry_is_accounted_for(before: list[Entry], after: list[Entry]) -> None:
+def test_every_entry_is_accounted_for(before: list[FeedEntry], after: list[FeedEntry]) -> None:
     found = diff_feeds(before, after)
     assert len(before) - len(found.removed) - found.fallen_out == len(after) - len(found.added)
     assert all(change.before.id == change.after.id and change.before != change.after for change in found.changed)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put
 from tidings.web.store import database, errors, locks, rows, schema
-from tidings.web.store.model import PageFacts, Put, StoreError
+from tidings.web.store.model import PageFacts, PutOutcome, StoreError
 
 pytestmark = pytest.mark.anyio
 
@@ -280,7 +280,7 @@ async def test_a_write_that_has_begun_is_waited_for_even_by_whoever_is_cancelled
         waiting = threading.Event()
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
-        told: list[Put] = []
+        told: list[PutOutcome] = []
         async with anyio.create_task_group() as tasks:
 
             async def write() -> None:

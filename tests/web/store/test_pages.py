@@ -3,9 +3,9 @@
 import pytest
 
 from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put, sha
-from tidings.web.store.limits import ALIASES, VERSIONS
-from tidings.web.store.model import Page, PageFacts
+from tidings.web.store.model import PageFacts, StoredPage
 from tidings.web.store.store import Store
+from tidings.web.store.transaction import ALIASES, VERSIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -13,7 +13,7 @@ A, B, C = "https://a.example/", "https://b.example/", "https://c.example/"
 DAY = 86_400
 
 
-async def page(store: Store, url: str) -> Page:
+async def page(store: Store, url: str) -> StoredPage:
     found = await store.page_of(url)
     assert found
     return found

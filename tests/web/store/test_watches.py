@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.web.store.sample import BEGIN, Clock, opened, packet, page_id_of, put
-from tidings.web.store.model import Watch
+from tidings.web.store.model import StoredWatch
 from tidings.web.store.store import Store
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def test_a_watch_says_what_there_is_to_know() -> None:
         await put(store, A, "text", fetched_by=f"{A}fetch")
         assert not (await store.page_of(A)).watched  # pyright: ignore[reportOptionalMemberAccess]
         watch = await store.begin_watch(ID, explicit=True, options={"ignore": ["#clock"]}, next_at=BEGIN + 60)
-        expected = Watch(ID, f"{A}fetch", A, True, 0, {"ignore": ["#clock"]}, BEGIN + 60, 0, {})
+        expected = StoredWatch(ID, f"{A}fetch", A, True, 0, {"ignore": ["#clock"]}, BEGIN + 60, 0, {})
         assert watch == expected
         assert await store.watch_of(ID) == expected
         assert await store.watches() == await store.watches(explicit=True) == [expected]

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.web.agent import ERAS, SIGNED, STORY, at, html
-from tests.web.net.servers import Ask, silent, text
+from tests.web.fetch.servers import Ask, silent, text
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.packets.tokens import estimate
-from tidings.web.tools.fitting import fit, shares
+from tidings.web.documents.budget import estimate, fit, shares
 
 TEXT = "\n\n".join(f"Paragraph {number}. It has some words. It ends here." for number in range(50))
 

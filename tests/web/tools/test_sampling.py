@@ -12,7 +12,7 @@ from mcp_types import CreateMessageResult, ErrorData, ImageContent, InputRequire
 
 from tests.web.agent import ERAS
 from tidings import LiveServer
-from tidings.web.tools.sampling import Declined, Sample, with_sampling
+from tidings.web.tools.text import Declined, Sample, with_sampling
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

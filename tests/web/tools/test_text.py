@@ -4,7 +4,7 @@ import pytest
 from mcp_types import CreateMessageResult, TextContent
 
 from tests.web.agent import ERAS, STORY, at, html
-from tests.web.net.servers import Page, text
+from tests.web.fetch.servers import Page, text
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.web.agent import ERAS, at
-from tidings.server.schemas import compact
+from tidings.server.exact_calls import compact
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from tests.web.agent import ERAS, STORY, at, html
-from tests.web.net.servers import Ask, text
-from tidings.web.store.model import Watch
-from tidings.web.tools.tools_watch import _listed
+from tests.web.fetch.servers import Ask, text
+from tidings.web.store.model import StoredWatch
+from tidings.web.tools.watch import _listed
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_a_watched_page_that_fails_is_listed_with_why() -> None:
 
 
 async def test_of_very_many_watched_pages_the_first_are_listed_and_the_others_counted() -> None:
-    watch = Watch("0123456789abcdef", "https://a.b/", "https://a.b/", True, 0, {}, 0.0, 0, {})
+    watch = StoredWatch("0123456789abcdef", "https://a.b/", "https://a.b/", True, 0, {}, 0.0, 0, {})
     said = _listed([watch] * 250).structured_content
     assert (len(said["watched"]), said["left_out"]) == (200, 50)
 

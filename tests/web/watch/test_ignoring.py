@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.packets.model import LLMPacket
-from tidings.web.store.model import Entry
-from tidings.web.watch import ignoring
-from tidings.web.watch.ignoring import READY, BadRule, Ignore, judge
+from tidings.web import ignore as ignore_module
+from tidings.web.documents.model import LLMPacket
+from tidings.web.extract.model import FeedEntry
+from tidings.web.ignore import READY, BadRule, IgnoreRules, judge
+from tidings.web.store.model import StoredVersion
 
-NOTHING = Ignore(ready=())
+NOTHING = IgnoreRules(ready=())
 
 
-def version(content: str, *entries: FeedEntry) -> Entry:
+def version(content: str, *entries: FeedEntry) -> StoredVersion:
     digest = hashlib.sha256(content.encode()).hexdigest()
     packet = {"content": content, "hashes": {"content_hash": digest, "raw_hash": digest}}
-    return Entry(cast("LLMPacket", packet), "0" * 16, entries=entries)
+    return StoredVersion(cast("LLMPacket", packet), "0" * 16, entries=entries)
 
 
-def same(before: str, after: str, ignore: Ignore) -> bool:
+def same(before: str, after: str, ignore: IgnoreRules) -> bool:
     return judge(version(before), version(after), ignore).same
 
 
-def feed(*entries: tuple[str, str], note: str = "") -> Entry:
+def feed(*entries: tuple[str, str], note: str = "") -> StoredVersion:
     made = [FeedEntry(id=id_, title=title, url=f"https://example.org/{id_}") for id_, title in entries]
     return version(note + repr(entries), *made)
 
@@ -67,7 +67,7 @@ def test_white_space_alone_is_no_change() -> None:
 )
 def test_a_ready_pattern_ignores_what_it_is_called_after(ready: str, before: str, after: str) -> None:
     assert not same(before, after, NOTHING)
-    assert same(before, after, Ignore(ready=(ready,)))
+    assert same(before, after, IgnoreRules(ready=(ready,)))
 
 
 @pytest.mark.parametrize("ready", READY)
@@ -82,16 +82,16 @@ def test_a_ready_pattern_ignores_what_it_is_called_after(ready: str, before: str
     ],
 )
 def test_a_ready_pattern_ignores_nothing_else(ready: str, before: str, after: str) -> None:
-    assert not same(before, after, Ignore(ready=(ready,)))
+    assert not same(before, after, IgnoreRules(ready=(ready,)))
 
 
 def test_relative_times_are_ignored_unless_the_caller_says_otherwise() -> None:
-    assert same("5 minutes ago", "6 minutes ago", Ignore())
+    assert same("5 minutes ago", "6 minutes ago", IgnoreRules())
     assert not same("5 minutes ago", "6 minutes ago", NOTHING)
 
 
 def test_a_pattern_of_the_caller_is_ignored_line_by_line() -> None:
-    ignore = Ignore(patterns=(r"^Visitor no\. \d+$",), ready=())
+    ignore = IgnoreRules(patterns=(r"^Visitor no\. \d+$",), ready=())
 
     assert same("Visitor no. 5\nText", "Visitor no. 6\nText", ignore)
     assert not same("Visitor no. 5\nText", "Visitor no. 6\nOther", ignore)
@@ -114,7 +114,7 @@ def test_a_feed_with_a_new_or_a_different_entry_has_changed() -> None:
 def test_the_rules_apply_to_the_entries_of_a_feed() -> None:
     before, after = feed(("a", "A, 5 minutes ago")), feed(("a", "A, 6 minutes ago"))
 
-    assert judge(before, after, Ignore()).same
+    assert judge(before, after, IgnoreRules()).same
 
 
 def test_a_page_that_became_a_feed_is_compared_by_its_text() -> None:
@@ -122,9 +122,9 @@ def test_a_page_that_became_a_feed_is_compared_by_its_text() -> None:
 
 
 def test_a_pattern_that_takes_too_long_is_left_out_on_both_sides_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ignoring, "SECONDS", 0.05)
+    monkeypatch.setattr(ignore_module, "SECONDS", 0.05)
     slow = r"(?:x+x+)+y"
-    ignore = Ignore(patterns=(slow, r"\d+"), ready=())
+    ignore = IgnoreRules(patterns=(slow, r"\d+"), ready=())
 
     # Only the second text lets it take long; the first has been cleaned by then.
     judged = judge(version("1 xxy"), version("2 " + "x" * 5000 + " y"), ignore)
@@ -134,8 +134,8 @@ def test_a_pattern_that_takes_too_long_is_left_out_on_both_sides_and_named(monke
 
 
 def test_a_pattern_that_takes_too_long_on_one_side_alone_is_left_out_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ignoring, "SECONDS", 0.05)
-    ignore = Ignore(patterns=(r"(?:x+x+)+y", r"\d+"), ready=())
+    monkeypatch.setattr(ignore_module, "SECONDS", 0.05)
+    ignore = IgnoreRules(patterns=(r"(?:x+x+)+y", r"\d+"), ready=())
 
     judged = judge(version("x1" * 5000 + " y xxy"), version("x" * 5000 + " y xxy"), ignore)
 
@@ -160,16 +160,16 @@ def test_a_pattern_that_takes_too_long_on_one_side_alone_is_left_out_on_both(mon
 )
 def test_a_rule_that_cannot_be_used_is_refused_with_its_cause(rules: dict[str, Any], says: str) -> None:
     with pytest.raises(BadRule, match=says):
-        Ignore(**rules)
+        IgnoreRules(**rules)
 
 
 def test_the_rules_are_the_same_after_they_were_kept() -> None:
-    ignore = Ignore(selectors=(".ad, nav > a",), patterns=(r"\d+",), ready=("dates",))
+    ignore = IgnoreRules(selectors=(".ad, nav > a",), patterns=(r"\d+",), ready=("dates",))
 
-    assert Ignore.from_json(ignore.to_json()) == ignore
-    assert Ignore.from_json(None) == Ignore()
+    assert IgnoreRules.from_json(ignore.to_json()) == ignore
+    assert IgnoreRules.from_json(None) == IgnoreRules()
 
 
 @given(st.text(max_size=300), st.sampled_from(sorted(READY)))
 def test_a_text_says_the_same_as_itself_and_never_breaks_a_ready_pattern(text: str, ready: str) -> None:
-    assert judge(version("x" + text), version("x " + text), Ignore(ready=(ready,))).too_slow == ()
+    assert judge(version("x" + text), version("x " + text), IgnoreRules(ready=(ready,))).too_slow == ()

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.parts import intervals
-from tidings.web.settings import Settings
-from tidings.web.watch.intervals import (
+from tidings.web.refresh import (
     DAY,
     LONGEST_RETRY_AFTER,
     Intervals,
-    Pace,
+    LookInterval,
     after_failure,
     after_look,
     fresh_for,
     with_chance,
 )
+from tidings.web.settings import Settings
+from tidings.web.wiring import intervals
 
 LIMITS = Intervals(first=100, least=10, most=1000)
 NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
@@ -28,7 +28,7 @@ def test_the_first_look_begins_with_the_first_interval() -> None:
 
 
 def test_a_first_look_that_finds_a_change_begins_with_half_of_it() -> None:
-    assert after_look(None, changed=True, fresh=None, limits=LIMITS) == Pace(50, 50)
+    assert after_look(None, changed=True, fresh=None, limits=LIMITS) == LookInterval(50, 50)
 
 
 def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.web.net.servers import Ask, Limits, leads_to, silent, site, text
+from tests.web.fetch.servers import Ask, FetchLimits, leads_to, silent, site, text
 from tests.web.shelf import BEGINNING, PACE, Changing, Clock, InThread, both, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions
-from tidings.web.pages.options import FetchOptions
-from tidings.web.store.model import StoreError, Watch
-from tidings.web.watch.ignoring import Ignore
-from tidings.web.watch.refreshing import PageUnknown
-from tidings.web.watch.watches import State, Wish
-from tidings.web.watch.watching import TOOL, TooManyWatches
+from tidings.web.ignore import IgnoreRules
+from tidings.web.page_options import FetchOptions
+from tidings.web.refresh import PageUnknown
+from tidings.web.store.model import StoredWatch, StoreError
+from tidings.web.watch.state import WatchState, Wish
+from tidings.web.watch.watcher import TOOL, TooManyWatches
 
 pytestmark = pytest.mark.anyio
 
@@ -177,7 +177,7 @@ async def test_a_page_fetched_in_another_way_is_no_change_of_what_is_watched_and
 async def test_what_is_to_be_ignored_is_no_change_and_nothing_new_is_kept() -> None:
     page = Changing("Some text\n\nSeen by 5 people")
     async with shelf({"/": page}) as here:
-        page_id = await here.watch(ignore=Ignore(patterns=(r"Seen by \d+ people",)))
+        page_id = await here.watch(ignore=IgnoreRules(patterns=(r"Seen by \d+ people",)))
         for seen in range(6, 9):
             page.body = f"Some text\n\nSeen by {seen} people"
             await here.later()
@@ -195,7 +195,7 @@ async def test_what_is_to_be_ignored_is_no_change_and_nothing_new_is_kept() -> N
 async def test_who_fetches_a_page_gets_what_others_ignore() -> None:
     page = Changing("Some text\n\nSeen by 5 people")
     async with shelf({"/": page}) as here:
-        await here.watch(ignore=Ignore(patterns=(r"Seen by \d+ people",)))
+        await here.watch(ignore=IgnoreRules(patterns=(r"Seen by \d+ people",)))
         page.body = "Some text\n\nSeen by 6 people"
         await here.later()
         fetched = await here.library.fetch(here.site.url())
@@ -212,7 +212,7 @@ async def test_parts_that_are_to_be_ignored_are_left_out_before_comparing() -> N
         f"<body>{words}<p class=visits>5 so far, and there may be more of them soon</p></body>", "text/html"
     )
     async with shelf({"/": page}) as here:
-        page_id = await here.watch(ignore=Ignore(selectors=(".visits",)))
+        page_id = await here.watch(ignore=IgnoreRules(selectors=(".visits",)))
         await here.later()
         assert here.heard()[0] == [], "to read it in another way is no change of the page"
         page.body = page.body.replace("5 so far", "6 so far")
@@ -334,7 +334,7 @@ async def test_failures_make_the_wait_longer_each_time_and_say_why() -> None:
             watch = await here.store.watch_of(page_id)
             assert watch is not None
             assert watch.failures == failures
-            assert "500" in (State.from_json(watch.state).problem or "")
+            assert "500" in (WatchState.from_json(watch.state).problem or "")
             waits.append(watch.next_at - here.clock.now)
             await here.later(waits[-1])
         assert waits == [200, 400, 800]
@@ -343,7 +343,7 @@ async def test_failures_make_the_wait_longer_each_time_and_say_why() -> None:
         await here.later()
         watch = await here.store.watch_of(page_id)
         assert watch is not None
-        assert (watch.failures, State.from_json(watch.state).problem) == (0, None)
+        assert (watch.failures, WatchState.from_json(watch.state).problem) == (0, None)
         assert here.heard() == (both(page_id), 1)
 
 
@@ -359,7 +359,7 @@ async def test_a_site_that_says_when_to_come_again_is_left_alone_until_then() ->
 
 
 async def test_a_look_that_the_rate_limit_leaves_no_time_for_is_no_failure() -> None:
-    limits = Limits(timeout=0.5, per_host_minute=3, retries=0)
+    limits = FetchLimits(timeout=0.5, per_host_minute=3, retries=0)
     async with shelf({"/": Changing("one"), "/2": Changing("two")}, limits=limits) as here:
         ids = [await here.watch("/"), await here.watch("/2")]
         await here.later()
@@ -409,7 +409,7 @@ async def test_a_page_that_cannot_be_read_any_more_fails_alone(
         watch = await here.store.watch_of(bad_id)
         assert watch is not None
         assert watch.failures == 1
-        assert State.from_json(watch.state).problem
+        assert WatchState.from_json(watch.state).problem
 
 
 async def test_a_look_that_takes_too_long_is_given_up_before_its_claim_ends() -> None:
@@ -888,7 +888,7 @@ async def test_without_a_bus_a_process_hears_by_itself_of_what_another_found(tmp
 async def test_without_a_bus_a_page_without_any_version_of_its_kind_is_not_told_of() -> None:
     page = Changing("one")
     async with shelf({"/": page}, watching={"follow": True}) as here:
-        await here.watch(ignore=Ignore(selectors=(".x",)))
+        await here.watch(ignore=IgnoreRules(selectors=(".x",)))
         page.body = "two"
         page_id = await here.fetch(options=FetchOptions(cache_ttl=0))
         await here.watcher.nudge(page_id)
@@ -954,7 +954,7 @@ async def test_no_more_pages_are_looked_at_at_once_than_may_be_and_of_one_host_h
             await super().__call__(ask)
 
     pages = {f"/{number}": Counted("one") for number in range(12)}
-    limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
     async with shelf(dict(pages), limits=limits, watching={"at_once": 6, "rest": 0.01}) as here:
         for path in pages:
             await here.watch(path)
@@ -1005,7 +1005,7 @@ async def test_a_slow_host_does_not_keep_the_pages_of_others_waiting() -> None:
         asked += 1
         await anyio.sleep_forever()
 
-    limits = Limits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
     async with (
         site({"/": page}, host="::1") as there,
         shelf(dict(slow), limits=limits, watching={"at_once": 4}) as here,
@@ -1039,7 +1039,7 @@ async def test_a_store_that_cannot_be_read_for_a_while_stops_nothing(
         here.clock.now += PACE.most
         due, failures = here.store.due, [StoreError("It is locked."), ValueError("odd")]
 
-        async def sometimes(limit: int, lease: float) -> list[Watch]:
+        async def sometimes(limit: int, lease: float) -> list[StoredWatch]:
             if failures:
                 raise failures.pop()
             return await due(limit, lease)
@@ -1146,8 +1146,8 @@ async def test_what_a_server_of_another_version_wrote_is_understood_as_far_as_it
     wish = Wish.from_json({"ignore": {"ready": ["moons"]}}, "https://example.org/")
 
     assert wish == Wish("https://example.org/", FetchOptions())
-    assert State.from_json({"later": 1}) == State()
-    assert State.from_json({"validators": {"etag": "1"}}) == State()
+    assert WatchState.from_json({"later": 1}) == WatchState()
+    assert WatchState.from_json({"validators": {"etag": "1"}}) == WatchState()
 
 
 async def test_bytes_that_somebody_gave_for_a_watched_page_are_no_change_of_it_and_cost_no_more_than_one_body() -> None:
@@ -1206,10 +1206,10 @@ async def test_a_page_that_nobody_watches_is_not_looked_at_when_somebody_fetches
 async def test_a_rule_that_takes_too_long_is_named_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tidings.web.watch.ignoring.SECONDS", 0.05)
+    monkeypatch.setattr("tidings.web.ignore.SECONDS", 0.05)
     page = Changing("one " + "x" * 5000 + " y")
     async with shelf({"/": page}) as here:
-        page_id = await here.watch(ignore=Ignore(patterns=("(?:x+x+)+y",)))
+        page_id = await here.watch(ignore=IgnoreRules(patterns=("(?:x+x+)+y",)))
         page.body = page.body.replace("one", "two")
         await here.later()
         assert here.heard()[0] == both(page_id)
@@ -1220,7 +1220,7 @@ async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:
     page = Changing("one")
     async with shelf({"/": page}) as here:
         page_id = await here.fetch(options=FetchOptions(extraction=ExtractOptions(keep_tables=False)))
-        ignore = Ignore(selectors=(".x",), patterns=("y+",), ready=("dates",))
+        ignore = IgnoreRules(selectors=(".x",), patterns=("y+",), ready=("dates",))
         watch = await here.watcher.begin(page_id, TOOL, ignore=ignore, every=20.0)
         wish = Wish.from_json(watch.options, "?")
 
@@ -1230,14 +1230,14 @@ async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:
         await here.later()
         kept = await here.store.watch_of(page_id)
         assert kept is not None
-        state = State.from_json(kept.state)
+        state = WatchState.from_json(kept.state)
         assert state.seen is not None
-        assert State.from_json(state.to_json()) == state
+        assert WatchState.from_json(state.to_json()) == state
 
 
 async def test_a_thousand_pages_cost_one_request_each_and_exactly_those_that_changed_are_told_of() -> None:
     pages = {f"/{number}": Changing(f"text {number}", validators=number % 20 > 1) for number in range(1000)}
-    limits = Limits(timeout=60.0, per_host_minute=10**9, retries=0, per_host_at_once=8)
+    limits = FetchLimits(timeout=60.0, per_host_minute=10**9, retries=0, per_host_at_once=8)
     async with shelf(dict(pages), limits=limits) as here:
         fetched = await here.library.fetch_all([here.site.url(path) for path in pages])
         ids = {path: each.page_id for path, each in zip(pages, fetched, strict=True)}  # type: ignore[union-attr]

@@ -13,27 +13,24 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import ContentSwitcher
 
-from tidings.inspector.inspected import InspectedServer
 from tidings.inspector.records import Record
-from tidings.inspector.servers import Servers
+from tidings.inspector.server import InspectedServer
+from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
-from tidings.inspector.tui.bars import Bar
-from tidings.inspector.tui.deeds import Deeds
-from tidings.inspector.tui.feeds import Table
-from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
-from tidings.inspector.tui.inks import THEMES
-from tidings.inspector.tui.pace import Pace
-from tidings.inspector.tui.palette import Everything
-from tidings.inspector.tui.pane import Pane
-from tidings.inspector.tui.pane_live import LivePane
-from tidings.inspector.tui.pane_logs import LogsPane
-from tidings.inspector.tui.pane_messages import MessagesPane
-from tidings.inspector.tui.pane_prompts import PromptsPane
-from tidings.inspector.tui.pane_requests import RequestsPane
-from tidings.inspector.tui.pane_resources import ResourcesPane
-from tidings.inspector.tui.pane_tools import ToolsPane
-from tidings.inspector.tui.questions import Questions
-from tidings.inspector.tui.rows import RowList
+from tidings.inspector.tui.actions import Actions, Everything
+from tidings.inspector.tui.frame import TABS, ChangeRate, draw_server, show_facts, show_numbers, show_tabs
+from tidings.inspector.tui.screens.calls import PromptsPane, ToolsPane
+from tidings.inspector.tui.screens.live import LivePane
+from tidings.inspector.tui.screens.logs import LogsPane
+from tidings.inspector.tui.screens.messages import MessagesPane
+from tidings.inspector.tui.screens.questions import Questions
+from tidings.inspector.tui.screens.requests import RequestsPane
+from tidings.inspector.tui.screens.resources import ResourcesPane
+from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.theme import THEMES
+from tidings.inspector.tui.widgets.bars import Bar
+from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.words import one_line
 
 EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports what other clients have."
@@ -51,7 +48,7 @@ PANES: Final[dict[str, type[Pane]]] = {
 }
 
 
-class InspectorApp(Deeds):
+class InspectorApp(Actions):
     """The inspector of one session.
 
     Args:
@@ -114,19 +111,19 @@ class InspectorApp(Deeds):
         self,
         session: Session,
         *,
-        servers: Servers | None = None,
+        servers: SessionServers | None = None,
         now: Callable[[], float] = time.time,
         dark: bool = True,
     ) -> None:
         super().__init__()
         self.session = session
-        self.servers = servers or Servers(session, None, {})
+        self.servers = servers or SessionServers(session, None, {})
         self.now = now
         self.tab = "live"
         self.server: InspectedServer | None = None
         self.ticks = 0
         """How many times the screen was brought up to date."""
-        self.paces: dict[str, Pace] = {}
+        self.paces: dict[str, ChangeRate] = {}
         self._dirty = True
         self._said = 0.0
         self._unlisten: Callable[[], Any] | None = None
@@ -187,9 +184,9 @@ class InspectorApp(Deeds):
         if newest is not None and newest.seq == record.seq:
             self.pace(record.server).add(record.at, newest.change)
 
-    def pace(self, name: str) -> Pace:
+    def pace(self, name: str) -> ChangeRate:
         """The pace of the server of this name."""
-        return self.paces.setdefault(name, Pace())
+        return self.paces.setdefault(name, ChangeRate())
 
     def touch(self) -> None:
         """There is something to show that no record told of."""

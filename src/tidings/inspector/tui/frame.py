@@ -1,5 +1,9 @@
-"""What surrounds every screen: the servers on the left, the facts on top, the tabs, the numbers below."""
+"""What surrounds every screen: the servers on the left, the facts on top, the tabs, the numbers below.
 
+How many changes of each kind came when: counted in slots of `SLOT` seconds, for the strip and the servers' pace.
+"""
+
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -7,16 +11,74 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tidings.inspector.inspected import InspectedServer
-from tidings.inspector.tui.bars import Bar, Part
-from tidings.inspector.tui.desk import inks_of
-from tidings.inspector.tui.drawing import Line, row
-from tidings.inspector.tui.inks import KINDS, Inks
-from tidings.inspector.tui.pace import Pace, bars
-from tidings.inspector.tui.rows import Draw
+from tidings.inspector.server import InspectedServer
+from tidings.inspector.tui.theme import KINDS, ColorScheme, inks_of
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row
+from tidings.inspector.tui.widgets.lists import Draw
 from tidings.inspector.tui.words import counted, one_line
-from tidings.inspector.view_words import target_of
-from tidings.inspector.views import ServerView
+from tidings.inspector.view.view import ServerView, target_of
+
+SLOT: Final = 5.0
+SPAN: Final = 300.0
+"""What the strip shows, in seconds."""
+
+_SLOTS: Final = int(SPAN / SLOT)
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+class ChangeRate:
+    """The changes of one server, by time and kind."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, Counter[str]] = {}
+
+    def add(self, at: float, kind: str) -> None:
+        """Count a change."""
+        slot = int(at // SLOT)
+        counts = self._slots.get(slot)
+        if counts is None:
+            counts = self._slots[slot] = Counter()
+            for old in [each for each in self._slots if each <= slot - 2 * _SLOTS]:
+                del self._slots[old]
+        counts[kind] += 1
+
+    def slots(self, now: float) -> list[Counter[str]]:
+        """The slots of the span, the oldest first; the last one is not over yet."""
+        last = int(now // SLOT)
+        none = Counter[str]()
+        return [self._slots.get(slot, none) for slot in range(last - _SLOTS + 1, last + 1)]
+
+    def kinds(self, now: float) -> Counter[str]:
+        """How many of each kind there were in the span."""
+        return sum(self.slots(now), Counter[str]())
+
+    def a_minute(self, now: float) -> int:
+        """How many came in the last minute."""
+        return sum(counts.total() for counts in self.slots(now)[-int(60 / SLOT) :])
+
+    def spark(self, now: float, width: int) -> str:
+        """The span as a line of small bars."""
+        return bars([counts.total() for counts in self.slots(now)], width)
+
+
+def bars(counts: list[int], width: int) -> str:
+    """Numbers as bars, `width` of them, the highest of them a full block."""
+    merged = spread(counts, width)
+    top = max(merged, default=0)
+    return "".join(_BARS[0 if not each else max(1, round(each * 8 / top))] for each in merged)
+
+
+def spread(counts: list[int], width: int) -> list[int]:
+    """`counts` summed or repeated so that there are `width` of them."""
+    if not counts or width <= 0:
+        return []
+    if width >= len(counts):
+        return [counts[at * len(counts) // width] for at in range(width)]
+    merged = [0] * width
+    for at, each in enumerate(counts):
+        merged[at * width // len(counts)] += each
+    return merged
+
 
 TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
 """The tabs in their order; `1` to `7` lead to them."""
@@ -41,10 +103,10 @@ def state_mark(view: ServerView) -> tuple[str, str]:
     return mark, ink
 
 
-def draw_server(paces: Callable[[str], Pace], now: Callable[[], float]) -> Draw:
+def draw_server(paces: Callable[[str], ChangeRate], now: Callable[[], float]) -> Draw:
     """How the list of servers draws one: its name and pace, and below what there is to say."""
 
-    def draw(server: InspectedServer, inks: Inks) -> list[tuple[Line, Line]]:
+    def draw(server: InspectedServer, inks: ColorScheme) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
         pace = paces(view.name)
@@ -62,21 +124,21 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
     """The server's name, address, era, transport and the truth about its connection: where there is little room, the
     truth stays.
     """
-    mark = [Part("(•) ", "accent")]
-    logo = [*mark, Part(f"{'Tidings':<28}", "b-ink")]
-    key = [Part("ctrl+p", "soft", "app.command_palette")]
-    find = [Part(" Find anything ", "faint", "app.command_palette"), *key]
+    mark = [BarPart("(•) ", "accent")]
+    logo = [*mark, BarPart(f"{'Tidings':<28}", "b-ink")]
+    key = [BarPart("ctrl+p", "soft", "app.command_palette")]
+    find = [BarPart(" Find anything ", "faint", "app.command_palette"), *key]
     if view is None:
-        bar.show([*logo, Part("no server yet")], find)
+        bar.show([*logo, BarPart("no server yet")], find)
         return
     shape, ink = state_mark(view)
-    name = [Part(one_line(view.name), "b-ink")]
-    chips: list[Part] = []
+    name = [BarPart(one_line(view.name), "b-ink")]
+    chips: list[BarPart] = []
     for fact in (view.protocol_version, view.transport):
         if fact:
-            chips += [Part("  "), Part(f" {one_line(fact)} ", "soft on hover")]
-    state = [Part("   "), Part(shape + " ", ink), Part(one_line(view.words), "soft" if ink == "ok" else ink)]
-    target = [Part("   "), Part(one_line(target_of(view.entry or {})), "faint")]
+            chips += [BarPart("  "), BarPart(f" {one_line(fact)} ", "soft on hover")]
+    state = [BarPart("   "), BarPart(shape + " ", ink), BarPart(one_line(view.words), "soft" if ink == "ok" else ink)]
+    target = [BarPart("   "), BarPart(one_line(target_of(view.entry or {})), "faint")]
     bar.show(
         [*logo, *name, *chips, *state, *target],
         find,
@@ -85,7 +147,7 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
         ([*mark, *name, *chips, *state], key),
         ([*mark, *name, *state], key),
         ([*mark, *name, *state], []),
-        ([*state[1:], Part("   "), *name], []),
+        ([*state[1:], BarPart("   "), *name], []),
     )
 
 
@@ -100,34 +162,34 @@ def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) ->
     if notice and told:
         bar.show(*told[0])
         return True
-    none: list[Part] = []
+    none: list[BarPart] = []
     bar.show(ways[0], none, *((way, none) for way in ways[1:]))
     return not notice
 
 
-def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[Part]:
+def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]:
     """The tabs: with their notes, by their names, by the beginnings of these, or by their numbers."""
-    parts: list[Part] = []
+    parts: list[BarPart] = []
     for number, name in enumerate(TABS, 1):
         on = name == chosen
         action = f"app.tab('{name}')"
         label = name.capitalize()
         if not on and style in ("short", "numbered"):
             label = label[:3] if style == "short" else ""
-        parts.append(Part(f" {number} ", "accent on chosen" if on else "faint", action))
+        parts.append(BarPart(f" {number} ", "accent on chosen" if on else "faint", action))
         if label:
-            parts.append(Part(label + " ", "b-ink on chosen" if on else "soft", action))
+            parts.append(BarPart(label + " ", "b-ink on chosen" if on else "soft", action))
         if style == "noted" and (note := tab_note(name, view)):
-            parts.append(Part(note + " ", "soft on chosen" if on else "faint", action))
+            parts.append(BarPart(note + " ", "soft on chosen" if on else "faint", action))
     return parts
 
 
-def question_parts(questions: int) -> list[Part]:
+def question_parts(questions: int) -> list[BarPart]:
     """How many questions wait, and the key that opens them."""
     if not questions:
         return []
     words = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'}: a "
-    return [Part(words, "b-warn on hover", "app.questions")]
+    return [BarPart(words, "b-warn on hover", "app.questions")]
 
 
 def tab_note(name: str, view: ServerView | None) -> str:
@@ -152,18 +214,18 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
     """What is subscribed, what runs, what is kept and what was dropped; and the questions, where there was no room for
     them on top.
     """
-    keys = [Part("? ", "accent", "app.keys"), Part("keys  ", "faint", "app.keys")]
+    keys = [BarPart("? ", "accent", "app.keys"), BarPart("keys  ", "faint", "app.keys")]
     if view is None:
-        bar.show([*keys, Part("n ", "accent"), Part("adds a server", "faint")])
+        bar.show([*keys, BarPart("n ", "accent"), BarPart("adds a server", "faint")])
         return
     messages = view.counts["messages"]
     ink = "warn" if messages.dropped else "soft"
-    kept = [Part(f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped", ink)]
-    few = [Part(f"{messages.dropped:,} dropped", ink)] if messages.dropped else []
-    subscriptions = [Part(counted(len(view.subscriptions), "subscription"))]
-    running = [Part("   "), Part(counted(running_requests(view), "request") + " running")]
+    kept = [BarPart(f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped", ink)]
+    few = [BarPart(f"{messages.dropped:,} dropped", ink)] if messages.dropped else []
+    subscriptions = [BarPart(counted(len(view.subscriptions), "subscription"))]
+    running = [BarPart("   "), BarPart(counted(running_requests(view), "request") + " running")]
     notice = question_parts(questions)
-    asked = [*notice, Part("  ")] if notice else []
+    asked = [*notice, BarPart("  ")] if notice else []
     bar.show(
         [*keys, *asked, *subscriptions, *running],
         kept,
@@ -181,11 +243,11 @@ class Timeline(Widget):
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self._pace = Pace()
+        self._pace = ChangeRate()
         self._now = 0.0
         self._drawn: object = None
 
-    def show(self, pace: Pace, now: float) -> None:
+    def show(self, pace: ChangeRate, now: float) -> None:
         """Show this pace as of now."""
         self._pace, self._now = pace, now
         shown = [dict(counts) for counts in pace.slots(now)]
@@ -207,7 +269,7 @@ class Timeline(Widget):
         updated = [counts["resource-updated"] for counts in self._pace.slots(self._now)]
         return row(width, [(" ", inks["soft"]), (bars(updated, width - 2), inks["updated"])], None, ground)
 
-    def _rare(self, inks: Inks, width: int) -> Line:
+    def _rare(self, inks: ColorScheme, width: int) -> Line:
         """A mark for each slot in which a list changed."""
         slots = self._pace.slots(self._now)
         line: Line = [(" ", inks["soft"])]

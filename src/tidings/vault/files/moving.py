@@ -15,18 +15,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from tidings.vault.files.anchor import Folder
-from tidings.vault.files.content import Content
-from tidings.vault.files.disk import Disk, Place
-from tidings.vault.files.outcomes import Moved, Skipped
+from tidings.vault.files.content import FileContent
+from tidings.vault.files.disk import Disk, OpenedFile
+from tidings.vault.files.folders import OpenFolder
+from tidings.vault.files.folders import place as put
+from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, WriteFailed, explained
 from tidings.vault.files.paths import BadPath, Mount, key
-from tidings.vault.files.replacing import place as put
 from tidings.vault.files.trash import check_file, files_in, refuse_version
-from tidings.vault.files.write_errors import AlreadyThere, Conflict, NotThere, WriteFailed, explained
-from tidings.vault.text import notes
-from tidings.vault.text.canvas import canvas_rewrite
-from tidings.vault.text.links import Names, Style, resolve, rewrite, rewritten, without_md
-from tidings.vault.text.model import Link
+from tidings.vault.notes import parse
+from tidings.vault.notes.canvas import canvas_rewrite
+from tidings.vault.notes.links import Names, Style, resolve, rewrite, rewritten, without_md
+from tidings.vault.notes.model import NoteLink
 
 
 class References(Protocol):
@@ -48,7 +47,7 @@ def link_name(path: str) -> str:
 
 def move(
     disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None, dry_run: bool = False
-) -> Moved:
+) -> FileMoved:
     """Move a file or folder; see `Writer.move`."""
     with disk.everything():
         step = _check(disk, path, to)
@@ -60,7 +59,7 @@ def move(
             with explained(path, "moved"):
                 _try(disk, step, if_match)
             where = {new: old for old, new in moved.items()}
-            return Moved(path, to, (), tuple(where.get(plan.path, plan.path) for plan in plans), tuple(skipped))
+            return FileMoved(path, to, (), tuple(where.get(plan.path, plan.path) for plan in plans), tuple(skipped))
         with explained(path, "moved"):
             there = _rename(disk, step, if_match)
         changed: list[str] = []
@@ -78,12 +77,12 @@ def move(
             state = f"These could not be put back: {', '.join(left)}." if left else "Everything was put back."
             raise WriteFailed(f"{path!r} was not moved, because of a note with links to it: {error} {state}") from error
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
-        return Moved(path, to, tuple(touched), tuple(changed), tuple(skipped))
+        return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped))
 
 
 class _Step(NamedTuple):
-    place: Place
-    to: Place
+    place: OpenedFile
+    to: OpenedFile
     is_folder: bool
 
 
@@ -112,7 +111,7 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
     return _Step(place, target, stat.S_ISDIR(found.st_mode))
 
 
-def _rename(disk: Disk, step: _Step, if_match: str | None) -> Folder:
+def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
     """Returns the folder where it is then."""
     with ExitStack() as stack:
         here = stack.enter_context(step.place.enter())
@@ -138,7 +137,7 @@ def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
                 raise _taken(step)
 
 
-def _check_version(disk: Disk, here: Folder, step: _Step, if_match: str | None) -> None:
+def _check_version(disk: Disk, here: OpenFolder, step: _Step, if_match: str | None) -> None:
     if step.is_folder:
         refuse_version(step.place, if_match)
     else:
@@ -149,13 +148,13 @@ def _taken(step: _Step) -> AlreadyThere:
     return AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
 
 
-def _is_same(here: Folder, name: str, there: Folder, to: str) -> bool:
+def _is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
     """Whether both are names of one thing, as on disks that do not tell capital letters from others."""
     mine, other = here.stat(name), there.stat(to)
     return other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino
 
 
-def _take(here: Folder, name: str, there: Folder, to: str, *, is_folder: bool) -> bool:
+def _take(here: OpenFolder, name: str, there: OpenFolder, to: str, *, is_folder: bool) -> bool:
     if _is_same(here, name, there, to):
         here.rename(name, there, to)  # Only the letters change.
         return True
@@ -171,15 +170,15 @@ def _take(here: Folder, name: str, there: Folder, to: str, *, is_folder: bool) -
 class _Plan:
     path: str
     """Where it is after the move."""
-    before: Content
+    before: FileContent
     text: str
 
-    def make(self, now: Content | None) -> str:
+    def make(self, now: FileContent | None) -> str:
         if now is None or now.version != self.before.version:
             raise Conflict(self.path, self.before.version, now.version if now else None)
         return self.text
 
-    def restore(self, now: Content | None) -> str:
+    def restore(self, now: FileContent | None) -> str:
         if now is None or now.text != self.text:
             raise Conflict(self.path, self.before.version, now.version if now else None)
         return self.before.text
@@ -265,7 +264,7 @@ class _Rewriter:
         """The text of a note or canvas, with the links that it has to have."""
         there = self._moved.get(source, source)
 
-        def new_target(link: Link) -> str | None:
+        def new_target(link: NoteLink) -> str | None:
             if not link.target:
                 return None
             leads = resolve(link.target, source, self._before)
@@ -280,7 +279,7 @@ class _Rewriter:
 
         if source.lower().endswith(".canvas"):
             return canvas_rewrite(text, new_target)
-        return rewrite(text, notes.parse(text, source).links, new_target)
+        return rewrite(text, parse.parse(text, source).links, new_target)
 
 
 def _style(target: str) -> Style:

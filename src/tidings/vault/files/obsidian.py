@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeVar, cast
 
 import regex
 
+from tidings.vault.files.content import read_regular
 from tidings.vault.files.moment import moment_format, moment_parse
 from tidings.vault.files.paths import key
-from tidings.vault.files.regular import read_regular
-from tidings.vault.text.regexes import BadPattern, compiled
+from tidings.vault.notes.regexes import BadPattern, compiled
 
 _Choice = TypeVar("_Choice", bound=str)
 LinkFormat = Literal["shortest", "relative", "absolute"]
@@ -31,7 +31,7 @@ _PATIENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Settings:
+class ObsidianSettings:
     """How the app is set, as far as it matters to what is written and found. All paths are from the vault's folder."""
 
     daily_folder: str = ""
@@ -50,7 +50,7 @@ class Settings:
     trash: Literal["system", "local", "none"] = "system"
 
     @classmethod
-    def read(cls, root: Path) -> "Settings":
+    def read(cls, root: Path) -> "ObsidianSettings":
         """The settings of the vault in a folder."""
         folder = root / ".obsidian"
         app, daily, templates = (_load(folder / f"{name}.json") for name in ("app", "daily-notes", "templates"))
@@ -100,13 +100,13 @@ def _finds(expression: regex.Pattern[str], text: str) -> bool:
         return False
 
 
-def daily_path(settings: Settings, day: date) -> str:
+def daily_path(settings: ObsidianSettings, day: date) -> str:
     """The path of a day's note within its vault."""
     name = moment_format(day, _inner(settings.daily_format))
     return f"{settings.daily_folder}/{name}.md" if settings.daily_folder else f"{name}.md"
 
 
-def daily_date(settings: Settings, inner: str) -> date | None:
+def daily_date(settings: ObsidianSettings, inner: str) -> date | None:
     """The day whose note has this path within its vault; None if it is no daily note."""
     folder = f"{settings.daily_folder}/" if settings.daily_folder else ""
     if not inner.startswith(folder) or not inner.endswith(".md"):
@@ -114,7 +114,7 @@ def daily_date(settings: Settings, inner: str) -> date | None:
     return moment_parse(inner[len(folder) : -len(".md")], _inner(settings.daily_format))
 
 
-def fill_template(text: str, settings: Settings, *, title: str, when: datetime) -> str:
+def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: datetime) -> str:
     """A template with `{{title}}`, `{{date}}`, `{{date:FORMAT}}`, `{{time}}` and `{{time:FORMAT}}` filled in."""
     formats = {"date": settings.date_format, "time": settings.time_format}
 

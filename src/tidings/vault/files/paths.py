@@ -6,18 +6,200 @@ folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Pr
 who writes must also see to it that no link is put in between afterwards (see `anchor.py`).
 
 May import: `path_rules`, `text.names`. No more, so that the processes which only parse start quickly.
+
+Names that programs give to files which they are still writing, or keep for themselves: those are not served.
+
+Whoever watches a vault would see them come and go beside the notes they belong to. A copy that a sync client made of
+a note because two people wrote it (`Plan (conflicted copy).md`, `Plan.sync-conflict-….md`) is somebody's text, and is
+served. So is every note whose name only resembles one of these, as `~draft.md`.
+
+May import: nothing of Tidings.
+
+Which texts can be the path of something in a vault, and why the others cannot.
+
+Two kinds of rules. What could mean a place outside the vault, or something hidden, is refused always. What is merely
+unwise (a name that Windows or a phone cannot hold, characters that nobody sees) is refused for names that do not
+exist yet: who has such a file wants to read it.
+
+May import: `scratch`.
 """
 
 import errno
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tidings.vault.files.path_rules import BadPath, check_clear, check_possible, check_wise, is_possible, shorten
-from tidings.vault.text.names import key
+from tidings.vault.notes.model import key
+
+# What begins with a dot is hidden anyway: `.~lock.…#` of LibreOffice, `.….swp` of Vim, `.syncthing.….tmp`,
+# `.stfolder`, `.dropbox…`, `.….icloud`, the `.~…` of Nextcloud.
+_ENDINGS = (
+    r"\.tmp",  # most programs that write a file aside and then give it its name; `~syncthing~….tmp`
+    r"\.tmp\.[0-9.]+",  # the same, with the number of a process or a time
+    r"~(?<=[^/]~)",  # Emacs, Vim, gedit, Kate: the text before the last change
+    r"\.sw[nop]",  # Vim, while a file is open
+    r"\.part",  # Firefox and others: a download
+    r"\.partial",  # Internet Explorer, rclone: a download
+    r"\.crdownload",  # Chrome and its kin: a download
+    r"\.filepart",  # Nextcloud, WinSCP: a transfer
+    r"\.!sync",  # Resilio Sync: a transfer
+    r"\.icloud",  # iCloud: stands for a file that is not on this disk
+    r"\.sb-[0-9a-f]{8}-\w{6}",  # macOS: the folder in which a document is saved
+)
+_NAMES = (
+    r"~\$[^/]+",  # Microsoft Office, while a document is open
+    r"\#[^/]+\#",  # Emacs, between two saves
+    r"4913",  # Vim, to try whether it may write in a folder
+)
+
+# Two, because a search for what begins with a dot or `~` is several times as quick as one for all of them.
+_ENDING = re.compile(rf"(?:{'|'.join(_ENDINGS)})(?:/|\Z)", re.IGNORECASE)
+_NAME = re.compile(rf"(?:\A|/)(?:{'|'.join(_NAMES)})(?:/|\Z)")
+
+
+def is_scratch(path: str) -> bool:
+    """Whether a file is none that is meant to be read, by its name or by that of a folder on the way to it."""
+    return _ENDING.search(path) is not None or _NAME.search(path) is not None
+
+
+_ON_WINDOWS = os.name == "nt"
+
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
+"""Characters without a shape of their own; some file systems take names with and without them for the same."""
+
+_IMPOSSIBLE = re.compile(
+    rf"""
+      [\x00-\x1f\x7f-\x9f\\\ud800-\udfff]     # control characters, backslashes, bytes that are no text
+    | (?:^|/)[{_UNSEEN}]*(?:\.|/|$)           # empty, '.', '..', hidden; a slash at either end
+    | ^[A-Za-z]:(?:/|$)                       # a drive
+    """,
+    re.VERBOSE,
+)
+
+_UNWISE_UNSEEN = re.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff]")
+_JOINERS = re.compile(r"(?:^|[\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?:$|[\x00-\x7f])")
+"""Joiners belong into emoji and some scripts; next to ASCII they only hide."""
+
+_DEVICE = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])\s*(?:\..*)?", re.IGNORECASE | re.DOTALL
+)
+_NOT_ON_WINDOWS = re.compile(r'[:*?"<>|]')
+
+
+class BadPath(ValueError):
+    """A text is not the path of something in the vault. Says why, and what to write instead."""
+
+    def __init__(self, reason: str, cure: str) -> None:
+        super().__init__(f"{reason} {cure}")
+        self.reason = reason
+        self.cure = cure
+
+
+def is_possible(path: str) -> bool:
+    """Whether something that is served can have this path."""
+    if _IMPOSSIBLE.search(path) is not None or is_scratch(path):
+        return False
+    return not (_ON_WINDOWS and _unwise_on_windows(path))
+
+
+def check_possible(path: str) -> None:
+    """Refuse what could mean a place outside the vault, or something hidden.
+
+    Raises:
+        BadPath: It could.
+    """
+    if is_possible(path):
+        return
+    shown = shorten(path)
+    if not path:
+        raise BadPath("The path is empty.", "Give the path of a note, such as 'Projects/Plan.md'.")
+    if "\\" in path:
+        raise BadPath(f"The path {shown} holds a backslash.", "Write '/' between folders.")
+    if path.startswith("/") or re.match(r"[A-Za-z]:", path):
+        raise BadPath(
+            f"The path {shown} is absolute.", "Give it from the vault's own folder, such as 'Projects/Plan.md'."
+        )
+    if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", path):
+        raise BadPath(f"The path {shown} holds control characters.", "Leave them out.")
+    for segment in path.split("/"):
+        _check_segment(segment, shown)
+        check_wise(segment)  # On Windows, where what is unwise elsewhere is impossible.
+
+
+def _check_segment(segment: str, shown: str) -> None:
+    seen = re.sub(f"[{_UNSEEN}]", "", segment)
+    if not seen:
+        raise BadPath(f"The path {shown} has an empty name.", "Write one '/' between folders and none at the end.")
+    if not seen.strip("."):
+        raise BadPath(f"The path {shown} holds {segment!r}.", "Name each folder; '.' and '..' are not followed.")
+    if seen.startswith("."):
+        raise BadPath(
+            f"{segment!r} in the path {shown} is hidden: names that begin with a dot are not served.",
+            "Choose another name or folder.",
+        )
+    if is_scratch(segment):
+        raise BadPath(
+            f"{segment!r} in the path {shown} is a name that programs give to unfinished files: those are not served.",
+            "Choose another name.",
+        )
+
+
+def _unwise_on_windows(path: str) -> bool:
+    try:
+        check_wise(path)
+    except BadPath:
+        return True
+    return False
+
+
+def check_wise(path: str) -> None:
+    """Refuse names that look like others, or that other systems cannot hold.
+
+    Raises:
+        BadPath: There is one.
+    """
+    check_clear(path)
+    for segment in path.split("/"):
+        found = _NOT_ON_WINDOWS.search(segment)
+        if found:
+            raise BadPath(
+                f"The name {shorten(segment)} holds {found[0]!r}, which Windows and phones cannot store.",
+                'Leave out these characters: : * ? " < > |',
+            )
+
+
+def check_clear(path: str) -> None:
+    """Refuse names that mislead people or systems: unseen characters, look-alikes of separators, devices.
+
+    Raises:
+        BadPath: There is one.
+    """
+    for segment in path.split("/"):
+        shown = shorten(segment)
+        if _UNWISE_UNSEEN.search(segment) or _JOINERS.search(segment):
+            raise BadPath(f"The name {shown} holds characters that cannot be seen.", "Leave them out.")
+        # An ellipsis is three dots by the same rule, but nobody takes it for a folder.
+        plain = unicodedata.normalize("NFKC", segment.replace("…", "_"))
+        if plain.startswith(".") or "/" in plain or "\\" in plain:
+            raise BadPath(f"The name {shown} holds a look-alike of a dot or slash.", "Write the plain characters.")
+        if segment != segment.rstrip(". ") or segment.startswith(" "):
+            raise BadPath(f"The name {shown} begins with a space or ends with a space or dot.", "Leave it out.")
+        if _DEVICE.fullmatch(plain):
+            raise BadPath(f"The name {shown} is a device on Windows.", "Choose another name.")
+        if len(segment.encode()) > 255:
+            raise BadPath(f"The name {shown} is longer than 255 bytes.", "Choose a shorter name.")
+
+
+def shorten(text: str) -> str:
+    """A text for a message: quoted, odd characters spelled out, not too long."""
+    return ascii(text[:120] + "…") if len(text) > 120 else (repr(text) if text.isprintable() else ascii(text))
+
 
 __all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
 

@@ -9,14 +9,12 @@ May import: `disk`, `notes`, and what those may.
 
 from collections.abc import Iterable
 
-from tidings.vault.files.content import Content
+from tidings.vault.files.content import FileContent
 from tidings.vault.files.disk import Disk
-from tidings.vault.files.outcomes import Retagged, Skipped
-from tidings.vault.files.parts import EditRefused
-from tidings.vault.files.path_rules import shorten
-from tidings.vault.files.paths import key
-from tidings.vault.files.write_errors import NotText, NotThere, ReadOnly
-from tidings.vault.text import notes
+from tidings.vault.files.outcomes import NotText, NotThere, ReadOnly, Retagged, Skipped
+from tidings.vault.files.paths import key, shorten
+from tidings.vault.notes import parse
+from tidings.vault.notes.sections import EditRefused
 
 
 def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run: bool = False) -> Retagged:
@@ -29,7 +27,7 @@ def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run:
     for path in dict.fromkeys(paths):
         found = 0
 
-        def make(before: Content | None, path: str = path) -> str:
+        def make(before: FileContent | None, path: str = path) -> str:
             nonlocal found
             if before is None:
                 raise NotThere(f"{path!r} is not there any more.")
@@ -63,7 +61,7 @@ def renamed(text: str, old: str, new: str) -> tuple[str, int]:
     Raises:
         EditRefused: It is written in a way that cannot be changed safely.
     """
-    tags = notes.parse(text, "").tags
+    tags = parse.parse(text, "").tags
     found = [tag for tag in tags if _nested(tag.name, old) is not None]
     result = text
     for tag in sorted(found, key=lambda tag: tag.start, reverse=True):
@@ -71,7 +69,7 @@ def renamed(text: str, old: str, new: str) -> tuple[str, int]:
             raise EditRefused(f"The tag in line {tag.line} is written with escapes. Edit it by hand.")
         result = result[: tag.start] + new + (_nested(tag.name, old) or "") + result[tag.end :]
     expected = [new + below if (below := _nested(tag.name, old)) is not None else tag.name for tag in tags]
-    if [tag.name for tag in notes.parse(result, "").tags] != expected:
+    if [tag.name for tag in parse.parse(result, "").tags] != expected:
         raise EditRefused(f"With the tag {shorten(new)} the note would not say what it should. Edit it by hand.")
     return result, len(found)
 
@@ -91,7 +89,7 @@ def tag_name(text: str) -> str:
         EditRefused: It can be none.
     """
     name = text.strip().removeprefix("#")
-    if "//" in f"/{name}" or [tag.name for tag in notes.parse(f"#{name}", "").tags] != [name]:
+    if "//" in f"/{name}" or [tag.name for tag in parse.parse(f"#{name}", "").tags] != [name]:
         raise EditRefused(
             f"{shorten(text)} is no tag. Tags are made of letters, digits, '_', '-' and '/', and not of digits alone."
         )

@@ -10,14 +10,11 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path
 
-from tidings.vault.files.anchor import Folder
-from tidings.vault.files.disk import Disk, Place
-from tidings.vault.files.outcomes import Deleted
-from tidings.vault.files.paths import BadPath
-from tidings.vault.files.replacing import place as put
-from tidings.vault.files.scratch import is_scratch
-from tidings.vault.files.versions import check_version
-from tidings.vault.files.write_errors import AlreadyThere, NotText, NotThere, explained
+from tidings.vault.files.disk import Disk, OpenedFile, check_version
+from tidings.vault.files.folders import OpenFolder
+from tidings.vault.files.folders import place as put
+from tidings.vault.files.outcomes import AlreadyThere, FileDeleted, NotText, NotThere, explained
+from tidings.vault.files.paths import BadPath, is_scratch
 
 TRASH = ".trash"
 
@@ -27,7 +24,7 @@ _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep
 _MOST_NAMES = 10_000
 
 
-def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: bool = False) -> Deleted:
+def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
     """Put a file or folder into the trash; see `Writer.delete`."""
     with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
         place = disk.place(path, follow=False)
@@ -46,16 +43,16 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
             check_file(disk, folder, place, if_match)
         touched = files_in(disk, place) if is_folder else [place.real]
         trash, name = _put(place, folder, is_folder=is_folder)
-        return Deleted(path, f"{trash}/{name}", tuple(touched))
+        return FileDeleted(path, f"{trash}/{name}", tuple(touched))
 
 
-def check_file(disk: Disk, folder: Folder, place: Place, if_match: str | None) -> None:
+def check_file(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None) -> None:
     """Refuse a file that is not the version the caller has read; see `check_version`."""
     if if_match is not None:
         check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
 
 
-def refuse_version(place: Place, if_match: str | None) -> None:
+def refuse_version(place: OpenedFile, if_match: str | None) -> None:
     """Refuse a version where there can be none.
 
     Raises:
@@ -65,7 +62,7 @@ def refuse_version(place: Place, if_match: str | None) -> None:
         raise NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
 
 
-def files_in(disk: Disk, place: Place) -> list[str]:
+def files_in(disk: Disk, place: OpenedFile) -> list[str]:
     """The paths of all that is served in a folder which is to go elsewhere; the folder's own if there is nothing.
 
     Raises:
@@ -93,11 +90,11 @@ def _is_litter(name: str) -> bool:
     return name in _LITTER or name.startswith("._") or is_scratch(name)
 
 
-def _check_folder(place: Place, if_match: str | None, *, recursive: bool) -> None:
+def _check_folder(place: OpenedFile, if_match: str | None, *, recursive: bool) -> None:
     refuse_version(place, if_match)
     if recursive:
         return
-    with Folder(place.mount.root, (*place.folder, place.name)) as inside:
+    with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
         count = len(inside.names())
     if count:
         raise AlreadyThere(
@@ -105,11 +102,11 @@ def _check_folder(place: Place, if_match: str | None, *, recursive: bool) -> Non
         )
 
 
-def _put(place: Place, folder: Folder, *, is_folder: bool) -> tuple[str, str]:
+def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
     """Into the trash, and where there: under its own folders if they can be there, else at the top."""
     for names in ((TRASH, *place.folder), (TRASH,)):
         try:
-            trash = Folder(place.mount.root, names, create=True)
+            trash = OpenFolder(place.mount.root, names, create=True)
         except NotADirectoryError:
             continue
         with trash, trash.locked():
@@ -119,7 +116,7 @@ def _put(place: Place, folder: Folder, *, is_folder: bool) -> tuple[str, str]:
     raise AlreadyThere(f"There is no room for {place.path!r} in the trash. Empty the folder '{TRASH}' of the vault.")
 
 
-def _take(folder: Folder, name: str, trash: Folder, to: str, *, is_folder: bool) -> bool:
+def _take(folder: OpenFolder, name: str, trash: OpenFolder, to: str, *, is_folder: bool) -> bool:
     if not is_folder:
         return put(folder, name, trash, to)
     folder.rename(name, trash, to)

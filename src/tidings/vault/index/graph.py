@@ -4,18 +4,148 @@ A link leads only to files of its own vault. What is asked of one note costs lit
 (`broken`, `orphans`) walks over all links once.
 
 May import: `index_rows`, `link_names`, `queries`, `ways`.
+
+The files of a vault by name, as links name them.
+
+May import: `links`, `paths`, `queries`.
+
+The ways that links make between files.
+
+May import: `link_names`, `queries`.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
-from tidings.vault.index.entries import name_key
-from tidings.vault.index.link_names import LinkNames, mount_name
+from tidings.vault.files.paths import key
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.ways import between
+from tidings.vault.index.read_file import name_key
+from tidings.vault.notes import links
 
-__all__ = ["Links", "Seen", "backlinks", "between", "broken", "orphans", "outgoing", "resolve"]
+
+class LinkNames:
+    """The files of one vault by name, as `links.resolve` asks for them; and where links in that vault lead.
+
+    Args:
+        queries: The index.
+        mount: The name of the vault.
+        all_at_once: Whether so much will be asked that one question for everything is quicker.
+    """
+
+    def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
+        self._queries = queries
+        self._prefix = f"{mount}/" if mount else ""
+        self._names: dict[str, list[str]] = {}
+        self._complete = all_at_once
+        self._anywhere: dict[str, str | None] = {}
+        if all_at_once:
+            for name, path in queries.connection.execute("SELECT name, path FROM files ORDER BY path"):
+                if path.startswith(self._prefix):
+                    self._names.setdefault(name, []).append(path[len(self._prefix) :])
+
+    def candidates(self, name: str, /) -> list[str]:
+        """The paths of the files with this name, within the vault."""
+        if name not in self._names and not self._complete:
+            paths = self._queries.candidates(name)
+            self._names[name] = [path[len(self._prefix) :] for path in paths if path.startswith(self._prefix)]
+        return self._names.get(name, [])
+
+    def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
+        """The path of the file that a link leads to. Both paths are whole ones, with the vault's name."""
+        # What a canvas shows is named from the vault's own folder, always.
+        target = f"/{target}" if kind == "canvas" else target
+        if target in self._anywhere:
+            return self._anywhere[target]
+        inner = source[len(self._prefix) :]
+        found = links.resolve(target, inner, self)
+        path = None if found is None else self._prefix + found
+        if self._is_same_anywhere(target):
+            self._anywhere[target] = path
+        return path
+
+    def _is_same_anywhere(self, target: str) -> bool:
+        """Whether a link leads to the same file from wherever it is: there is only one that may be meant, or none."""
+        name = key(target.rpartition("/")[2])
+        names = {name, name.removesuffix(".md")}
+        return target[:1] not in ("", ".") and sum(len(self.candidates(name)) for name in names) < 2
+
+
+def mount_name(queries: Queries, path: str) -> str:
+    """The name of the vault that a path lies in."""
+    return "" if queries.mounts == ("",) else path.partition("/")[0]
+
+
+_SOME: Final = "(SELECT value FROM json_each(?))"
+_NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - of our own, as what follows
+_LINKS_OF: Final = (
+    "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
+    f"WHERE target <> '' AND path IN {_SOME}"
+)
+_LINKS_TO: Final = (
+    "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file "  # noqa: S608
+    f"WHERE target <> '' AND links.name IN {_SOME}"
+)
+
+
+def between(queries: Queries, start: str, end: str) -> list[str] | None:
+    """The shortest way over links from one file to another, both included, whichever way the links point."""
+    mount = mount_name(queries, start)
+    if mount_name(queries, end) != mount:
+        return None
+    names = LinkNames(queries, mount)
+    # From both ends, so that no more of the vault is looked at than lies near one of them.
+    near, far = _Reached(start), _Reached(end)
+    while not (met := near.came_from.keys() & far.came_from.keys()):
+        if not near.edge or not far.edge:
+            return None
+        side = near if len(near.edge) <= len(far.edge) else far
+        side.widen(_neighbours(queries, names, mount, side.edge))
+    middle = min(met)
+    return [*reversed(near.way(middle)), *far.way(middle)[1:]]
+
+
+class _Reached:
+    """The files that links lead to from one of them, step by step, whichever way the links point."""
+
+    def __init__(self, start: str) -> None:
+        self.came_from: dict[str, str | None] = {start: None}
+        self.edge = {start}
+        """What was reached last."""
+
+    def widen(self, neighbours: Iterable[tuple[str, str]]) -> None:
+        """Go one step further, to the neighbours of the edge: each file comes with one beside it."""
+        new: dict[str, str] = {}
+        for path, neighbour in neighbours:
+            if neighbour not in self.came_from:
+                # Of several shortest ways, always the same.
+                new[neighbour] = min(path, new.get(neighbour, path))
+        self.came_from |= new
+        self.edge = set(new)
+
+    def way(self, path: str) -> list[str]:
+        """The way back to the start."""
+        way = [path]
+        while (before := self.came_from[way[-1]]) is not None:
+            way.append(before)
+        return way
+
+
+def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str]]:
+    """Each of some files with each that it links to, or that links to it."""
+    ask = queries.connection.execute
+    some = json.dumps([*paths])
+    for path, target, kind in ask(_LINKS_OF, (some,)):
+        if to := names.resolve(target, path, kind):
+            yield path, to
+    named = {name for (name,) in ask(_NAMES_OF, (some,))}
+    named |= {name.removesuffix(".md") for name in named}
+    for path, target, kind in ask(_LINKS_TO, (json.dumps([*named]),)):
+        if mount_name(queries, path) == mount and (to := names.resolve(target, path, kind)) in paths:
+            yield to, path
+
+
+__all__ = ["LinkList", "ResolvedLink", "backlinks", "between", "broken", "orphans", "outgoing", "resolve"]
 
 _BEFORE: Final = 300
 _AFTER: Final = 700
@@ -27,7 +157,7 @@ _CANVAS: Final = 1_000_000
 _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 
 
-class Seen(NamedTuple):
+class ResolvedLink(NamedTuple):
     """A link, where it stands and where it leads."""
 
     source: str
@@ -95,7 +225,7 @@ class _Outgoing(Sequence[_Row]):
         return [row._replace(leads_to=resolve(row.target, self._path, row.kind)) for row in rows]
 
 
-class Links(Sequence[Seen]):
+class LinkList(Sequence[ResolvedLink]):
     """A list of links. The lines that they stand in are read when one of them is looked at, and only then."""
 
     def __init__(self, queries: Queries, rows: Sequence[_Row]) -> None:
@@ -106,16 +236,16 @@ class Links(Sequence[Seen]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, index: int) -> Seen: ...
+    def __getitem__(self, index: int) -> ResolvedLink: ...
     @overload
-    def __getitem__(self, index: slice) -> "Links": ...
-    def __getitem__(self, index: int | slice) -> "Seen | Links":
+    def __getitem__(self, index: slice) -> "LinkList": ...
+    def __getitem__(self, index: int | slice) -> "ResolvedLink | LinkList":
         if isinstance(index, slice):
-            return Links(self._queries, self._rows[index])
+            return LinkList(self._queries, self._rows[index])
         row = self._rows[index]
         return _seen(row, self._queries.text(row.source) or "")
 
-    def __iter__(self) -> Iterator[Seen]:
+    def __iter__(self) -> Iterator[ResolvedLink]:
         source, text = None, ""
         for row in self._rows:
             if row.source != source:
@@ -128,30 +258,30 @@ def resolve(queries: Queries, target: str, source: str) -> str | None:
     return LinkNames(queries, mount_name(queries, source)).resolve(target, source)
 
 
-def outgoing(queries: Queries, path: str) -> Links:
+def outgoing(queries: Queries, path: str) -> LinkList:
     """The links in a file, from top to bottom."""
-    return Links(queries, _Outgoing(queries, path))
+    return LinkList(queries, _Outgoing(queries, path))
 
 
-def backlinks(queries: Queries, path: str) -> Links:
+def backlinks(queries: Queries, path: str) -> LinkList:
     """The links that lead to a file, without those within it; in the order of the files that have them."""
     file = queries.file(path)
     if file is None:
-        return Links(queries, [])
+        return LinkList(queries, [])
     mount = mount_name(queries, path)
     names = LinkNames(queries, mount)
     name = name_key(path, file.kind)
     rows = _rows(queries, "links.name IN (?, ?) AND target <> ''", (name, name.removesuffix(".md")))
     own = [row._replace(leads_to=path) for row in rows if mount_name(queries, row.source) == mount]
-    return Links(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
+    return LinkList(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
 
 
-def broken(queries: Queries) -> Links:
+def broken(queries: Queries) -> LinkList:
     """The links that lead nowhere, in the order of the files that have them."""
     nowhere = {link for link, path in _resolved(queries) if path is None}
     sources = json.dumps(sorted({source for source, _, _ in nowhere}))
     rows = _rows(queries, "path IN (SELECT value FROM json_each(?)) AND target <> ''", (sources,))
-    return Links(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
+    return LinkList(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
 
 
 def orphans(queries: Queries) -> list[str]:
@@ -185,7 +315,7 @@ def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) ->
     return [_Row(*row) for row in rows]
 
 
-def _seen(row: _Row, text: str) -> Seen:
+def _seen(row: _Row, text: str) -> ResolvedLink:
     start = row.start
     if row.source_kind == "canvas":  # Its text is not what the file holds, but what can be searched of it.
         start = max(0, text.find(row.target, 0, _CANVAS))
@@ -195,7 +325,7 @@ def _seen(row: _Row, text: str) -> Seen:
     after = text[start : start + _AFTER]
     ends = [end for end in (after.find("\n"), after.find("\r")) if end >= 0]
     shown = text[max(begin, first) : start] + after[: min(ends, default=_AFTER)]
-    return Seen(
+    return ResolvedLink(
         *(row.source, row.title, row.line, shown.strip()),
         *(row.target, row.subpath, row.shown, row.kind, bool(row.embed), row.leads_to),
     )

@@ -4,6 +4,10 @@ Every method sees what was applied last. Who needs several answers of one state 
 the order of the paths, if nothing else is said; the order never depends on when a file was indexed.
 
 May import: `index_*`, `query_rows`, `paths`.
+
+Which file a user means, and which may have been meant.
+
+May import: `paths`, `query_rows`.
 """
 
 import sqlite3
@@ -13,20 +17,64 @@ from contextlib import contextmanager
 from typing import Final, Literal
 
 from tidings.vault.files.paths import key
-from tidings.vault.index import finding
-from tidings.vault.index.query_rows import (
+from tidings.vault.index.rows import (
     BlockRow,
     FileRow,
-    Folder,
     FolderListing,
+    FolderRow,
     HeadingRow,
-    Listed,
-    Match,
+    ListedFiles,
+    NameMatch,
     PropertyUse,
     Stats,
     TagCount,
     TaskRow,
 )
+
+
+def find(queries: "Queries", text: str) -> NameMatch | None:
+    """See `Queries.find`."""
+    written = text.strip().strip("/")
+    if exact := queries.file(written):
+        return NameMatch(exact, ())
+    wanted = key(written)
+    name = wanted.rpartition("/")[2]
+    paths = {path for each in (name, name.removesuffix(".md")) for path in queries.candidates(each)}
+    whole = [path for path in paths if key(path) in (wanted, f"{wanted}.md")]
+    ends = [path for path in paths if key(path).endswith((f"/{wanted}", f"/{wanted}.md"))]
+    best = sorted(whole, key=lambda path: (path != f"{written}.md", _rank(path)))
+    if not best or name == wanted:
+        # A bare name may mean any file that has it. A path that is whole means that one.
+        best += sorted(ends, key=_rank)
+    file = queries.file(best[0]) if best else None
+    return NameMatch(file, tuple(best[1:])) if file else None
+
+
+def near(queries: "Queries", text: str, limit: int) -> list[str]:
+    """See `Queries.near`."""
+    wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
+    pairs = _pairs(wanted)
+    scored: list[tuple[float, int, str]] = []
+    for name, path in queries.connection.execute("SELECT name, path FROM files"):
+        own = _pairs(name)
+        score = 2 * len(pairs & own) / (len(pairs) + len(own))
+        if wanted and wanted in name:
+            score += 1
+        if score >= 0.4:
+            scored.append((-score, len(path), path))
+    return [path for _, _, path in sorted(scored)[:limit]]
+
+
+def _rank(path: str) -> tuple[bool, int, int, str]:
+    """Notes before other files, then as Obsidian chooses among files of one name: near to the root, a short path."""
+    return not key(path).endswith(".md"), path.count("/"), len(path), path
+
+
+def _pairs(name: str) -> set[str]:
+    """The pairs of letters that stand next to each other, the edges included: what names that look alike share."""
+    edged = f" {name} "
+    return {edged[at : at + 2] for at in range(len(edged) - 1)}
+
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
@@ -80,27 +128,29 @@ class Queries:
         ).fetchone()
         return row[0] if row else None
 
-    def find(self, text: str) -> Match | None:
+    def find(self, text: str) -> NameMatch | None:
         """The file that a user means: with or without `.md`, in other case, only its end or its bare name."""
-        return finding.find(self, text)
+        return find(self, text)
 
     def near(self, text: str, limit: int = 5) -> list[str]:
         """The paths of files with names like this one, the nearest first: for who got a name wrong."""
-        return finding.near(self, text, limit)
+        return near(self, text, limit)
 
     def candidates(self, name: str) -> list[str]:
         """The paths of all files whose name has this key; notes without `.md`."""
         rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
         return [path for (path,) in rows]
 
-    def files(self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0) -> list[Listed]:
+    def files(
+        self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0
+    ) -> list[ListedFiles]:
         """All files in a folder and the folders in it."""
         rows = self.connection.execute(
             f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (:kind IS NULL OR kind = :kind) "  # noqa: S608
             "ORDER BY path LIMIT :most OFFSET :offset",
             {"within": within, "kind": kind, "most": limit, "offset": offset},
         )
-        return [Listed(*row) for row in rows]
+        return [ListedFiles(*row) for row in rows]
 
     def recent(self, limit: int = 20, offset: int = 0) -> list[FileRow]:
         """The notes, canvases and bases that were changed last, the newest first."""
@@ -116,19 +166,19 @@ class Queries:
         """What a folder holds; '' is the vault itself. A folder is there if a file is in it, or in a folder of it."""
         path = self._spelled(path.strip("/"))
         rows = self.connection.execute("SELECT path, kind, title FROM files WHERE folder = ?", (path,))
-        files = tuple(sorted((Listed(*row) for row in rows), key=lambda file: _order(file.path)))
+        files = tuple(sorted((ListedFiles(*row) for row in rows), key=lambda file: _order(file.path)))
         below = [folder for folder in self._folders(path) if folder.path.rpartition("/")[0] == path]
         if not files and not below and path and path not in self.mounts:
             return None
         return FolderListing(path, tuple(below), files)
 
-    def structure(self, depth: int | None = None, within: str = "") -> list[Folder]:
+    def structure(self, depth: int | None = None, within: str = "") -> list[FolderRow]:
         """All folders below one, to some depth, each followed by those in it."""
         within = self._spelled(within.strip("/"))
         most = None if depth is None else depth + (within.count("/") + 1 if within else 0)
         return [folder for folder in self._folders(within) if most is None or folder.path.count("/") < most]
 
-    def _folders(self, within: str) -> list[Folder]:
+    def _folders(self, within: str) -> list[FolderRow]:
         notes: Counter[str] = Counter()
         files: Counter[str] = Counter({mount: 0 for mount in self.mounts if mount and not within})
         rows = self.connection.execute(
@@ -139,7 +189,7 @@ class Queries:
             for above in _upward(folder, within):
                 files[above] += count
                 notes[above] += count if kind == "note" else 0
-        return [Folder(path, notes[path], files[path]) for path in sorted(files, key=_order)]
+        return [FolderRow(path, notes[path], files[path]) for path in sorted(files, key=_order)]
 
     def _spelled(self, folder: str) -> str:
         """A folder as it is written on the disk, if it is there in other case or another normal form."""
@@ -164,7 +214,7 @@ class Queries:
         ).fetchone()
         return TagCount(*row) if row else None
 
-    def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[Listed]:
+    def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[ListedFiles]:
         """The notes that have a tag, or one nested in it."""
         count = self.tag(tag)
         having = _HAS_COMMON_TAG if count and count.total >= _COMMON else _HAS_TAG
@@ -172,7 +222,7 @@ class Queries:
             f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT :most OFFSET :offset",  # noqa: S608
             {"tag": _tag_key(tag), "most": limit, "offset": offset},
         )
-        return [Listed(*row) for row in rows]
+        return [ListedFiles(*row) for row in rows]
 
     # What notes hold
 

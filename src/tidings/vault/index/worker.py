@@ -17,19 +17,19 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import BinaryIO, Final
 
-from tidings.vault.index.scan_file import Task, read_file
+from tidings.vault.index.read_file import ReadTask, read_file
 
 _NICE: Final = 10
 
 
-def work(tasks: Iterable[Task], target: BinaryIO) -> None:
+def work(tasks: Iterable[ReadTask], target: BinaryIO) -> None:
     """Answer each task."""
     for task in tasks:
         pickle.dump([read_file(job, task.limits) for job in task.jobs], target, pickle.HIGHEST_PROTOCOL)
         target.flush()
 
 
-def _receive(source: BinaryIO, tasks: "SimpleQueue[Task]") -> None:
+def _receive(source: BinaryIO, tasks: "SimpleQueue[ReadTask]") -> None:
     try:
         while True:
             tasks.put(pickle.load(source))  # noqa: S301 - from the process that started this one
@@ -50,7 +50,7 @@ def main() -> None:
     answers = os.dup(1)
     # Whatever prints something must not print it into an answer.
     os.dup2(2, 1)
-    tasks: SimpleQueue[Task] = SimpleQueue()
+    tasks: SimpleQueue[ReadTask] = SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, tasks), daemon=True).start()
     with suppress(BrokenPipeError), os.fdopen(answers, "wb") as target:
         work(iter(tasks.get, None), target)

@@ -19,8 +19,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, Final, Self, cast
 
-from tidings.vault.index.scan_file import Job, Limits, Missed, Same, Task, read_file
-from tidings.vault.text.model import Entry
+from tidings.vault.index.read_file import Job, Missed, ReadLimits, ReadTask, Same, read_file
+from tidings.vault.notes.model import IndexEntry
 
 if sys.platform == "linux":
     import fcntl
@@ -40,10 +40,10 @@ _IN_HAND: Final = 2
 _STOP_SECONDS: Final = 0.1
 """How often it is asked whether to stop, while a process works."""
 
-Answer = list[Entry | Missed | Same]
+Answer = list[IndexEntry | Missed | Same]
 
 
-class Workers:
+class IndexPool:
     """Processes that read files, from entering this (or `start`) until leaving it (or `close`).
 
     Args:
@@ -55,7 +55,7 @@ class Workers:
     """
 
     def __init__(
-        self, limits: Limits, *, count: int, command: Sequence[str] = COMMAND, small: int = 0, room: int = _AHEAD
+        self, limits: ReadLimits, *, count: int, command: Sequence[str] = COMMAND, small: int = 0, room: int = _AHEAD
     ) -> None:
         self._limits = limits
         self._small = small
@@ -183,7 +183,7 @@ class Workers:
     def _give(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> None:
         with suppress(OSError):  # It has ended, and does not answer.
             questions = cast("IO[bytes]", process.stdin)
-            pickle.dump(Task(self._limits, chunk), questions, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(ReadTask(self._limits, chunk), questions, pickle.HIGHEST_PROTOCOL)
             questions.flush()
 
     def _answer(self, process: subprocess.Popen[bytes], chunk: list[Job]) -> Answer:

@@ -1,28 +1,42 @@
-"""What the prompts have in common: texts, notes that are brought along, notes that are pointed at."""
+"""What the prompts have in common: texts, notes that are brought along, notes that are pointed at.
 
-from collections.abc import Iterable
-from datetime import date
-from typing import Final
+The prompt that plans a day: what the last daily note left open, and what changed since.
+
+The prompt that sums up what changed last.
+
+Which tags may mean the same: found by their letters, for people to judge.
+
+May import: nothing of Tidings.
+
+The prompt that tidies tags: which of them may mean the same, with how many notes each has.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from itertools import combinations
+from typing import Final, NamedTuple
 
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from tidings.vault.files.paths import uri
-from tidings.vault.index.query_rows import FileRow
+from tidings.vault.files.paths import shorten, uri
+from tidings.vault.index.rows import FileRow, TagCount
 from tidings.vault.resources.addresses import parse_address
-from tidings.vault.resources.mime import MARKDOWN
-from tidings.vault.resources.standings import standing
-from tidings.vault.view import View
+from tidings.vault.resources.shapes import MARKDOWN, NotFound, iso, one_line
+from tidings.vault.view import VaultView, daily_dates, daily_places, local_today, standing
 
 NOTE_ROOM: Final = 8000
 """How many characters of a note are brought along."""
 
 
-def told(view: View, *paragraphs: str) -> ContentBlock:
+def told(view: VaultView, *paragraphs: str) -> ContentBlock:
     """A text, and a word of warning if the index may lack something."""
     return TextContent(type="text", text="\n\n".join(filter(None, [*paragraphs, standing(view.status)])))
 
 
-def brought(view: View, file: FileRow, room: int = NOTE_ROOM) -> ContentBlock:
+def brought(view: VaultView, file: FileRow, room: int = NOTE_ROOM) -> ContentBlock:
     """A note's text, as much of it as there is room for."""
     text = view.queries.text(file.path) or ""
     if len(text) > room:
@@ -57,3 +71,270 @@ def day_of(text: str, today: date) -> date:
     """
     day = parse_address(uri("daily", text.strip() or "today")).argument
     return today if day == "today" else date.fromisoformat(day)
+
+
+_TASKS: Final = 50
+_RECENT: Final = 10
+
+
+def brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
+    """What to say and bring for the plan of a day.
+
+    Raises:
+        BadAddress: `date` is none.
+    """
+    day = day_of(date, today or local_today())
+    note, last = _note(view, day), _last(view, day)
+    recent = [
+        file
+        for file in view.queries.recent(_RECENT + 2)
+        if file.kind == "note" and file.path not in {each.path for each in (note, last) if each}
+    ]
+    return [
+        told(
+            view,
+            f"Help me plan {day:%A}, {day.isoformat()}, in my daily note.",
+            _where(view, day, note),
+            _open(view, last) if last else "There is no earlier daily note.",
+            "First show me a short plan: what is left open and still matters, what the notes that changed last call "
+            "for, and what could wait. When I agree, write it into the daily note with the tools; make the note with "
+            "`daily_note` if it does not exist, keep everything that is in it, and link the notes you refer to.",
+        ),
+        *(brought(view, each) for each in (note, last) if each),
+        *map(pointed, recent[:_RECENT]),
+    ]
+
+
+def _where(view: VaultView, day: date, note: FileRow | None) -> str:
+    if note:
+        return f"It is {note.path!r} and comes along below."
+    return f"It does not exist yet; it would be {' or '.join(map(repr, daily_places(view, day)))}."
+
+
+def _open(view: VaultView, last: FileRow) -> str:
+    tasks = view.queries.tasks(path=last.path, done=False)
+    if not tasks:
+        return f"The last daily note, {last.path!r}, left nothing open."
+    shown = bullets(f"{one_line(task.text)} (line {task.line})" for task in tasks[:_TASKS])
+    more = f"\n- and {len(tasks) - _TASKS} more" if len(tasks) > _TASKS else ""
+    return f"Open in the last daily note, {last.path!r}:\n{shown}{more}"
+
+
+def _note(view: VaultView, day: date) -> FileRow | None:
+    return next(filter(None, map(view.queries.file, daily_places(view, day))), None)
+
+
+def _last(view: VaultView, day: date) -> FileRow | None:
+    """The daily note before that of `day`; mostly yesterday's."""
+    if yesterday := _note(view, day - timedelta(days=1)):
+        return yesterday
+    before = max((each for each in daily_dates(view) if each < day), default=None)
+    return _note(view, before) if before else None
+
+
+_MOST: Final = 50
+_ROOM: Final = 40_000
+"""How many characters of all notes together are brought along."""
+
+_LEAST_ROOM: Final = 1000
+"""A note of which less would be brought along is only pointed at."""
+
+
+def recent_brief(view: VaultView, count: str, since: str, *, today: date | None = None) -> list[ContentBlock]:
+    """What to say and bring for a summary.
+
+    Raises:
+        ValueError: `count` is no number, or `since` no date.
+    """
+    wanted = count.strip() or ("50" if since.strip() else "10")
+    if not re.fullmatch(r"[0-9]{1,2}", wanted) or not 1 <= int(wanted) <= _MOST:
+        raise ValueError(f"count cannot be {shorten(count)}. Give a whole number from 1 to {_MOST}.")
+    start = day_of(since, today or local_today()) if since.strip() else None
+    notes = list(_notes(view, int(wanted), start))
+    when = f" since {start.isoformat()}" if start else ""
+    if not notes:
+        return [told(view, f"No note changed{when}. Tell me so.")]
+    return [
+        told(
+            view,
+            f"Summarise what is new in my vault: the notes that changed last{when}, the newest first.",
+            bullets(f"{note.path} ({iso(note.mtime)})" for note in notes),
+            "Group them by what they are about, say in one or two sentences what each adds, and name open questions "
+            "and tasks. Refer to notes as [[links]]. The texts come along below; of those that are only linked, read "
+            "what you need.",
+        ),
+        *_texts(view, notes),
+    ]
+
+
+def _notes(view: VaultView, count: int, start: date | None) -> Iterator[FileRow]:
+    oldest = datetime.combine(start, time.min).astimezone().timestamp() * 1e9 if start else 0
+    # Canvases and bases are among them, so there may have to be more than are wanted.
+    notes = [file for file in view.queries.recent(count * 3) if file.kind == "note" and file.mtime >= oldest]
+    yield from notes[:count]
+
+
+def _texts(view: VaultView, notes: list[FileRow]) -> Iterator[ContentBlock]:
+    room, each = _ROOM, max(_ROOM // len(notes), _LEAST_ROOM)
+    for note in notes:
+        share = min(each, room)
+        yield brought(view, note, share) if share >= _LEAST_ROOM else pointed(note)
+        room -= min(share, note.size)
+
+
+_MOST_TAGS: Final = 5000
+"""How many tags are compared: the most used ones."""
+
+_LONG_ENOUGH: Final = 5
+"""Shorter words that differ in a letter are mostly different words."""
+
+
+class Alike(NamedTuple):
+    """Tags that may mean the same."""
+
+    why: str
+    tags: tuple[str, ...]
+    """The most used first."""
+
+
+def alike(counts: Mapping[str, int]) -> list[Alike]:
+    """Groups of tags that may mean the same, the most used first.
+
+    Args:
+        counts: How many notes have each tag; the tags without `#`, in lower case.
+    """
+    tags = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_MOST_TAGS]
+    found: list[Alike] = []
+    told: set[frozenset[str]] = set()
+    for why, groups in (
+        ("written differently", _same(tags, _plain)),
+        ("singular and plural", _same(tags, _singular)),
+        ("one letter apart, perhaps misspelt", _near(tags)),
+        ("same name, nested in different tags", _same(tags, _leaf)),
+    ):
+        for group in groups:
+            pairs = {frozenset(pair) for pair in combinations(group, 2)}
+            if not pairs <= told:
+                told |= pairs
+                found.append(Alike(why, tuple(group)))
+    return sorted(found, key=lambda each: -sum(counts[tag] for tag in each.tags))
+
+
+def _same(tags: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for tag in tags:
+        groups[form(tag)].append(tag)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _plain(tag: str) -> str:
+    """Without accents, hyphens and underscores."""
+    letters = unicodedata.normalize("NFKD", tag)
+    return "".join(each for each in letters if each not in "-_" and not unicodedata.combining(each))
+
+
+def _singular(tag: str) -> str:
+    plain = _plain(tag)
+    for ending, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x")):
+        if plain.endswith(ending) and len(plain) > len(ending) + 1:
+            return plain.removesuffix(ending) + single
+    return plain if plain.endswith("ss") or len(plain) < 4 else plain.removesuffix("s")
+
+
+def _leaf(tag: str) -> str:
+    return _plain(tag.rpartition("/")[2])
+
+
+def _near(tags: Iterable[str]) -> list[list[str]]:
+    """Pairs that are one letter apart. Who is, has a text in common once each has lost at most one letter."""
+    buckets: defaultdict[str, list[str]] = defaultdict(list)
+    for tag in tags:
+        if len(tag) >= _LONG_ENOUGH:
+            for shorter in {tag, *(tag[:at] + tag[at + 1 :] for at in range(len(tag)))}:
+                buckets[shorter].append(tag)
+    pairs = {pair for bucket in buckets.values() for pair in combinations(bucket, 2) if _one_apart(*pair)}
+    return sorted(map(list, pairs))
+
+
+def _one_apart(one: str, other: str) -> bool:
+    """Whether one letter more, less or another, or two exchanged, make one the other. Numbers are no misspellings."""
+    if re.findall(r"\d+", one) != re.findall(r"\d+", other) or one.count("/") != other.count("/"):
+        return False
+    start = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    one, other = one[start:], other[start:]
+    return (
+        one[1:] == other[1:]
+        or one[1:] == other
+        or one == other[1:]
+        or (one[:2] == other[1::-1] and one[2:] == other[2:])
+    )
+
+
+_GROUPS: Final = 60
+_SINGLES: Final = 60
+
+
+def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
+    """What to say of the tags, or of those nested in one.
+
+    Raises:
+        NotFound: No note has that tag.
+    """
+    top = view.queries.tag(tag) if tag.strip(" #/") else None
+    if tag.strip(" #/") and top is None:
+        raise NotFound(f"No note has the tag {tag!r}. Leave it out to look at all tags.")
+    every = [each for each in view.queries.tags() if each.notes and (top is None or _is_within(each.key, top.key))]
+    about = f"the tags in #{top.shown}" if top else "the tags of my vault"
+    return [
+        told(
+            view,
+            f"Help me tidy {about}: {len(every)} in use.",
+            _alike(every),
+            _spellings(view, {each.key for each in every}),
+            _singles(every),
+            "Judge which of these really mean the same, and propose which to keep: mostly the one that more notes "
+            "have. Show me the whole plan as a table (from, to, how many notes, why) and wait for my yes. Then rename "
+            "one by one with the tool `rename_tag`, and tell me which notes it changed.",
+        )
+    ]
+
+
+def _is_within(tag: str, top: str) -> bool:
+    return tag == top or tag.startswith(f"{top}/")
+
+
+def _alike(tags: Sequence[TagCount]) -> str:
+    known = {tag.key: tag for tag in tags}
+    groups = alike({tag.key: tag.notes for tag in tags})
+    if not groups:
+        return "No two of them look alike."
+    lines = [
+        f"{', '.join(f'#{known[each].shown} ({known[each].notes})' for each in group.tags)}: {group.why}"
+        for group in groups[:_GROUPS]
+    ]
+    return _section("These look alike (with the number of notes):", lines, len(groups) - _GROUPS)
+
+
+def _spellings(view: VaultView, tags: set[str]) -> str:
+    rows = view.queries.connection.execute(
+        "SELECT key, shown, count(DISTINCT file) AS notes FROM tags GROUP BY key, shown ORDER BY key, notes DESC, shown"
+    )
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for tag, shown, notes in rows:
+        if tag in tags:
+            spellings[tag].append(f"#{shown} ({notes})")
+    lines = [", ".join(forms) for forms in spellings.values() if len(forms) > 1]
+    heading = "These are one tag each to Obsidian, but written in several ways:"
+    return _section(heading, lines[:_GROUPS], len(lines) - _GROUPS) if lines else ""
+
+
+def _singles(tags: Sequence[TagCount]) -> str:
+    names = [f"#{tag.shown}" for tag in tags if tag.notes == 1]
+    if not names:
+        return ""
+    more = f" and {len(names) - _SINGLES} more" if len(names) > _SINGLES else ""
+    return f"Only one note has each of these: {', '.join(names[:_SINGLES])}{more}."
+
+
+def _section(heading: str, lines: list[str], more: int) -> str:
+    return f"{heading}\n{bullets([*lines, f'and {more} more'] if more > 0 else lines)}"

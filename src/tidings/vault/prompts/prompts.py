@@ -12,9 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ContentBlock
 from pydantic import Field
 
-from tidings.vault.library import Library
-from tidings.vault.prompts import brief_daily, brief_links, brief_recent, brief_tags
-from tidings.vault.view import View
+from tidings.vault.library import VaultLibrary
+from tidings.vault.prompts import briefs, links
+from tidings.vault.view import VaultView
 
 if TYPE_CHECKING:
     from tidings.vault.server import VaultServer
@@ -39,19 +39,19 @@ def register(server: "VaultServer") -> None:
 class Prompts:
     """What can be asked for."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: VaultLibrary) -> None:
         self._library = library
 
     async def daily_note(self, date: Annotated[str, Field(description=_DAY)] = "today") -> Content:
         """Plan a day in its daily note, from what the last one left open and the notes that changed last."""
-        return await self._ask(lambda view: brief_daily.brief(view, date))
+        return await self._ask(lambda view: briefs.brief(view, date))
 
     async def tidy_tags(
         self,
         tag: Annotated[str, Field(description="Only this tag and those nested in it; all if left out.")] = "",
     ) -> Content:
         """Find tags that mean the same (misspelt, singular and plural, written differently), and merge them."""
-        return await self._ask(lambda view: brief_tags.brief(view, tag))
+        return await self._ask(lambda view: briefs.tags_brief(view, tag))
 
     async def summarise_recent(
         self,
@@ -59,7 +59,7 @@ class Prompts:
         since: Annotated[str, Field(description=f"Only what changed on this day or later. {_DAY}")] = "",
     ) -> Content:
         """Summarise the notes that changed last, or since a day."""
-        return await self._ask(lambda view: brief_recent.brief(view, count, since))
+        return await self._ask(lambda view: briefs.recent_brief(view, count, since))
 
     async def suggest_links(
         self,
@@ -69,9 +69,9 @@ class Prompts:
         """Suggest links between a note and others: names that it mentions, notes that mention it, and notes with the
         same tags or words.
         """
-        return await self._ask(lambda view: brief_links.brief(view, path, heading))
+        return await self._ask(lambda view: links.brief(view, path, heading))
 
-    async def _ask(self, question: Callable[[View], Content]) -> Content:
+    async def _ask(self, question: Callable[[VaultView], Content]) -> Content:
         try:
             return await self._library.ask(question)
         except (LookupError, ValueError) as error:

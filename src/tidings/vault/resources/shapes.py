@@ -4,17 +4,21 @@ A list is a JSON object: what it is about, how many items there are, how many of
 then the items. The same index always gives the same text.
 
 May import: `addresses`, `standings`, `view`.
+
+What kind of content a file has, by its name.
+
+May import: nothing of Tidings.
 """
 
 import json
+import mimetypes
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from tidings.vault.resources.addresses import Address
-from tidings.vault.resources.standings import standing
-from tidings.vault.view import Status
+from tidings.vault.resources.addresses import VaultAddress
+from tidings.vault.view import IndexStatus, standing
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,11 +38,11 @@ class NotFound(LookupError):
         self.wanted = wanted
 
 
-class TooLarge(ValueError):
+class ResourceTooLarge(ValueError):
     """Something is too large to be sent."""
 
 
-class Rendered(NamedTuple):
+class RenderedResource(NamedTuple):
     """The content of a resource: a text, or bytes."""
 
     mime_type: str
@@ -46,7 +50,7 @@ class Rendered(NamedTuple):
     data: bytes | None = None
 
 
-def listed(address: Address, about: Json, total: int, items: Sequence[Json]) -> Json:
+def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]) -> Json:
     """One page of a list. `items` are those of the page alone."""
     shown = len(items)
     content: Json = {**about, "total": total, "shown": shown}
@@ -57,7 +61,7 @@ def listed(address: Address, about: Json, total: int, items: Sequence[Json]) -> 
     return content
 
 
-def caveat(status: Status) -> Json:
+def caveat(status: IndexStatus) -> Json:
     """What has to be said of content that may lack something."""
     if status.phase == "away":
         return {"away": standing(status)}
@@ -101,3 +105,40 @@ def _member(value: Any) -> str:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+MARKDOWN: Final = "text/markdown"
+JSON: Final = "application/json"
+
+_KNOWN: Final = {
+    ".avif": "image/avif",
+    ".base": "application/yaml",
+    ".canvas": JSON,
+    ".flac": "audio/flac",
+    ".heic": "image/heic",
+    ".m4a": "audio/mp4",
+    ".md": MARKDOWN,
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".webm": "video/webm",
+    ".webp": "image/webp",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+"""What Obsidian knows and not every Python does."""
+
+_TEXTS: Final = frozenset({JSON, "application/javascript", "application/xml", "application/yaml", "image/svg+xml"})
+
+
+def mime_type(path: str) -> str:
+    """The type of a file's content."""
+    _, dot, ending = path.rpartition("/")[2].lower().rpartition(".")
+    if known := _KNOWN.get(f".{ending}") if dot else None:
+        return known
+    guessed, packed = mimetypes.guess_type(f"x.{ending}", strict=False) if dot else (None, None)
+    return guessed if guessed and not packed else "application/octet-stream"
+
+
+def is_text(mime_type: str) -> bool:
+    """Whether such content is for reading."""
+    return mime_type.startswith("text/") or mime_type in _TEXTS

@@ -1,19 +1,27 @@
-r"""Whether words, phrases and regular expressions stand in a text, and where: what the full-text index says, in Python.
+"""Whether words, phrases and regular expressions stand in a text, and where: what the full-text index says, in Python.
 
 The index splits a text into runs of letters and digits, folds capitals, and takes accents from Latin letters. `Finder`
 does the same, so that it can answer for one line of a note what the index answers for the whole. It also knows what the
 index does not: characters that are no letters (`C++`), capitals that count, and words in scripts that do not part them
 by spaces, which are found anywhere.
+
+What a word that nothing was found for may have been meant to be: the nearest of the words that the index knows.
+
+Only words with the same first letter are looked at, and only for a moment: a guess is not worth waiting for.
 """
 
 import re
+import sqlite3
 import time
 import unicodedata
 from collections.abc import Iterator
+from difflib import get_close_matches
 from functools import lru_cache
+from typing import Final
 
-from tidings.vault.search.query_tree import Phrase, Regex, Word
-from tidings.vault.text.regexes import compiled
+from tidings.vault.notes.regexes import compiled
+from tidings.vault.search.query import parse_query
+from tidings.vault.search.tree import Phrase, Regex, Word
 
 MARKS = "\u0300-\u036f"
 _PARTING = r"[\W_]+"  # what a space of a phrase stands for
@@ -34,7 +42,7 @@ class OutOfTime(Exception):
     """There is no time left for the search."""
 
 
-class TooSlow(Exception):
+class SearchTooSlow(Exception):
     """A regular expression took too long on one text."""
 
 
@@ -97,7 +105,7 @@ class Finder:
             for each in pattern.finditer(text, timeout=patience, concurrent=True):
                 yield each.span()
         except TimeoutError as slow:
-            raise TooSlow from slow
+            raise SearchTooSlow from slow
 
     def _sliced(self, pattern: "re.Pattern[str]", text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
         """Line by line where the text is long, so that other threads come to their turn. A phrase may span lines."""
@@ -179,3 +187,48 @@ def _end(words: list[str]) -> str:
 def parted(character: str) -> bool:
     """Whether it is part of a word that has a beginning and an end."""
     return character.isalnum() and not unparted(character)
+
+
+_SECONDS: Final = 0.2
+_STEPS: Final = 1_000
+"""Of SQLite's machine, after which the time is looked at."""
+_LONGER: Final = 2
+"""By how many letters the two may differ in length."""
+
+_VOCABULARY: Final = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, fts, row)"
+_NEAR: Final = "SELECT term FROM temp.words WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
+
+
+def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
+    """A word to search for instead of a query that is one word; None if none comes near."""
+    match parse_query(query):
+        case Word(text) if text.isalnum():
+            word = _as_indexed(text)
+        case _:
+            return None
+    lengths = (len(word) - _LONGER, len(word) + _LONGER)
+    _make_vocabulary(connection)
+    connection.set_progress_handler(Deadline(_SECONDS).passed, _STEPS)
+    try:
+        known = [term for (term,) in connection.execute(_NEAR, (word[:1], word[:1] + "\U0010ffff", *lengths))]
+    except sqlite3.OperationalError:
+        return None
+    finally:
+        connection.set_progress_handler(None, 0)
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.75)), None)
+
+
+def _make_vocabulary(connection: sqlite3.Connection) -> None:
+    """It is a view of the index and a part of this connection alone, which may otherwise only read."""
+    only: int = connection.execute("PRAGMA query_only").fetchone()[0]
+    connection.execute("PRAGMA query_only = 0")
+    try:
+        connection.execute(_VOCABULARY)
+    finally:
+        connection.execute(f"PRAGMA query_only = {only}")
+
+
+def _as_indexed(word: str) -> str:
+    """Without capitals and accents."""
+    letters = unicodedata.normalize("NFD", word.casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -23,16 +23,20 @@ r"""The language of searches: Obsidian's, and a few words more. A text becomes a
 
 Capitals and accents do not count. Where words are written without spaces (Chinese, Japanese, Thai …) a word is found
 anywhere. A backslash makes an ordinary character of one that would mean something: `\-a`, `\#a`, `a\:b`.
+
+Reading a query character by character: what the grammar is made of, and how it complains.
+
+What `modified:`, `size:`, `has:`, `kind:` and `in:` are followed by. All raise ValueError: the cause; a cure.
 """
 
 import difflib
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
-from tidings.vault.search import query_facts
-from tidings.vault.search.query_reader import ANYWHERE, BadQuery, Reader
-from tidings.vault.search.query_tree import (
+from tidings.vault.notes.regexes import BadPattern, compiled
+from tidings.vault.search.tree import (
+    SPECIAL,
     And,
     Case,
     Compared,
@@ -46,12 +50,169 @@ from tidings.vault.search.query_tree import (
     Query,
     Regex,
     Scope,
-    Tag,
+    TagTerm,
     Within,
     Word,
     depth,
 )
-from tidings.vault.text.regexes import BadPattern, compiled
+
+ANYWHERE = ""
+"""Not inside of any operator's argument."""
+
+_KEYWORD = re.compile(r'(OR|AND|NOT)(?=[\s()\]"]|\Z)')
+_STRING = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
+_KEY = re.compile(r'[^\]:"\[]*')
+
+
+class BadQuery(ValueError):
+    """A query that cannot be read. `position` counts from 1."""
+
+    def __init__(self, position: int, cause: str, cure: str) -> None:
+        super().__init__(f"{cause}; {cure}")
+        self.position = position
+        self.cause = cause
+        self.cure = cure
+
+
+class QueryScanner:
+    """A text, and how far it has been read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.inside = ANYWHERE
+        """The operator whose argument is being read; `[` in the brackets of a property."""
+
+    def bad(self, cause: str, cure: str, at: int | None = None) -> BadQuery:
+        """An error at a place, which takes the place of `{}` in the cause."""
+        position = (self.at if at is None else at) + 1
+        return BadQuery(position, cause.replace("{}", str(position)), cure)
+
+    def peek(self, *keywords: str) -> bool:
+        """Whether one of these keywords comes next."""
+        found = _KEYWORD.match(self.text, self.at)
+        return found is not None and found[1] in keywords
+
+    def keyword(self, keyword: str) -> bool:
+        """Read a keyword, if it comes next."""
+        if not self.peek(keyword):
+            return False
+        self.at += len(keyword)
+        return True
+
+    def ended(self) -> bool:
+        """Skip spaces; whether what is being read ends here."""
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        closers = ")]" if self.inside == "[" else ")"
+        return self.at == len(self.text) or self.text[self.at] in closers
+
+    def string(self) -> str:
+        """Read what is in quotation marks."""
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            cure = r"add one at the end, or write \" for the character itself"
+            raise self.bad("The quotation mark at {} is never closed", cure)
+        self.at = found.end()
+        return re.sub(r'\\(["\\])', r"\1", found[1])
+
+    def word(self) -> str:
+        """Read up to a space or to what ends a word."""
+        characters: list[str] = []
+        stops = '()"]' if self.inside == "[" else '()"'
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(SPECIAL):
+                self.at += 1
+                character = self.text[self.at]
+            elif character.isspace() or character in stops:
+                break
+            characters.append(character)
+            self.at += 1
+        return "".join(characters)
+
+    def value(self) -> str:
+        """Read a word, or what is in quotation marks."""
+        return self.string() if self.text.startswith('"', self.at) else self.word()
+
+    def key(self) -> str:
+        """Read the key of a property, as a value or up to its colon or bracket."""
+        if self.text.startswith('"', self.at):
+            return self.string()
+        found = _KEY.match(self.text, self.at)
+        key = found[0] if found else ""
+        self.at += len(key)
+        return key
+
+
+HAS = ("task", "todo", "done", "link", "embed", "attachment", "tag", "property", "alias", "heading", "block", "problem")
+KINDS = ("note", "canvas", "base", "attachment")
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
+_UNITS["y"] = timedelta(days=365)
+_BYTES = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
+
+
+def times(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """From when (included) to when (excluded) a file was modified. Days are those of the zone of `now`."""
+    found = re.fullmatch(r"(<=|>=|<|>|)(.+)", text, re.DOTALL)
+    operator, value = found.groups() if found else ("", "")
+    if span := re.fullmatch(r"([0-9]{1,4})([hdwmy])", value):
+        if operator:
+            raise ValueError(
+                f"{value} is the time until now; leave out {operator}, or put a - in front for what is older"
+            )
+        return now - int(span[1]) * _UNITS[span[2]], None
+    start, end = _period(value, now)
+    return {
+        "": (start, end),
+        "<": (None, start),
+        "<=": (None, end),
+        ">": (end, None),
+        ">=": (start, None),
+    }[operator]
+
+
+def sizes(text: str) -> tuple[str, int]:
+    """How to compare with which number of bytes."""
+    found = re.fullmatch(r"(<=|>=|<|>)([0-9]{1,12}(?:\.[0-9]{1,6})?)([a-z]*)", text.casefold())
+    if found is None or found[3] not in _BYTES:
+        raise ValueError(f"{text} is no size; write >10kb, <2mb or >=500")
+    return found[1], int(float(found[2]) * _BYTES[found[3]])
+
+
+def one_of(text: str, names: tuple[str, ...]) -> str:
+    """A name that is known; its plural will do."""
+    name = text.casefold()
+    for known in names:
+        if name in {known, f"{known}s"}:
+            return known
+    raise ValueError(f"{text} is not known here; write one of {', '.join(names)}")
+
+
+def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    match value:
+        case "today":
+            return today, today + timedelta(days=1)
+        case "yesterday":
+            return today - timedelta(days=1), today
+        case _:
+            found = re.fullmatch(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?", value)
+    if found is None:
+        raise ValueError(f"{value} is no date; write 2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)")
+    year, month, day = (int(part) if part else None for part in found.groups())
+    try:
+        start = today.replace(year=year or 0, month=month or 1, day=day or 1)
+        if day is not None:
+            return start, start + timedelta(days=1)
+        # So many days later the next month or year has begun, and the one after it has not.
+        if month is not None:
+            return start, (start + timedelta(days=31)).replace(day=1)
+        return start, (start + timedelta(days=366)).replace(month=1, day=1)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"there is no day {value}; check the month and the day") from error
+
 
 _SCOPES = get_args(Scope)
 _FACTS = get_args(FactName)
@@ -80,7 +241,7 @@ def parse_query(text: str) -> Query:
         raise BadQuery(_MOST_CHARACTERS, f"The query has more than {_MOST_CHARACTERS:,} characters", "search for less")
     if stray := re.search("[\ud800-\udfff\0]", text):
         raise BadQuery(stray.start() + 1, f"The character at {stray.start() + 1} is not one of a text", "leave it out")
-    parser = _Parser(text)
+    parser = _QueryParser(text)
     query = parser.alternatives()
     if parser.at < len(text):  # All but this is a term.
         raise parser.bad("The parenthesis at {} closes nothing", "leave it out, or put it in quotation marks")
@@ -89,7 +250,7 @@ def parse_query(text: str) -> Query:
     return query
 
 
-class _Parser(Reader):
+class _QueryParser(QueryScanner):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.open = 0
@@ -176,7 +337,7 @@ class _Parser(Reader):
         if self.inside == "[" and word == "null":
             return Empty()
         if self.text[start] == "#" and self._tags_allowed() and _TAG.fullmatch(word, 1):
-            return Tag(word[1:].strip("/"))
+            return TagTerm(word[1:].strip("/"))
         return Word(word)
 
     def _group(self) -> Query:
@@ -263,7 +424,7 @@ class _Parser(Reader):
         name = (self.value()).removeprefix("#").strip("/")
         if not name.strip():
             raise self.bad("The tag: at {} names no tag", "write tag:#name", start)
-        return Tag(name)
+        return TagTerm(name)
 
     def _fact(self, name: FactName, start: int) -> Fact:
         self._refuse_inside(name, start)
@@ -271,13 +432,13 @@ class _Parser(Reader):
         try:
             match name:
                 case "modified":
-                    query_facts.times(text, datetime.now(UTC))
+                    times(text, datetime.now(UTC))
                 case "size":
-                    query_facts.sizes(text)
+                    sizes(text)
                 case "has":
-                    text = query_facts.one_of(text, query_facts.HAS)
+                    text = one_of(text, HAS)
                 case "kind":
-                    text = query_facts.one_of(text, query_facts.KINDS)
+                    text = one_of(text, KINDS)
                 case "in":
                     text = text.strip("/")
         except ValueError as problem:

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from tidings.vault.search.matching import Deadline, OutOfTime, TooSlow
+from tidings.vault.search.matching import Deadline, OutOfTime, SearchTooSlow
 from tidings.vault.search.query import parse_query
-from tidings.vault.search.query_tree import And, Query
-from tidings.vault.search.search_lines import Match, matching_lines
-from tidings.vault.search.search_rows import Sql
-from tidings.vault.search.search_select import Sort, selection
-from tidings.vault.search.search_sql import Condition, Translator
-from tidings.vault.search.search_text import Candidate, Judge, Test
+from tidings.vault.search.sql import Condition, Sort, Sql, Translator, selection
+from tidings.vault.search.text import Candidate, Judge, LineMatch, Test, matching_lines
+from tidings.vault.search.tree import And, Query
 
 _COUNTED: Final = 1_000_000
 """How many characters are read for the sake of the total, when the page is full."""
@@ -27,26 +24,26 @@ _STEPS: Final = 5_000
 """Of SQLite's machine, after which the time is looked at: a fraction of a millisecond."""
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A file that was found."""
 
     path: str
     title: str
     score: float
     """The better, the higher; 0 if no words were sought or the order is another."""
-    matches: tuple[Match, ...]
+    matches: tuple[LineMatch, ...]
     """Some of the lines that match; none if only the name does, or a property."""
     lines: int
     """How many lines match; counted up to 200 for each term."""
 
 
-class Found(NamedTuple):
+class SearchPage(NamedTuple):
     """What a search found: one page of it."""
 
     total: int
     exact: bool
     """Whether `total` is all; if not, there are at least so many."""
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     problem: str | None
     """Why the answer is not complete, and what to do."""
 
@@ -72,7 +69,7 @@ def search(
     hidden: Callable[[str], bool] | None = None,
     timeout: float = 2.0,
     now: datetime | None = None,
-) -> Found:
+) -> SearchPage:
     """Search the index behind a connection, in the thread that may use it.
 
     Args:
@@ -96,7 +93,7 @@ def search(
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
     connection.set_progress_handler(deadline.passed, _STEPS)
     try:
-        run = _Run(
+        run = _SearchRun(
             connection,
             _Asked(tree, limit, offset, sort, hidden is not None),
             deadline,
@@ -106,10 +103,10 @@ def search(
         hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
     finally:
         connection.set_progress_handler(None, 0)
-    return Found(run.total, run.exact, hits, run.problem(timeout))
+    return SearchPage(run.total, run.exact, hits, run.problem(timeout))
 
 
-class _Run:
+class _SearchRun:
     """One search."""
 
     def __init__(self, connection: sqlite3.Connection, asked: _Asked, deadline: Deadline, now: datetime) -> None:
@@ -142,7 +139,7 @@ class _Run:
         if self._late or self._given_up or self._translator.rows.slow:
             self.exact = False
 
-    def hit(self, candidate: Candidate, score: float, most: int, context: int) -> Hit:
+    def hit(self, candidate: Candidate, score: float, most: int, context: int) -> SearchHit:
         """What is shown of a file; without lines if there is no time for them."""
         query, lines, count = self._asked.query, (), 0
         try:
@@ -150,7 +147,7 @@ class _Run:
         except sqlite3.OperationalError:
             if not self._deadline.passed():
                 raise
-        return Hit(candidate.path, candidate.title, score, lines, count)
+        return SearchHit(candidate.path, candidate.title, score, lines, count)
 
     def problem(self, timeout: float) -> str | None:
         """What the user should know of the answer."""
@@ -192,7 +189,7 @@ class _Run:
     def _holds(self, tests: list[Test], candidate: Candidate) -> bool:
         try:
             return all(test(candidate) for test in tests)
-        except TooSlow:
+        except SearchTooSlow:
             self._given_up.append(candidate.path)
             return False
 

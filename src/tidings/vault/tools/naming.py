@@ -6,11 +6,9 @@ Reading takes the best of several, and says so. Writing wants to know exactly.
 import re
 from typing import NamedTuple
 
-from tidings.vault.files.path_rules import shorten
-from tidings.vault.files.paths import BadPath, key, path_of
+from tidings.vault.files.paths import BadPath, key, path_of, shorten
 from tidings.vault.resources.shapes import NotFound
-from tidings.vault.resources.standings import standing
-from tidings.vault.view import View
+from tidings.vault.view import VaultView, standing
 
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 
@@ -39,7 +37,7 @@ def plain(path: str) -> str:
     return text
 
 
-def meant(view: View, path: str) -> Meant:
+def meant(view: VaultView, path: str) -> Meant:
     """The file that a path stands for: with or without `.md`, its end, its bare name.
 
     Raises:
@@ -58,7 +56,7 @@ def meant(view: View, path: str) -> Meant:
     raise NotFound(" ".join(filter(None, [f"There is no file {shorten(path)}.", hint, standing(view.status)])))
 
 
-def surely(view: View, path: str) -> str:
+def surely(view: VaultView, path: str) -> str:
     """The one file that a path can stand for.
 
     Raises:
@@ -72,7 +70,7 @@ def surely(view: View, path: str) -> str:
     return found.path
 
 
-def surely_any(view: View, path: str) -> str:
+def surely_any(view: VaultView, path: str) -> str:
     """The one file or folder that a path can stand for.
 
     Raises:
@@ -85,7 +83,7 @@ def surely_any(view: View, path: str) -> str:
     return surely(view, text)
 
 
-def to_create(view: View, path: str) -> str:
+def to_create(view: VaultView, path: str) -> str:
     """The path of a file that may not be there yet: a note, if its name has no other extension.
 
     Where the same name is there in other letters, that one is meant: no vault should have both.
@@ -109,7 +107,7 @@ def with_extension(path: str) -> str:
     return path if not name or (at > 0 and _EXTENSION.fullmatch(name[at:])) else f"{path}.md"
 
 
-def to_add_to(view: View, path: str, *, create: bool) -> str:
+def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
     """The one file that a path can stand for; one to be created if there is none and `create` allows it.
 
     Raises:
@@ -124,7 +122,7 @@ def to_add_to(view: View, path: str, *, create: bool) -> str:
         raise NotFound(f"{error} Or set create=true.") from None
 
 
-def destination(view: View, source: str, to: str) -> str:
+def destination(view: VaultView, source: str, to: str) -> str:
     """Where to move something: into a folder under its own name, or to a path with its own extension.
 
     Raises:

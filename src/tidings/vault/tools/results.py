@@ -2,38 +2,61 @@
 
 `note` says what one should know of an answer: that the index is still being built, or that something was left out.
 Keys that have nothing to say are not there.
+
+What an agent is told when something cannot be done: the cause and the cure, never a traceback.
+
+Each error of the vault says both itself. All else is a mistake of ours, which the SDK keeps to itself and logs.
 """
 
-from typing import Any, NotRequired
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, NotRequired
 
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
+from tidings.vault.files.outcomes import (
+    AlreadyThere,
+    BadVersion,
+    Conflict,
+    FileTooLarge,
+    NotText,
+    NotThere,
+    ReadOnly,
+    WriteFailed,
+)
+from tidings.vault.files.paths import BadPath
+from tidings.vault.index.database import IndexBlocked, IndexDamaged
+from tidings.vault.notes.sections import EditRefused
+from tidings.vault.resources.shapes import NotFound
+from tidings.vault.search.query import BadQuery
 
-class Line(TypedDict):
+
+class LineResult(TypedDict):
     """One line of a note."""
 
     line: int
     text: str
 
 
-class Hit(TypedDict):
+class HitResult(TypedDict):
     """A file that a search found."""
 
     path: str
-    lines: list[Line]
+    lines: list[LineResult]
 
 
-class Found(TypedDict):
+class SearchResult(TypedDict):
     """What a search found: one page of it."""
 
     total: int
-    results: list[Hit]
+    results: list[HitResult]
     next_offset: NotRequired[int]
     note: NotRequired[str]
 
 
-class Piece(TypedDict):
+class ExcerptResult(TypedDict):
     """A note, or the part of it that was asked for and fits."""
 
     path: str
@@ -48,11 +71,11 @@ class Piece(TypedDict):
 class Pieces(TypedDict):
     """What was read."""
 
-    notes: list[Piece]
+    notes: list[ExcerptResult]
     problems: NotRequired[list[str]]
 
 
-class Written(TypedDict):
+class WriteResult(TypedDict):
     """A note that was written."""
 
     path: str
@@ -61,7 +84,7 @@ class Written(TypedDict):
     diff: NotRequired[str]
 
 
-class Moved(TypedDict):
+class MoveResult(TypedDict):
     """What was moved, and which notes had links to it."""
 
     path: str
@@ -71,7 +94,7 @@ class Moved(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-class Deleted(TypedDict):
+class DeleteResult(TypedDict):
     """What was deleted, and where it is now."""
 
     path: str
@@ -88,7 +111,7 @@ class Renamed(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-class TagCount(TypedDict):
+class TagCountResult(TypedDict):
     """A tag, and how many notes have it or one below it."""
 
     tag: str
@@ -99,7 +122,7 @@ class Tags(TypedDict):
     """Tags with their counts, or the notes of one tag: one page of them."""
 
     total: int
-    tags: NotRequired[list[TagCount]]
+    tags: NotRequired[list[TagCountResult]]
     notes: NotRequired[list[str]]
     next_offset: NotRequired[int]
     note: NotRequired[str]
@@ -115,7 +138,7 @@ class LinkSeen(TypedDict):
     target: NotRequired[str]
 
 
-class Links(TypedDict):
+class LinksResult(TypedDict):
     """Links, or notes without any, or the notes on the way from one to another."""
 
     total: int
@@ -125,7 +148,7 @@ class Links(TypedDict):
     note: NotRequired[str]
 
 
-class Change(TypedDict):
+class ChangedFile(TypedDict):
     """A file, and when it was changed."""
 
     path: str
@@ -135,12 +158,12 @@ class Change(TypedDict):
 class Recent(TypedDict):
     """What was changed last."""
 
-    files: list[Change]
+    files: list[ChangedFile]
     next_offset: NotRequired[int]
     note: NotRequired[str]
 
 
-class Folder(TypedDict):
+class FolderResult(TypedDict):
     """A folder, and how many notes and other files it and its subfolders have."""
 
     path: str
@@ -152,7 +175,7 @@ class Structure(TypedDict):
     """The folders below one, and the files in it."""
 
     folder: str
-    folders: list[Folder]
+    folders: list[FolderResult]
     files: list[str]
     note: NotRequired[str]
 
@@ -164,3 +187,39 @@ Info = dict[str, Any]
 def answer(text: str, data: Any) -> CallToolResult:
     """An answer for both: `text` to read, `data` for programs."""
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
+
+
+_NAMED: Final = (
+    BadPath,
+    BadQuery,
+    EditRefused,
+    IndexBlocked,
+    IndexDamaged,
+    NotFound,
+    AlreadyThere,
+    BadVersion,
+    Conflict,
+    NotText,
+    NotThere,
+    ReadOnly,
+    FileTooLarge,
+    WriteFailed,
+)
+
+
+@contextmanager
+def refusals_told() -> Generator[None]:
+    """Tell whoever called a tool why it could not be done.
+
+    Raises:
+        ToolError: It could not, for a reason that has a name.
+    """
+    try:
+        yield
+    except _NAMED as error:
+        raise ToolError(str(error)) from error
+    except OSError as error:
+        # Its own text names places of this machine, which are nobody's business.
+        raise ToolError(
+            f"The disk refused: {error.strerror or type(error).__name__}. Try again, or look at it."
+        ) from error

@@ -2,20 +2,347 @@
 
 What they do is in `tools_read.py` and `tools_write.py`; a method's docstring is what an agent is told of it. A server
 that may not write does not offer those that do.
+
+The tools that look at a vault: what an agent can ask, and how it is told of it.
+
+The docstrings and descriptions are read by language models, which pay for each word: they teach the format, with an
+example, and no more. The answers are made in `answers.py` and `reading.py`.
+
+The tools that change a vault: what an agent can do, and how it is told of it.
+
+Nothing is overwritten that the agent has not seen: `if_match` is the version it has read. The docstrings and
+descriptions are read by language models; see `tools_read.py`.
 """
 
+import datetime as dt
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
-from mcp_types import ToolAnnotations
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, ToolAnnotations
+from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
-from tidings.server.schemas import compact_tool
-from tidings.vault.tools.tools_read import ReadTools
-from tidings.vault.tools.tools_write import WriteTools
+from tidings.server.exact_calls import compact_tool
+from tidings.vault.files.content import Texts
+from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
+from tidings.vault.index import graph
+from tidings.vault.library import VaultLibrary
+from tidings.vault.tools import lookup, naming, read, write
+from tidings.vault.tools.lookup import ResultRange
+from tidings.vault.tools.results import (
+    DeleteResult,
+    Info,
+    LinksResult,
+    MoveResult,
+    Pieces,
+    Recent,
+    Renamed,
+    SearchResult,
+    Structure,
+    Tags,
+    WriteResult,
+    refusals_told,
+)
+from tidings.vault.tools.write import Edit, IndexReferences
 
 if TYPE_CHECKING:
     from tidings.vault.server import VaultServer
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Limit = Annotated[int, Field(ge=1, le=500)]
+Offset = Annotated[int, Field(ge=0)]
+MaxTokens = Annotated[int, Field(ge=1, le=1_000_000, description="What does not fit is named, not cut silently")]
+Section = Annotated[str, Field(description="Heading, as in 'Tasks' or 'Plan#Tasks'")]
+Paths = Annotated[
+    list[str],
+    BeforeValidator(_as_list),
+    Field(validation_alias=AliasChoices("paths", "path"), description="As in ['Projects/Plan.md'] or ['Plan']"),
+]
+Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomorrow'")]
+
+
+class ReadTools:
+    """What can be asked of a library."""
+
+    def __init__(self, library: VaultLibrary, texts: Texts) -> None:
+        self._library = library
+        self._texts = texts
+
+    async def search(
+        self,
+        *,
+        query: str,
+        limit: Limit = 20,
+        offset: Offset = 0,
+        sort: Literal["relevance", "modified", "path"] = "relevance",
+    ) -> Annotated[CallToolResult, SearchResult]:
+        """Find notes, with the lines that match, by Obsidian's search syntax: budget "last year" OR plan -draft,
+        tag:#work, path:Projects, file:Plan, [status:done], [rating:>3], [due:<2026-05-01], task-todo:call,
+        line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas.
+        """
+        with refusals_told():
+            return await self._library.ask(
+                lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True
+            )
+
+    async def read(
+        self,
+        *,
+        paths: Paths,
+        section: Section = "",
+        block: Annotated[str, Field(description="Block id, as in '^abc123'")] = "",
+        lines: Annotated[str, Field(description="As in '12-40' or '12-'")] = "",
+        max_tokens: MaxTokens = 8000,
+    ) -> Annotated[CallToolResult, Pieces]:
+        """Read notes, or one section, block or range of lines of each. Each comes with its `version`, for `if_match`
+        when you change it.
+        """
+        chosen = read.ChosenNotes(section=section, block=block, lines=lines)
+        with refusals_told():
+            return await self._library.ask(lambda view: read.read(view, self._texts, paths, chosen, max_tokens))
+
+    async def links(
+        self,
+        *,
+        direction: Annotated[
+            Literal["back", "out", "broken", "orphans", "path"],
+            Field(
+                description="back: links to `path`; out: links in it; broken: links that lead nowhere (of `path` or of "
+                "all); orphans: notes without links; path: the shortest way from `path` to `to`"
+            ),
+        ],
+        path: str = "",
+        to: str = "",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Annotated[CallToolResult, LinksResult]:
+        """Follow links between notes."""
+        with refusals_told():
+            return await self._library.ask(
+                lambda view: lookup.links(view, direction, path, to, ResultRange(limit, offset))
+            )
+
+    async def tags(
+        self,
+        *,
+        tag: Annotated[str, Field(description="List the notes that have this tag, or one below it")] = "",
+        prefix: Annotated[str, Field(description="Only tags that begin so, as in 'project/'")] = "",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Annotated[CallToolResult, Tags]:
+        """List all tags with the number of their notes, the most used first; or the notes of one tag."""
+        with refusals_told():
+            return await self._library.ask(lambda view: lookup.tags(view, tag, prefix, ResultRange(limit, offset)))
+
+    async def recent(self, *, limit: Limit = 20, offset: Offset = 0) -> Annotated[CallToolResult, Recent]:
+        """List the notes that were changed last, the newest first."""
+        with refusals_told():
+            return await self._library.ask(lambda view: lookup.recent(view, ResultRange(limit, offset)))
+
+    async def structure(
+        self,
+        *,
+        folder: Annotated[str, Field(description="As in 'Projects'; all if empty")] = "",
+        depth: Annotated[int, Field(ge=1, le=20, description="Levels of folders")] = 2,
+        limit: Limit = 200,
+    ) -> Annotated[CallToolResult, Structure]:
+        """Show the tree of folders with the number of notes in each, and the files of `folder` itself."""
+        with refusals_told():
+            return await self._library.ask(lambda view: lookup.structure(view, folder, depth, limit))
+
+    async def info(self, *, path: str = "") -> Annotated[CallToolResult, Info]:
+        """Get the facts of a note without its text: version, properties, tags, outline, blocks, tasks, links. Without
+        a path, those of the vault: counts, properties in use, state of the index.
+        """
+        with refusals_told():
+            return await self._library.ask(lambda view: read.info(view, path))
+
+    async def daily_note(
+        self,
+        *,
+        date: Day = "today",
+        max_tokens: MaxTokens = 8000,
+        append: SkipJsonSchema[str] = "",
+        create: SkipJsonSchema[bool] = False,
+    ) -> Annotated[CallToolResult, Pieces]:
+        """Read a daily note."""
+        # Whoever knows the tool from a server that writes may ask for more than is offered here.
+        with refusals_told():
+            if append:
+                raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
+            day = read.parse_day(date)
+            cure = "This vault is read-only, so that it cannot be created." if create else ""
+            return await self._library.ask(lambda view: read.daily(view, self._texts, day, max_tokens, cure=cure))
+
+
+IfMatch = Annotated[str, Field(description="Version you have read; refuses if the note is different now")]
+
+DryRun = Annotated[bool, Field(description="Only say what would change")]
+
+_BATCH: Final = 100
+"""How many notes are changed before progress is told, and others have their turn."""
+
+
+class WriteTools:
+    """What can be done to a library."""
+
+    def __init__(self, library: VaultLibrary, texts: Texts) -> None:
+        self._library = library
+        self._texts = texts
+
+    async def write(
+        self, *, path: str, content: str, if_match: IfMatch = "", overwrite: bool = False
+    ) -> Annotated[CallToolResult, WriteResult]:
+        """Create a note, as in path='Projects/Plan.md', with its folders. One that exists is replaced only with
+        `if_match` or overwrite=true; to change a part, use `edit`.
+        """
+        with refusals_told():
+            place = await self._library.ask(lambda view: naming.to_create(view, path))
+            done = await self._library.write(
+                lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
+            )
+            return write.written(done, "Replaced")
+
+    async def edit(
+        self, *, path: str, edits: list[Edit], if_match: IfMatch = ""
+    ) -> Annotated[CallToolResult, WriteResult]:
+        """Change parts of a note, all or none; everything else stays byte for byte. As in
+        [{"find": "teh", "content": "the"}, {"section": "Tasks", "content": "- [ ] call"},
+        {"property": "status", "value": "done"}, {"lines": "3-5", "content": ""}].
+        """
+        with refusals_told():
+            place = await self._library.ask(lambda view: naming.surely(view, path))
+            parsed = write.parse_edits(edits)
+            done = await self._library.write(lambda writer: writer.edit(place, parsed, if_match=if_match or None))
+            return write.written(done, "Edited", with_diff=True)
+
+    async def append(
+        self,
+        *,
+        path: str,
+        content: str,
+        where: Literal["end", "start", "section"] = "end",
+        section: Section = "",
+        create: Annotated[bool, Field(description="Create a note or section that is missing")] = False,
+        if_match: IfMatch = "",
+    ) -> Annotated[CallToolResult, WriteResult]:
+        """Add text to a note: at its end, at its start (after the properties), or at the end of a section."""
+        with refusals_told():
+            heading = write.heading_for(where, section)
+            place = await self._library.ask(lambda view: naming.to_add_to(view, path, create=create))
+            done = await self._library.write(
+                lambda writer: (writer.prepend if where == "start" else writer.append)(
+                    place, content, if_match=if_match or None, create=create, section=heading
+                )
+            )
+            return write.written(done, "Added to")
+
+    async def move(
+        self, *, path: str, to: str, ctx: Context, if_match: IfMatch = "", dry_run: DryRun = False
+    ) -> Annotated[CallToolResult, MoveResult]:
+        """Move or rename a note, another file or a folder, as in to='Archive/' or to='Archive/Plan 2025', and update
+        every link to it.
+        """
+
+        async def found(files: int) -> None:
+            await ctx.report_progress(0, files, f"{files:,} files have links to look at")
+
+        with refusals_told():
+            await self._settled(ctx)
+            place = await self._library.ask(lambda view: naming.surely_any(view, path))
+            new = await self._library.ask(lambda view: naming.destination(view, place, to))
+            references = IndexReferences(self._library, found)
+            done = await self._library.write(
+                lambda writer: writer.move(
+                    place, new, references=references, if_match=if_match or None, dry_run=dry_run
+                )
+            )
+            file = await self._library.ask(lambda view: view.queries.file(place if dry_run else done.to))
+            return write.moved(done, file.hash if file else None, dry_run=dry_run)
+
+    async def delete(
+        self,
+        *,
+        path: str,
+        recursive: Annotated[bool, Field(description="Also a folder that is not empty")] = False,
+        if_match: IfMatch = "",
+    ) -> Annotated[CallToolResult, DeleteResult]:
+        """Put a note, another file or a folder into the vault's trash (.trash)."""
+        with refusals_told():
+            place = await self._library.ask(lambda view: naming.surely_any(view, path))
+            links = await self._library.ask(lambda view: len(graph.backlinks(view.queries, place)))
+            done = await self._library.write(
+                lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
+            )
+            return write.deleted(done, links)
+
+    async def rename_tag(
+        self,
+        *,
+        tag: str,
+        to: str,
+        ctx: Context,
+        if_match: Annotated[str, Field(description="Version that dry_run gave; refuses if notes differ now")] = "",
+        dry_run: DryRun = False,
+    ) -> Annotated[CallToolResult, Renamed]:
+        """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
+        with refusals_told():
+            await self._settled(ctx)
+            notes, version = await self._library.ask(lambda view: write.tagged(view, tag, if_match or None))
+            outcomes: list[Retagged] = []
+            for start in range(0, len(notes), _BATCH):
+                await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
+                batch = notes[start : start + _BATCH]
+                outcomes.append(
+                    await self._library.write(
+                        lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run)
+                    )
+                )
+            return write.retagged(tag, to, outcomes, would_be=version if dry_run else None)
+
+    async def daily_note(
+        self,
+        *,
+        date: Day = "today",
+        append: Annotated[str, Field(description="Text to add at the end; creates the note")] = "",
+        create: Annotated[bool, Field(description="Create it from the app's template if missing")] = False,
+        if_match: IfMatch = "",
+        max_tokens: MaxTokens = 8000,
+    ) -> Annotated[CallToolResult, Pieces]:
+        """Read a daily note, create it, or add to it, where the app's own settings have it."""
+        with refusals_told():
+            day = read.parse_day(date)
+            path = await self._library.ask(lambda view: read.daily_path(view, day))
+            note = ""
+            if path is None and (create or append):
+                note = await self._begin_day(day, append, if_match)
+            elif path is not None and append:
+                await self._library.write(lambda writer: writer.append(path, append, if_match=if_match or None))
+            cure = "Create it with create=true."
+            return await self._library.ask(
+                lambda view: read.daily(view, self._texts, day, max_tokens, cure=cure, note=note)
+            )
+
+    async def _begin_day(self, day: dt.date, append: str, if_match: str) -> str:
+        """Create a daily note as the app would, and give what should be known of it."""
+        now = dt.datetime.now().astimezone()
+        path, text, note = await self._library.ask(lambda view: write.daily_start(view, day, now, append))
+        if if_match:
+            raise Conflict(path, if_match, None)
+        await self._library.write(lambda writer: writer.write(path, text, create="only"))
+        return note
+
+    async def _settled(self, ctx: Context) -> None:
+        """Wait until the index knows all notes: who changes something everywhere must not miss one."""
+        if self._library.status.phase == "indexing":
+            await ctx.report_progress(0, None, "Waiting for the index to be complete")
+            await self._library.settled()
 
 
 WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")

@@ -8,8 +8,8 @@ import json
 from dataclasses import asdict
 from typing import Any, BinaryIO, cast
 
-from tidings.web.extract.model import Entry, Extracted, ExtractionFailed, Link, Unsupported, Warning_
-from tidings.web.extract.selectors import BadSelector
+from tidings.web.extract.html.selectors import BadSelector
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractWarning, FeedEntry, PageLink, Unsupported
 
 LEFT = 75
 """What a worker ends with that has been idle for long: whatever it was sent meanwhile, it has not looked at."""
@@ -94,9 +94,9 @@ def _outcome(said: dict[str, Any]) -> Extracted | Failure:
 
 def _found(said: dict[str, Any]) -> Extracted:
     parts: dict[str, Any] = {
-        "links": tuple(Link(**one) for one in said["links"]),
-        "warnings": tuple(Warning_(**one) for one in said["warnings"]),
-        "entries": tuple(Entry(**one) for one in said["entries"]),
+        "links": tuple(PageLink(**one) for one in said["links"]),
+        "warnings": tuple(ExtractWarning(**one) for one in said["warnings"]),
+        "entries": tuple(FeedEntry(**one) for one in said["entries"]),
         "hidden": tuple(said["hidden"]),
         "concealed": tuple((int(start), int(end)) for start, end in said["concealed"]),
     }

@@ -1,13 +1,18 @@
-"""The types of extraction: what goes in beside the bytes, and what comes out."""
+"""The types of extraction: what goes in beside the bytes, and what comes out.
 
+What readers of plain material have in common: bounded text, tables in markdown, fences that hold.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings.web.extract.prescan import Bounds
+from tidings.web.extract.prescan import TreeBounds
 
 
 @dataclass(frozen=True)
-class Warning_:  # noqa: N801 - `Warning` is Python's
+class ExtractWarning:
     """Something the reader of the text should know; `type` is one of the packet's warning types."""
 
     type: str
@@ -15,7 +20,7 @@ class Warning_:  # noqa: N801 - `Warning` is Python's
 
 
 @dataclass(frozen=True)
-class Link:
+class PageLink:
     """A link in the text that was kept."""
 
     text: str
@@ -23,7 +28,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Entry:
+class FeedEntry:
     """One entry of a feed."""
 
     id: str
@@ -63,7 +68,7 @@ class ExtractOptions:
     """CSS selectors (tag, #id, .class and their combinations) of parts to leave out."""
     prefer_readability: bool = False
     """Treat the page as an article, whatever it looks like."""
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)
 
 
@@ -83,14 +88,14 @@ class Extracted:
     site_name: str | None = None
     description: str | None = None
     canonical_url: str | None = None
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
     page_count: int | None = None
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[ExtractWarning, ...] = ()
     hidden: tuple[str, ...] = ()
     """Text that the page holds and does not show to readers; parts of it (tabs, for example) may be in `text`."""
     concealed: tuple[tuple[int, int], ...] = ()
     """Where in `markdown` such text stands: from, and up to behind the last character; in order."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FeedEntry, ...] = ()
     empty: str | None = None
     """Why there is no text: "empty", "script-only", "login", "scanned"; None where there is."""
 
@@ -119,3 +124,41 @@ class ExtractionFailed(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.kind, str(self)))
+
+
+_TICKS = re.compile("`{3,}+")
+
+
+def bounded(text: str, most: int, what: str) -> tuple[str, tuple[ExtractWarning, ...]]:
+    """The first `most` characters, ending with a line where one ends near, and a warning if there were more."""
+    if len(text) <= most:
+        return text, ()
+    end = text.rfind("\n", most - most // 10, most)
+    kept = text[: end if end > 0 else most]
+    return kept, (left_out(what, len(kept), len(text), "characters"),)
+
+
+def left_out(what: str, kept: int, whole: int, unit: str) -> ExtractWarning:
+    """That only a part is given, and how much is not."""
+    return ExtractWarning(
+        "truncated", f"{what} has {whole:,} {unit}: the first {kept:,} are given, {whole - kept:,} are left out"
+    )
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code that its own text cannot end."""
+    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of cells, the first of them the header, all as wide as the widest."""
+    lines = [[_cell(cell) for cell in row] for row in rows]
+    width = max(map(len, lines), default=0)
+    written = ["| " + " | ".join((*line, *[""] * (width - len(line)))) + " |" for line in lines]
+    written.insert(1, "|" + " --- |" * width)
+    return "\n".join(written)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

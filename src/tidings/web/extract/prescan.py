@@ -28,7 +28,7 @@ _LONG = 2_000
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TreeBounds:
     """What a page may have and still be given to a parser. Pages met in practice stay well below."""
 
     depth: int = 1_000
@@ -38,7 +38,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TreeShape:
     """What was counted, and which bound was passed, in words (or None)."""
 
     elements: int
@@ -51,9 +51,9 @@ _Tag = tuple[bytes, bytes, bytes]
 """The slash of a closing tag, the name, and the rest."""
 
 
-def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
+def scan(body: bytes, bounds: TreeBounds | None = None) -> TreeShape:
     """Count `body`; stop where a bound is passed."""
-    bounds = bounds or Bounds()
+    bounds = bounds or TreeBounds()
     body = body.lower()
     # All tags at once are quicker had than one by one, and too many to be held where a page is a bomb.
     if body.count(b"<") <= bounds.elements:
@@ -65,7 +65,7 @@ def scan(body: bytes, bounds: Bounds | None = None) -> Shape:
         if wide > bounds.attributes:
             wide = sum(_attributes(rest, bounds.attributes) for rest in long)
         if depth <= bounds.depth and wide <= bounds.attributes:
-            return Shape([closing for closing, _, _ in tags].count(b""), depth)
+            return TreeShape([closing for closing, _, _ in tags].count(b""), depth)
     return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)
 
 
@@ -92,7 +92,7 @@ def _at_most(tags: Iterable[_Tag], bound: int) -> int:
     return deepest
 
 
-def _exactly(tags: Iterable[_Tag], bounds: Bounds) -> Shape:  # noqa: C901 - one pass, three bounds
+def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> TreeShape:  # noqa: C901 - one pass, three bounds
     """Count as a parser does, which knows tags that close themselves and what a closing tag closes on its way."""
     stack: list[bytes] = []
     standing: dict[bytes, int] = {}
@@ -104,12 +104,12 @@ def _exactly(tags: Iterable[_Tag], bounds: Bounds) -> Shape:  # noqa: C901 - one
             continue
         elements += 1
         if elements > bounds.elements:
-            return Shape(elements, deepest, f"more than {bounds.elements:,} elements")
+            return TreeShape(elements, deepest, f"more than {bounds.elements:,} elements")
         if len(rest) > _LONG:
             number = _attributes(rest, bounds.attributes)
             wide += number
             if number > bounds.attributes or wide > 5 * bounds.attributes:
-                return Shape(elements, deepest, f"tags with more than {bounds.attributes:,} attributes")
+                return TreeShape(elements, deepest, f"tags with more than {bounds.attributes:,} attributes")
         if name in _VOID or rest[-1:] == b"/":
             continue
         if name in _SELF_CLOSING and _closes_itself(name, stack, standing):
@@ -119,8 +119,8 @@ def _exactly(tags: Iterable[_Tag], bounds: Bounds) -> Shape:  # noqa: C901 - one
         if len(stack) > deepest:
             deepest = len(stack)
             if deepest > bounds.depth:
-                return Shape(elements, deepest, f"tags nested more than {bounds.depth:,} deep")
-    return Shape(elements, deepest)
+                return TreeShape(elements, deepest, f"tags nested more than {bounds.depth:,} deep")
+    return TreeShape(elements, deepest)
 
 
 def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:

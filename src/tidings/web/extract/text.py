@@ -1,12 +1,20 @@
-"""Plain text, and text of other sorts (programs, style sheets, calendars), as they are."""
+"""Plain text, and text of other sorts (programs, style sheets, calendars), as they are.
+
+Markdown, kept as it is; what its front matter and its first heading say is known about it.
+
+Front matter becomes a block of code, because its dashes would make a heading of its last line. Comments are not shown
+by any reader of markdown: they are taken out, and told of.
+"""
 
 import re
+from collections.abc import Iterator
 from posixpath import splitext
+from typing import Final
 from urllib.parse import urlsplit
 
-from tidings.web.extract.charset import as_text
-from tidings.web.extract.model import Extracted, ExtractOptions
-from tidings.web.extract.written import bounded, fenced
+from tidings.web.extract.html.page import iso_date, web_address
+from tidings.web.extract.model import Extracted, ExtractOptions, PageLink, bounded, fenced
+from tidings.web.extract.sniff import as_text
 
 _HEADING = re.compile(r"^(\s{0,3})(#{1,6}\s)", re.MULTILINE)
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
@@ -42,3 +50,142 @@ def _language(url: str) -> str:
     except ValueError:
         return ""
     return _LANGUAGES.get(ending, ending[1:] if re.fullmatch(r"\.[a-z0-9+#-]{1,12}", ending) else "")
+
+
+_FRONT: Final = re.compile(r"(---|\+\+\+)[ \t]*\n(.{0,50000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD: Final = re.compile(r"^([A-Za-z][\w.-]{0,60})\s*[:=]\s*(.*?)\s*$", re.MULTILINE)
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_PROSE_HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
+_UNDERLINE: Final = re.compile(r" {0,3}=+\s*$")
+_IMAGE: Final = re.compile(r"!\[([^\[\]]{0,1000})\]\([^()\s]{0,2000}(?:\s[^()]{0,500})?\)")
+_LINK: Final = re.compile(
+    r"\[([^\[\]]{1,1000})\]\(\s*<?([^()\s<>]{1,2000}(?:\([^()\s]{0,200}\)[^()\s<>]{0,500})?)>?(?:\s[^()]{0,500})?\)"
+)
+_TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
+_MARKS: Final = re.compile(r"(?<!\\)(\*\*\*|\*\*|___|__|\*|`+)(?=\S)|(?<=\S)(?<!\\)(\*\*\*|\*\*|___|__|\*|`+)")
+_LINE: Final = re.compile(r"^(?: {0,3}#{1,6}\s+|\s*>+ ?)(.*?)(?:\s+#+)?$")
+_HIDDEN: Final = 50
+
+
+def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
+    """A text that is markdown already."""
+    whole = as_text(body, charset).lstrip("\N{ZERO WIDTH NO-BREAK SPACE}\n")
+    front = _FRONT.match(whole)
+    fields = _fields(front[2]) if front else {}
+    rest = whole[front.end() :] if front else whole
+    hidden: list[str] = []
+    rest = "\n".join(_shown(rest, hidden)).strip("\n").rstrip()
+    title = fields.get("title") or _title(rest)
+    if front and front[2].strip():
+        rest = f"{fenced(front[2].strip(), 'yaml' if front[1] == '---' else 'toml')}\n\n{rest}".rstrip()
+    markdown, warnings = bounded(rest, options.caps.characters, "the text")
+    text = plain_markdown(markdown)
+    return Extracted(
+        kind="document",
+        method="markdown",
+        markdown=markdown,
+        text=text,
+        title=" ".join(plain_markdown(title).split())[:500] or None if title else None,
+        author=fields.get("author") or fields.get("authors") or None,
+        published_at=iso_date(fields.get("date") or fields.get("published") or ""),
+        modified_at=iso_date(fields.get("updated") or fields.get("lastmod") or fields.get("modified") or ""),
+        language=fields.get("lang") or fields.get("language") or None,
+        description=fields.get("description") or fields.get("summary") or None,
+        canonical_url=web_address(url, fields["canonical"]) if fields.get("canonical") else None,
+        links=_links(markdown, url),
+        warnings=warnings,
+        hidden=tuple(hidden[:_HIDDEN]),
+        empty=None if text.strip() else "empty",
+    )
+
+
+def _fields(front: str) -> dict[str, str]:
+    """The plain fields of front matter; what is nested is left where it is."""
+    found: dict[str, str] = {}
+    for key, value in _FIELD.findall(front):
+        bare = value.strip("[]").strip().strip("\"'").strip()
+        if bare and bare not in {"|", ">", "null", "~"}:
+            found.setdefault(key.lower(), " ".join(bare.split())[:500])
+    return found
+
+
+def _shown(text: str, hidden: list[str]) -> Iterator[str]:
+    """The lines without comments, which go to `hidden`; code keeps all that looks like one."""
+    held: list[str] = []
+    for line, code in _lines(text):
+        if code:
+            yield from _uncommented(held, hidden)
+            yield line
+        else:
+            held.append(line)
+    yield from _uncommented(held, hidden)
+
+
+def _uncommented(lines: list[str], hidden: list[str]) -> list[str]:
+    """The lines without what stands between `<!--` and `-->`. Takes all lines out of the list it is given."""
+    if not lines:
+        return []
+    text, kept, at = "\n".join(lines), [""], 0
+    lines.clear()
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+        kept.append(text[at:begin])
+        if said := " ".join(text[begin + 4 : end].split()):
+            hidden.append(said[:2_000])
+        at = end + 3
+    return "".join((*kept, text[at:])).split("\n")
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it stands in a block of code (or begins or ends one)."""
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            yield line, True
+            if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif found:
+            fence = found[1]
+            yield line, True
+        else:
+            yield line, False
+
+
+def _title(text: str) -> str | None:
+    before = ""
+    for line, code in _lines(text):
+        if code:
+            before = ""
+            continue
+        heading = _PROSE_HEADING.match(line)
+        if heading and heading[1]:
+            return heading[1]
+        if before and _UNDERLINE.match(line):
+            return before
+        before = line.strip()
+    return None
+
+
+def plain_markdown(text: str) -> str:
+    """The words of markdown, without its marks."""
+    out: list[str] = []
+    for line, code in _lines(text):
+        if code:
+            if not _FENCE.match(line):
+                out.append(line)
+            continue
+        found = _LINE.match(line)
+        bare = _LINK.sub(r"\1", _IMAGE.sub(r"\1", found[1] if found else line))
+        out.append(_MARKS.sub("", _TAG.sub("", bare)))
+    return "\n".join(out).strip("\n")
+
+
+def _links(text: str, url: str) -> tuple[PageLink, ...]:
+    found: dict[PageLink, None] = {}
+    for line, code in _lines(text):
+        if not code:
+            for label, address in _LINK.findall(_IMAGE.sub("", line)):
+                whole = None if address.startswith("#") else web_address(url, address)
+                if whole:
+                    found[PageLink(" ".join(plain_markdown(label).split()), whole)] = None
+    return tuple(found)

@@ -19,10 +19,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import BinaryIO
 
-from tidings.web.extract import Extracted, ExtractOptions, Unsupported, extract, html, trees
+from tidings.web.extract.dispatch import Extracted, ExtractOptions, Unsupported, extract
 from tidings.web.extract.frames import LEFT, Failure, framed, read_frame, written_answer
+from tidings.web.extract.html import choose, read
+from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import ExtractionFailed
-from tidings.web.extract.selectors import BadSelector
 
 READY = b"ready"
 _GRACE = 10.0
@@ -117,8 +118,8 @@ def main(arguments: list[str]) -> None:
     # Whatever prints something must not print it into an answer.
     os.dup2(2, 1)
     # Warm before the first job: the model that pages are read with is most of a start.
-    trees.model()
-    html.read_html(b"<p>ready</p>", None, "", ExtractOptions())
+    choose.model()
+    read.read_html(b"<p>ready</p>", None, "", ExtractOptions())
     limit(memory)
     jobs: SimpleQueue[Job] = SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()

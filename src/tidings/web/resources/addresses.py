@@ -4,12 +4,94 @@ Strict, so that nothing can be meant by a URI but what it says: the scheme and t
 hex digits, and nothing stands before, between or behind. A URL of the web is no URI of ours: reading never fetches.
 
 May import: `families`.
+
+The kinds of resources that the web server has.
+
+May import: nothing of Tidings.
+
+That there is no such resource, or no longer.
 """
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
 
-from tidings.web.resources.families import FAMILIES, SCHEME, Family, Kind
+Kind = Literal["packet", "content", "normalized", "screenshot", "raw", "page", "diff"]
+
+SCHEME: Final = "webfetch://"
+
+_JSON: Final = "application/json"
+
+
+class Family(NamedTuple):
+    """The resources of one kind."""
+
+    kind: Kind
+    about: Literal["source_id", "page_id"]
+    """What the id in the URI is of: one version, which never changes, or a page, which does."""
+    title: str
+    description: str
+    mime_type: str | None
+    """None if it differs."""
+    takes: str = ""
+    """What may stand in the query."""
+
+    @property
+    def bare(self) -> str:
+        """The template without the query."""
+        return f"{SCHEME}{self.kind}/{{{self.about}}}"
+
+    @property
+    def template(self) -> str:
+        """The URI template of all of them."""
+        return f"{self.bare}{{?{self.takes}}}" if self.takes else self.bare
+
+    @property
+    def live(self) -> bool:
+        """Whether it can change, and be subscribed to."""
+        return self.about == "page_id"
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    family.kind: family
+    for family in (
+        Family(
+            "packet",
+            "source_id",
+            "Page, as a packet",
+            "One version of a page: its content as markdown, metadata, outline, blocks with places, warnings, hashes.",
+            _JSON,
+        ),
+        Family("content", "source_id", "Content", "The content of one version of a page.", "text/markdown"),
+        Family("normalized", "source_id", "Page, without hashes", "One version of a page, without its hashes.", _JSON),
+        Family("screenshot", "source_id", "Screenshot", "A picture of the page as it was rendered.", "image/png"),
+        Family(
+            "raw",
+            "source_id",
+            "Raw bytes",
+            "The bytes as they came, if they were asked for or nothing here reads them.",
+            None,
+        ),
+        Family(
+            "page",
+            "page_id",
+            "Page, newest version",
+            "The newest version of a page, with the versions before it. Subscribe to it to have the page watched and "
+            "be told when its content changes.",
+            _JSON,
+        ),
+        Family(
+            "diff",
+            "page_id",
+            "What changed on a page",
+            "The difference between the last two versions of a page, or from one of its versions to the newest. "
+            "Subscribe to it to be told when there is a new one.",
+            "text/x-diff",
+            "from",
+        ),
+    )
+}
+
 
 _ID: Final = "[0-9a-f]{16}"
 _URI: Final = re.compile(rf"{SCHEME}([a-z]+)/({_ID})(?:\?from=({_ID}))?", re.ASCII)
@@ -21,7 +103,7 @@ class BadAddress(ValueError):
     """A text is no URI of something that this server has. Says what is one."""
 
 
-class Address(NamedTuple):
+class WebAddress(NamedTuple):
     """A URI, taken apart."""
 
     kind: Kind
@@ -40,7 +122,7 @@ class Address(NamedTuple):
         return f"{SCHEME}{self.kind}/{self.id}{f'?from={self.since}' if self.since else ''}"
 
 
-def parse_address(uri: str) -> Address:
+def parse_address(uri: str) -> WebAddress:
     """What a URI asks for.
 
     Raises:
@@ -50,7 +132,7 @@ def parse_address(uri: str) -> Address:
     family = FAMILIES.get(found[1]) if found else None
     if found is None or family is None or (found[3] and not family.takes):
         raise BadAddress(_explained(uri))
-    return Address(family.kind, found[2], found[3])
+    return WebAddress(family.kind, found[2], found[3])
 
 
 def address(kind: Kind, id_: str) -> str:
@@ -112,3 +194,7 @@ def _explained(uri: str) -> str:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+class NotFound(LookupError):
+    """There is no such resource, or no longer. Says what to do."""

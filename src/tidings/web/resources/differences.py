@@ -8,18 +8,16 @@ from typing import NamedTuple
 
 from anyio import to_thread
 
-from tidings.web.packets.injection import disarm
-from tidings.web.resources.addresses import address, source_id_of
+from tidings.web.documents.difference import diff, diff_feeds
+from tidings.web.documents.injection import disarm
+from tidings.web.resources.addresses import NotFound, address, source_id_of
 from tidings.web.resources.listing import shown_title
-from tidings.web.resources.missing import NotFound
-from tidings.web.store.diffs import diff
-from tidings.web.store.feed_diffs import diff_feeds
-from tidings.web.store.model import Entry, Page, Version
+from tidings.web.store.model import StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
-from tidings.web.watch.watches import State, Wish
+from tidings.web.watch.state import WatchState, Wish
 
 
-class Difference(NamedTuple):
+class VersionDifference(NamedTuple):
     """What changed, from one version to another."""
 
     text: str
@@ -30,7 +28,7 @@ class Difference(NamedTuple):
     removed: int = 0
 
 
-async def difference(store: Store, page: Page, since: str | None = None) -> Difference:
+async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
     """What changed from the version `since`, or the one before the newest that says something else, to the newest.
 
     Raises:
@@ -42,9 +40,9 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
     older = _chosen(page, source_id_of(since)) if since else _before(newest, older_ones)
     if older is None:
         nothing = f"there is no version before {_named(after)} that says something else"
-        return Difference(_nothing(page, nothing), newest.source_id)
+        return VersionDifference(_nothing(page, nothing), newest.source_id)
     if older.content_hash == newest.content_hash:
-        return Difference(_nothing(page, f"{_named(after)} says the same"), newest.source_id, older.source_id)
+        return VersionDifference(_nothing(page, f"{_named(after)} says the same"), newest.source_id, older.source_id)
     before = await _entry(store, page, older.source_id)
     counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
@@ -53,10 +51,10 @@ async def difference(store: Store, page: Page, since: str | None = None) -> Diff
         f"--- {_named(before)}",
         f"+++ {_named(after)}",
     ]
-    return Difference("\n".join([*head, text]), newest.source_id, older.source_id, added, removed)
+    return VersionDifference("\n".join([*head, text]), newest.source_id, older.source_id, added, removed)
 
 
-def _compared(before: Entry, after: Entry) -> tuple[str, str, int, int]:
+def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, int, int]:
     """What changed, counted and told: of a feed by its entries, of all else by its lines."""
     if before.entries and after.entries:
         feed = diff_feeds(before.entries, after.entries)
@@ -68,7 +66,7 @@ def _compared(before: Entry, after: Entry) -> tuple[str, str, int, int]:
     return f"lines added: {found.added:,}, removed: {found.removed:,}", found.text, found.added, found.removed
 
 
-def newest_of(page: Page) -> Version:
+def newest_of(page: StoredPage) -> Version:
     """The version that speaks for a page: the newest that was fetched; what somebody gave only if there is no other.
 
     Raises:
@@ -79,7 +77,7 @@ def newest_of(page: Page) -> Version:
     return next((each for each in page.versions if _variant(each)), page.versions[0])
 
 
-async def spoken_for(store: Store, page: Page) -> list[Version]:
+async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
     """The versions that speak for a page, the newest first: those that were fetched and read in the same way.
 
     That is the way in which it is watched, if it is; otherwise that of `newest_of`.
@@ -91,7 +89,7 @@ async def spoken_for(store: Store, page: Page) -> list[Version]:
     variant = _variant(newest)
     if watch := await store.watch_of(page.page_id) if page.watched else None:
         wish = Wish.from_json(watch.options, watch.url)
-        known = State.from_json(watch.state).seen or wish.since
+        known = WatchState.from_json(watch.state).seen or wish.since
         variant = wish.options.variant(wish.url)
     # What was told of is one of them, though it may have been fetched in another way since, and be written down so.
     alike = [
@@ -110,7 +108,7 @@ def _variant(version: Version) -> str | None:
     return version.options.get("variant")
 
 
-def _chosen(page: Page, source_id: str) -> Version:
+def _chosen(page: StoredPage, source_id: str) -> Version:
     for each in page.versions:
         if each.source_id == source_id:
             return each
@@ -118,21 +116,21 @@ def _chosen(page: Page, source_id: str) -> Version:
     raise NotFound(f"{source_id} is no version of {page.canonical_url}, or no longer. There are: {known}.")
 
 
-async def _entry(store: Store, page: Page, source_id: str) -> Entry:
+async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersion:
     entry = await store.get(source_id)
     if entry is None:
         raise NotFound(f"The version {source_id} of {page.canonical_url} has just expired: `fetch` the page again.")
     return entry
 
 
-def _lines(entry: Entry) -> str:
+def _lines(entry: StoredVersion) -> str:
     """The content, with an end to its last line: whether it has one matters to nobody who reads."""
     return f"{entry.packet['content'].rstrip()}\n"
 
 
-def _nothing(page: Page, why: str) -> str:
+def _nothing(page: StoredPage, why: str) -> str:
     return f"{page.canonical_url}\nNothing changed: {why}.\n"
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: StoredVersion) -> str:
     return f"{address('packet', entry.packet['source_id'])} ({entry.packet['retrieved_at']})"

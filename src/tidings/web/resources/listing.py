@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 from mcp_types import Annotations, Resource, ResourceTemplate
 from typing_extensions import TypedDict
 
-from tidings.web.packets.injection import disarm
-from tidings.web.packets.model import NormalizedContent
-from tidings.web.resources.addresses import address
-from tidings.web.resources.families import FAMILIES
-from tidings.web.store.model import BadCursor, Summary
+from tidings.web.documents.injection import disarm
+from tidings.web.documents.model import NormalizedContent
+from tidings.web.resources.addresses import FAMILIES, address
+from tidings.web.store.model import StoreCursorInvalid, Summary
 from tidings.web.store.store import Store
 
 PAGE: Final = 50
@@ -43,7 +42,7 @@ async def page(store: Store, cursor: str | None) -> tuple[list[Resource], str | 
     """
     try:
         summaries, following = await store.listing(cursor, PAGE)
-    except BadCursor as error:
+    except StoreCursorInvalid as error:
         raise ValueError(str(error)) from error
     return [resource(summary) for summary in summaries], following
 

@@ -42,14 +42,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.packets.model import LLMPacket
+from tidings.web.documents.model import LLMPacket
+from tidings.web.extract.model import FeedEntry
 
 PartKind = Literal["packet", "content", "normalized", "screenshot", "raw"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredVersion:
     """One version of a page, with all that is kept of it."""
 
     packet: LLMPacket
@@ -83,7 +83,7 @@ class PageFacts:
 
 
 @dataclass(frozen=True)
-class Put:
+class PutOutcome:
     """What became of an entry that was put."""
 
     new: bool
@@ -99,7 +99,7 @@ class Put:
 
 
 @dataclass(frozen=True)
-class Part:
+class VersionPart:
     """One part of an entry."""
 
     kind: PartKind
@@ -143,7 +143,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Page:
+class StoredPage:
     """What is known of a page. It outlives its versions."""
 
     page_id: str
@@ -171,7 +171,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Watch:
+class StoredWatch:
     """A page that somebody watches, and when it is to be looked at next."""
 
     page_id: str
@@ -192,13 +192,13 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class News:
+class StoreChanges:
     """What other processes on the same file did since then."""
 
     mark: int
     """For the next question."""
     pages: tuple[str, ...] = ()
-    """The page_ids of pages that changed (see `Put`)."""
+    """The page_ids of pages that changed (see `PutOutcome`)."""
     listed: bool = False
     """Whether versions came or went."""
 
@@ -211,5 +211,5 @@ class EntryTooLarge(StoreError):
     """One entry, even without its raw bytes and its picture, is larger than the whole store may be."""
 
 
-class BadCursor(StoreError):
+class StoreCursorInvalid(StoreError):
     """It is no cursor that a listing gave."""

@@ -1,14 +1,31 @@
 """Pages in the database: what is known of them, whatever becomes of their versions.
 
 May import: `limits`, `model`, `moment`, `rows`.
+
+Entries in the database: put, found, listed.
+
+May import: `limits`, `model`, `moment`, `pages`, `rows`.
 """
 
+import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings.web.store import rows
-from tidings.web.store.limits import ALIASES
-from tidings.web.store.model import Entry, News, Page, PageFacts, Version
-from tidings.web.store.moment import Moment
+from tidings.web.store.model import (
+    EntryTooLarge,
+    PageFacts,
+    PartKind,
+    PutOutcome,
+    StoreChanges,
+    StoreCursorInvalid,
+    StoredPage,
+    StoredVersion,
+    Summary,
+    Version,
+    VersionPart,
+)
+from tidings.web.store.transaction import ALIASES, StoreBounds, Transaction, expired, make_room
 
 _NOTE: Final = """INSERT OR REPLACE INTO pages
     (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, variant, seen,
@@ -24,7 +41,7 @@ _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size,
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
 
 
-def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
+def note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
     """Keep what a fetch says of the page; whether it says something else, read in the same way."""
     content_hash, variant = entry.packet["hashes"]["content_hash"], rows.variant_of(facts.options)
     known, last, url, *changed_by = at.do(
@@ -56,7 +73,7 @@ def note(at: Moment, entry: Entry, facts: PageFacts) -> bool:
     return differs
 
 
-def _note_aliases(at: Moment, page_id: str, urls: set[str | None], number: int) -> None:
+def _note_aliases(at: Transaction, page_id: str, urls: set[str | None], number: int) -> None:
     at.do_each("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", [(rows.clean(url), page_id, number) for url in urls])
     at.do(
         """DELETE FROM aliases WHERE page_id = :page_id AND url NOT IN (
@@ -66,13 +83,13 @@ def _note_aliases(at: Moment, page_id: str, urls: set[str | None], number: int) 
     )
 
 
-def find(at: Moment, url_or_page_id: str) -> Page | None:
+def find(at: Transaction, url_or_page_id: str) -> StoredPage | None:
     """The page of that id, or that the URL leads to."""
     row = at.do(_FIND, wanted=rows.clean(url_or_page_id)).fetchone()
     if row is None:
         return None
     page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, untold = row
-    return Page(
+    return StoredPage(
         page_id=page_id,
         canonical_url=canonical_url,
         url=url,
@@ -92,7 +109,7 @@ def _version(*row: Any) -> Version:
     return Version(*version, options=rows.options_of(options))
 
 
-def page_ids(at: Moment, prefix: str, limit: int) -> list[str]:
+def page_ids(at: Transaction, prefix: str, limit: int) -> list[str]:
     """The page_ids that begin so, last seen first."""
     return at.column(
         "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
@@ -102,7 +119,13 @@ def page_ids(at: Moment, prefix: str, limit: int) -> list[str]:
 
 
 def checked(
-    at: Moment, page_id: str, etag: str | None, last_modified: str | None, when: float, *, of: Page | None = None
+    at: Transaction,
+    page_id: str,
+    etag: str | None,
+    last_modified: str | None,
+    when: float,
+    *,
+    of: StoredPage | None = None,
 ) -> bool:
     """The page is what it was: its newest version, if it is still there, lives on for as long as a new one."""
     now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", rows.clean(page_id)).fetchone()
@@ -125,20 +148,250 @@ def checked(
     return newest is not None
 
 
-def told(at: Moment, page_id: str, content_hash: str) -> None:
+def told(at: Transaction, page_id: str, content_hash: str) -> None:
     """Everybody was told that the page has this content, if it still has."""
     known = rows.clean(page_id), content_hash
     at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
 
 
-def news(at: Moment, since: int | None) -> News:
+def news(at: Transaction, since: int | None) -> StoreChanges:
     """What others did since the mark."""
     mark, listed, listed_by = at.do("SELECT no, listed, listed_by FROM counters").fetchone()
     if since is None:
-        return News(mark)
+        return StoreChanges(mark)
     # A mark that is yet to come is of another file, which this one took the place of.
     since = since if since <= mark else 0
     changed = at.column(
         "SELECT page_id FROM pages WHERE changed > ? AND changed_by <> ? ORDER BY changed", since, at.owner.name
     )
-    return News(mark, tuple(changed), listed > since and listed_by != at.owner.name)
+    return StoreChanges(mark, tuple(changed), listed > since and listed_by != at.owner.name)
+
+
+_MADE: Final[dict[PartKind, tuple[str, ...]]] = {
+    "packet": ("head", "content"),
+    "normalized": ("head", "content"),
+    "content": ("content",),
+    "screenshot": ("screenshot",),
+    "raw": ("raw",),
+}
+"""What of the stored a part is made of."""
+
+_ENTRY: Final = """INSERT INTO entries (no, source_id, page_id, canonical_url, title, site_name, retrieved,
+    retrieved_at, content_type, content_hash, raw_hash, raw_type, options, variant, size, expires_at, ttl)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, title, site_name, retrieved_at,
+    content_type,
+    (SELECT sum(length(data)) FROM parts p WHERE p.source_id = k.source_id AND kind IN ('head', 'content')),
+    (SELECT length(data) FROM parts p WHERE p.source_id = k.source_id AND kind = 'content'),
+    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'raw'),
+    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'screenshot')
+    FROM entries k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
+    ORDER BY retrieved DESC, no DESC LIMIT ?"""
+
+_CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An entry ready to be written: made outside the transaction, which keeps others waiting."""
+
+    entry: StoredVersion
+    facts: PageFacts
+    parts: dict[str, bytes]
+    left_out: tuple[PartKind, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(map(len, self.parts.values()))
+
+
+def prepare(entry: StoredVersion, facts: PageFacts, bounds: StoreBounds) -> Prepared:
+    """Cut `entry` into parts, without those for which there can never be room.
+
+    Raises:
+        EntryTooLarge: There is no room for its text alone.
+    """
+    parts = rows.parts_of(entry)
+    size = sum(map(len, parts.values()))
+    left_out: list[PartKind] = []
+    kinds: tuple[PartKind, ...] = ("raw", "screenshot")
+    for kind in kinds:
+        if size > bounds.bytes and kind in parts:
+            size -= len(parts.pop(kind))
+            left_out.append(kind)
+    if size > bounds.bytes:
+        raise EntryTooLarge(
+            f"The page {entry.packet['canonical_url']} takes {size:,} bytes, and the whole store may hold "
+            f"{bounds.bytes:,}. Let the store hold more, or fetch less of the page."
+        )
+    return Prepared(entry, facts, parts, tuple(left_out))
+
+
+def put(at: Transaction, new: Prepared) -> PutOutcome:
+    """Make the entry the newest version of its page, and make room for it."""
+    packet = new.entry.packet
+    source_id = packet["source_id"]
+    was_there = _find(at, source_id) is not None
+    previous: str | None = at.one(
+        """SELECT source_id FROM entries WHERE page_id = ? AND variant = ? AND content_hash <> ?
+           AND (expires_at > ? OR pinned) ORDER BY no DESC LIMIT 1""",
+        new.entry.page_id,
+        rows.variant_of(new.facts.options),
+        packet["hashes"]["content_hash"],
+        at.now,
+    )
+    changed = note(at, new.entry, new.facts)
+    parts = {**_spared(at, new), **new.parts}
+    at.remove([source_id])
+    _insert(at, new, parts)
+    gone = make_room(at, source_id)
+    if gone or not was_there:
+        at.note_listed()
+    return PutOutcome(
+        new=not was_there,
+        changed=changed,
+        previous=previous if previous not in gone else None,
+        gone=tuple(gone),
+        left_out=new.left_out,
+    )
+
+
+def _spared(at: Transaction, new: Prepared) -> dict[str, bytes]:
+    """Raw bytes and picture of the same version, put before, when this time nobody asked for them."""
+    packet, spared = new.entry.packet, dict[str, bytes]()
+    room = at.bounds.bytes - new.size
+    found = at.do(
+        """SELECT kind, data FROM parts JOIN entries USING (source_id) WHERE source_id = ?
+           AND (kind = 'screenshot' OR kind = 'raw' AND raw_hash = ?)""",
+        packet["source_id"],
+        packet["hashes"]["raw_hash"],
+    )
+    for kind, data in found:
+        if kind not in new.parts and kind not in new.left_out and len(data) <= room:
+            spared[kind] = data
+            room -= len(data)
+    return spared
+
+
+def _insert(at: Transaction, new: Prepared, parts: dict[str, bytes]) -> None:
+    packet = new.entry.packet
+    metadata = packet["metadata"]
+    raw_type = new.entry.raw_type or packet["content_type"]
+    at.do(
+        _ENTRY,
+        at.number(),
+        packet["source_id"],
+        new.entry.page_id,
+        rows.clean(packet["canonical_url"]),
+        rows.clean(metadata.get("title")),
+        rows.clean(metadata.get("site_name")),
+        rows.microseconds(packet["retrieved_at"], at.now),
+        packet["retrieved_at"],
+        rows.clean(packet["content_type"]),
+        packet["hashes"]["content_hash"],
+        packet["hashes"]["raw_hash"],
+        rows.clean(raw_type) if "raw" in parts else None,
+        rows.options_text(new.facts.options),
+        rows.variant_of(new.facts.options),
+        sum(map(len, parts.values())),
+        at.now + at.bounds.ttl,
+        at.bounds.ttl,
+    )
+    at.do_each(
+        "INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)",
+        [(packet["source_id"], kind, data) for kind, data in parts.items()],
+    )
+
+
+def get(at: Transaction, source_id: str) -> StoredVersion | None:
+    """All of an entry."""
+    found = _find(at, source_id)
+    if found is None:
+        return None
+    page_id, raw_type, _, size = found
+    parts: dict[str, bytes] = dict(at.do("SELECT kind, data FROM parts WHERE source_id = ?", source_id).fetchall())
+    return StoredVersion(
+        packet=rows.packet_of(parts.get("head"), parts.get("content")),
+        page_id=page_id,
+        size=size,
+        raw=parts.get("raw"),
+        raw_type=raw_type if "raw" in parts else None,
+        screenshot=parts.get("screenshot"),
+        entries=rows.feed_of(parts.get("feed")),
+    )
+
+
+def part(at: Transaction, source_id: str, kind: PartKind) -> VersionPart | None:
+    """One part of an entry; None if it is not there, or has no such part."""
+    found = _find(at, source_id)
+    if found is None:
+        return None
+    _, raw_type, retrieved_at, _ = found
+    data = [at.one("SELECT data FROM parts WHERE source_id = ? AND kind = ?", source_id, name) for name in _MADE[kind]]
+    match kind:
+        case "packet":
+            return VersionPart(kind, rows.packet_text(*data), "application/json", retrieved_at)
+        case "normalized":
+            return VersionPart(kind, rows.normalized_text(*data), "application/json", retrieved_at)
+        case "content":
+            return VersionPart(kind, rows.content_text(*data), "text/markdown", retrieved_at)
+        case "screenshot":
+            return VersionPart(kind, data[0], "image/png", retrieved_at) if data[0] is not None else None
+        case "raw":
+            mime_type = raw_type or "application/octet-stream"
+            return VersionPart(kind, data[0], mime_type, retrieved_at) if data[0] is not None else None
+
+
+def listing(at: Transaction, after: str | None, limit: int) -> tuple[list[Summary], str | None]:
+    """Entries, newest first, that follow the cursor `after`; and the cursor of what follows them."""
+    position = _position(after) if after is not None else (2**62, 0)
+    found = at.do(_SUMMARY, *position, at.now, limit + 1).fetchall()
+    shown = found[:limit]
+    following = f"{shown[-1][0]}.{shown[-1][1]}" if shown and len(found) > limit else None
+    return [_summary(*row[2:]) for row in shown], following
+
+
+def _summary(*row: Any) -> Summary:
+    return Summary(*row[:-2], has_raw=bool(row[-2]), has_screenshot=bool(row[-1]))
+
+
+def source_ids(at: Transaction, prefix: str, limit: int) -> list[str]:
+    """The source_ids that begin so, newest first."""
+    return at.column(
+        """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
+           AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
+        prefix=rows.clean(prefix),
+        now=at.now,
+        most=limit,
+    )
+
+
+def prune(at: Transaction) -> tuple[str, ...]:
+    """Remove what has expired."""
+    gone = expired(at)
+    if gone:
+        at.remove(gone)
+        at.note_listed()
+    return tuple(gone)
+
+
+def next_expiry(at: Transaction) -> float | None:
+    """When the next entry expires that is not pinned."""
+    return at.one("SELECT min(expires_at) FROM entries WHERE pinned = 0")
+
+
+def _find(at: Transaction, source_id: str) -> tuple[str, str | None, str, int] | None:
+    return at.do(
+        "SELECT page_id, raw_type, retrieved_at, size FROM entries WHERE source_id = ? AND (expires_at > ? OR pinned)",
+        rows.clean(source_id),
+        at.now,
+    ).fetchone()
+
+
+def _position(cursor: str) -> tuple[int, int]:
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise StoreCursorInvalid("This is no cursor of a list of pages. Begin the list without one.")
+    return int(match[1]), int(match[2])

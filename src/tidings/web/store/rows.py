@@ -12,15 +12,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from tidings.web.extract.model import Entry as FeedEntry
-from tidings.web.packets.model import LLMPacket, NormalizedContent
+from tidings.web.documents.model import LLMPacket, NormalizedContent
+from tidings.web.extract.model import FeedEntry
 from tidings.web.store.errors import Unreadable
-from tidings.web.store.model import Entry
+from tidings.web.store.model import StoredVersion
 
 _NORMALIZED: Final = NormalizedContent.__annotations__.keys()
 
 
-def parts_of(entry: Entry) -> dict[str, bytes]:
+def parts_of(entry: StoredVersion) -> dict[str, bytes]:
     """What is stored of an entry, by the kind of the part."""
     parts = {
         # The content leaves its place, so that the packet's keys keep their order.

@@ -23,11 +23,22 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.lowlevel
 
-from tidings.web.store import entries, pages, watches
-from tidings.web.store.clock import settle
+from tidings.web.store import pages, watches
+from tidings.web.store import pages as pages_module
 from tidings.web.store.database import Database
-from tidings.web.store.model import Entry, News, Page, PageFacts, Part, PartKind, Put, StoreError, Summary, Watch
-from tidings.web.store.moment import Bounds, Moment, Owner
+from tidings.web.store.model import (
+    PageFacts,
+    PartKind,
+    PutOutcome,
+    StoreChanges,
+    StoredPage,
+    StoredVersion,
+    StoredWatch,
+    StoreError,
+    Summary,
+    VersionPart,
+)
+from tidings.web.store.transaction import Owner, StoreBounds, Transaction, settle
 
 T = TypeVar("T")
 
@@ -62,7 +73,7 @@ class Store:
         clock: Callable[[], float] = time.time,
         timeout: float = 5.0,
     ) -> None:
-        self._bounds = Bounds(ttl, max_entries, max_bytes, max_pages)
+        self._bounds = StoreBounds(ttl, max_entries, max_bytes, max_pages)
         self._owner = Owner(secrets.token_hex(8), alive)
         self._clock = clock
         # Absolute, so that a change of the working directory does not lead to another file.
@@ -92,28 +103,28 @@ class Store:
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
-    async def put(self, entry: Entry, page: PageFacts) -> Put:
+    async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
         """Make `entry` the newest version of its page. The same version may be put again: it is the newest then.
 
         Raises:
             EntryTooLarge: Its text alone is more than the store may hold.
         """
 
-        def work() -> Put:
-            new = entries.prepare(entry, page, self._bounds)
-            return self._change(lambda at: entries.put(at, new), new.size)
+        def work() -> PutOutcome:
+            new = pages_module.prepare(entry, page, self._bounds)
+            return self._change(lambda at: pages_module.put(at, new), new.size)
 
         return await self._finished(work)
 
-    async def get(self, source_id: str) -> Entry | None:
+    async def get(self, source_id: str) -> StoredVersion | None:
         """An entry, with all its parts."""
-        return await self._read(lambda at: entries.get(at, source_id))
+        return await self._read(lambda at: pages_module.get(at, source_id))
 
-    async def part(self, source_id: str, kind: PartKind) -> Part | None:
+    async def part(self, source_id: str, kind: PartKind) -> VersionPart | None:
         """One part of an entry. None as well if the entry has no such part."""
-        return await self._read(lambda at: entries.part(at, source_id, kind))
+        return await self._read(lambda at: pages_module.part(at, source_id, kind))
 
-    async def page_of(self, url_or_page_id: str) -> Page | None:
+    async def page_of(self, url_or_page_id: str) -> StoredPage | None:
         """The page with that id, or the one that the URL leads to."""
         return await self._read(lambda at: pages.find(at, url_or_page_id))
 
@@ -123,11 +134,11 @@ class Store:
         Raises:
             BadCursor: No listing gave `after`.
         """
-        return await self._read(lambda at: entries.listing(at, after, limit))
+        return await self._read(lambda at: pages_module.listing(at, after, limit))
 
     async def source_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
         """The source_ids that begin so, newest first."""
-        return await self._read(lambda at: entries.source_ids(at, prefix, limit))
+        return await self._read(lambda at: pages_module.source_ids(at, prefix, limit))
 
     async def page_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
         """The page_ids that begin so, last seen first."""
@@ -140,7 +151,7 @@ class Store:
         etag: str | None,
         last_modified: str | None,
         at: float | None = None,
-        of: Page | None = None,
+        of: StoredPage | None = None,
     ) -> bool:
         """The page has the content that it had. Its newest version lives on; False if that is gone already.
 
@@ -160,10 +171,10 @@ class Store:
     async def prune(self) -> tuple[str, ...]:
         """Remove what has expired. Gives the source_ids."""
 
-        def work(at: Moment) -> tuple[str, ...]:
+        def work(at: Transaction) -> tuple[str, ...]:
             settle(at)
             watches.forget(at)
-            return entries.prune(at)
+            return pages_module.prune(at)
 
         gone = await self._write(work)
         if gone:
@@ -172,9 +183,9 @@ class Store:
 
     async def next_expiry(self) -> float | None:
         """When there will be something to prune, as it looks now."""
-        return await self._read(entries.next_expiry)
+        return await self._read(pages_module.next_expiry)
 
-    async def news(self, since: int | None = None) -> News:
+    async def news(self, since: int | None = None) -> StoreChanges:
         """What other processes did since the mark of an earlier answer; without one, only a mark."""
         return await self._read(lambda at: pages.news(at, since))
 
@@ -185,7 +196,7 @@ class Store:
         explicit: bool,
         options: Mapping[str, Any] | None = None,
         next_at: float | None = None,
-    ) -> Watch | None:
+    ) -> StoredWatch | None:
         """Watch a page: until this process ends, or, `explicit`, until somebody says otherwise.
 
         Args:
@@ -207,15 +218,15 @@ class Store:
         """End what `begin_watch` began; whether the page is still watched, by whomever."""
         return await self._write(lambda at: watches.end(at, page_id, explicit=explicit))
 
-    async def watch_of(self, page_id: str) -> Watch | None:
+    async def watch_of(self, page_id: str) -> StoredWatch | None:
         """The watch of a page."""
         return await self._read(lambda at: watches.find(at, page_id))
 
-    async def watches(self, explicit: bool = False) -> list[Watch]:
+    async def watches(self, explicit: bool = False) -> list[StoredWatch]:
         """All watches; or those alone that are explicit."""
         return await self._read(lambda at: watches.every(at, explicit=explicit))
 
-    async def due(self, limit: int, lease: float) -> list[Watch]:
+    async def due(self, limit: int, lease: float) -> list[StoredWatch]:
         """Claim pages that are to be looked at: nobody else gets them for `lease` seconds. A heartbeat, too."""
         return await self._write(lambda at: watches.due(at, limit, lease))
 
@@ -240,10 +251,10 @@ class Store:
         """Say that this process lives."""
         await self._write(watches.beat)
 
-    async def _read(self, work: Callable[[Moment], T]) -> T:
+    async def _read(self, work: Callable[[Transaction], T]) -> T:
         return await self._in_thread(lambda: self._database.read(lambda connection: work(self._moment(connection))))
 
-    async def _write(self, work: Callable[[Moment], T]) -> T:
+    async def _write(self, work: Callable[[Transaction], T]) -> T:
         return await self._finished(lambda: self._change(work))
 
     async def _finished(self, work: Callable[[], T]) -> T:
@@ -259,7 +270,7 @@ class Store:
         except RuntimeError as error:
             raise StoreError("The store is closed. Open it again.") from error
 
-    def _change(self, work: Callable[[Moment], T], size: int = 0) -> T:
+    def _change(self, work: Callable[[Transaction], T], size: int = 0) -> T:
         then: list[Callable[[], object]] = []
 
         def change(connection: sqlite3.Connection) -> T:
@@ -273,9 +284,9 @@ class Store:
             step()
         return result
 
-    def _moment(self, connection: sqlite3.Connection) -> Moment:
+    def _moment(self, connection: sqlite3.Connection) -> Transaction:
         # Looked at when the transaction has begun, however long another process kept it waiting.
-        return Moment(connection, self._clock(), self._owner, self._bounds)
+        return Transaction(connection, self._clock(), self._owner, self._bounds)
 
     def _close(self) -> None:
         with suppress(StoreError):

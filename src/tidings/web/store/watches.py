@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tidings.web.store import rows
-from tidings.web.store.clock import settle
-from tidings.web.store.model import Watch
-from tidings.web.store.moment import Moment
+from tidings.web.store.model import StoredWatch
+from tidings.web.store.transaction import Transaction, settle
 
 EXPLICIT: Final = ""
 """The owner of a watch that outlives every process."""
@@ -33,7 +32,7 @@ _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url
     last_modified, options, variant, seen, changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
 
 
-def beat(at: Moment) -> None:
+def beat(at: Transaction) -> None:
     """Give a sign of life, and forget processes that give none."""
     settle(at)
     known = at.one("SELECT 1 FROM owners WHERE owner = ?", at.owner.name)
@@ -46,7 +45,7 @@ def beat(at: Moment) -> None:
     forget(at)
 
 
-def forget(at: Moment) -> None:
+def forget(at: Transaction) -> None:
     """Remove processes that are gone, with what they watched and claimed.
 
     Never this one: it may have slept, or the clock have stepped on, and it lives.
@@ -56,15 +55,15 @@ def forget(at: Moment) -> None:
         at.do(statement)
 
 
-def leave(at: Moment) -> None:
+def leave(at: Transaction) -> None:
     """Remove this process."""
     at.do("DELETE FROM owners WHERE owner = ?", at.owner.name)
     forget(at)
 
 
 def begin(
-    at: Moment, page_id: str, options: Mapping[str, Any] | None, next_at: float | None, *, explicit: bool
-) -> Watch | None:
+    at: Transaction, page_id: str, options: Mapping[str, Any] | None, next_at: float | None, *, explicit: bool
+) -> StoredWatch | None:
     """Watch a page, from `next_at` on (or earlier, if it was watched already)."""
     page = at.do(_PAGE, rows.clean(page_id)).fetchone()
     if page is None:
@@ -84,7 +83,7 @@ def begin(
     return find(at, page_id)
 
 
-def _watch(at: Moment, page_id: str, owner: str, options: str, next_at: float) -> None:
+def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: float) -> None:
     fetched_with = rows.options_of(options).get("fetch")
     variant = rows.variant_of(cast("dict[str, Any]", fetched_with)) if isinstance(fetched_with, dict) else ""
     at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?, ?)", page_id, owner, options, variant, at.number())
@@ -92,13 +91,13 @@ def _watch(at: Moment, page_id: str, owner: str, options: str, next_at: float) -
     at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
 
 
-def hasten(at: Moment, page_id: str) -> bool:
+def hasten(at: Transaction, page_id: str) -> bool:
     """Have a page looked at now, whoever watches it; whether anybody does."""
     _hasten(at, page_id, at.now)
     return find(at, page_id) is not None
 
 
-def _hasten(at: Moment, page_id: str, next_at: float) -> None:
+def _hasten(at: Transaction, page_id: str, next_at: float) -> None:
     at.do(
         "UPDATE watches SET next_at = :next_at, wait = :wait WHERE page_id = :page_id AND next_at > :next_at",
         next_at=next_at,
@@ -107,7 +106,7 @@ def _hasten(at: Moment, page_id: str, next_at: float) -> None:
     )
 
 
-def end(at: Moment, page_id: str, *, explicit: bool) -> bool:
+def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
     """Watch a page no longer; whether anybody else does."""
     owner = EXPLICIT if explicit else at.owner.name
     at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", rows.clean(page_id), owner)
@@ -117,19 +116,19 @@ def end(at: Moment, page_id: str, *, explicit: bool) -> bool:
     return find(at, page_id) is not None
 
 
-def find(at: Moment, page_id: str) -> Watch | None:
+def find(at: Transaction, page_id: str) -> StoredWatch | None:
     """The watch of a page."""
     row = at.do("SELECT * FROM watched WHERE page_id = ?", rows.clean(page_id)).fetchone()
     return _read(row) if row else None
 
 
-def every(at: Moment, *, explicit: bool) -> list[Watch]:
+def every(at: Transaction, *, explicit: bool) -> list[StoredWatch]:
     """All watches, those that are due first at the head."""
     found = at.do("SELECT * FROM watched WHERE explicit OR NOT ? ORDER BY next_at, page_id", explicit)
     return [_read(row) for row in found]
 
 
-def due(at: Moment, limit: int, lease: float) -> list[Watch]:
+def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
     """Claim up to `limit` pages that are to be looked at, for `lease` seconds."""
     beat(at)
     found = at.do(
@@ -147,14 +146,14 @@ def due(at: Moment, limit: int, lease: float) -> list[Watch]:
     return [_read(row) for row in found]
 
 
-def next_due(at: Moment) -> float | None:
+def next_due(at: Transaction) -> float | None:
     """When there is something to claim: a page's time comes, and nobody has it, or not for longer than that."""
     return at.one(
         "SELECT min(CASE WHEN leased_by IS NULL THEN next_at ELSE max(next_at, lease_until) END) FROM watches"
     )
 
 
-def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
+def reschedule(at: Transaction, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
     """Say when a claimed page is to be looked at next, and give it back; False if it is not ours any more.
 
     What was hastened since it was claimed stays so: the look may have begun before what there is to be seen now.
@@ -173,7 +172,7 @@ def reschedule(at: Moment, page_id: str, next_at: float, failures: int, state: M
     return changed.rowcount > 0
 
 
-def release(at: Moment, page_id: str) -> None:
+def release(at: Transaction, page_id: str) -> None:
     """Give a claimed page back, as it was."""
     at.do(
         f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?",  # noqa: S608 - words of our own
@@ -182,9 +181,9 @@ def release(at: Moment, page_id: str) -> None:
     )
 
 
-def _read(row: tuple[Any, ...]) -> Watch:
+def _read(row: tuple[Any, ...]) -> StoredWatch:
     page_id, url, canonical_url, explicit, subscribers, options, next_at, failures, state = row
-    return Watch(
+    return StoredWatch(
         page_id=page_id,
         url=url,
         canonical_url=canonical_url,

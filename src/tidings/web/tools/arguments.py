@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from tidings.web.documents.model import Chunk
 from tidings.web.extract.model import ExtractOptions
-from tidings.web.packets.model import Chunk
-from tidings.web.pages.options import FetchOptions, RenderOptions
+from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.settings import Settings
 
 MOST_URLS: Final = 20
@@ -36,13 +36,13 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class Part(BaseModel):
+class ArgumentPart(BaseModel):
     """A part of the arguments that is an object of its own."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Render(Part):
+class Render(ArgumentPart):
     """How a page is rendered, where it is."""
 
     wait_until: Literal["load", "domcontentloaded", "networkidle", "commit"] = "load"
@@ -52,7 +52,7 @@ class Render(Part):
     selector: Annotated[str, Field(description="Wait until this CSS selector is there")] = ""
 
 
-class Extraction(Part):
+class Extraction(ArgumentPart):
     """What is read from a page."""
 
     prefer_readability: Annotated[bool, Field(description="Treat it as an article")] = False
@@ -61,7 +61,7 @@ class Extraction(Part):
     remove_selectors: Annotated[list[str], Field(description="CSS selectors of parts to leave out")] = []
 
 
-class Format(Part):
+class Format(ArgumentPart):
     """What is answered."""
 
     output: Annotated[
@@ -70,7 +70,7 @@ class Format(Part):
     include_raw_excerpt: bool = False
 
 
-class Ignore(Part):
+class IgnoreArgument(ArgumentPart):
     """What does not count as a change."""
 
     selectors: Annotated[list[str], Field(description="CSS selectors")] = []
@@ -93,7 +93,7 @@ class GivenChunk(BaseModel):
     end_char: int = 0
 
 
-class Packet(Part):
+class Packet(ArgumentPart):
     """A stored version, or a text."""
 
     source_id: str = ""
@@ -121,7 +121,7 @@ Start = Annotated[int, Field(ge=0, description="Character to begin with, to go o
 NO_RENDER: Final = Render()
 NO_EXTRACTION: Final = Extraction()
 NO_FORMAT: Final = Format()
-NO_IGNORE: Final = Ignore()
+NO_IGNORE: Final = IgnoreArgument()
 
 
 def fetch_options(

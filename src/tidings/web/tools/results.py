@@ -1,15 +1,30 @@
 """What the tools answer with: a shape for programs, beside a text for whoever reads.
 
 Keys that have nothing to say are not there. Whatever does not fit into the answer is counted, with the way to get it.
+
+What an agent is told when something cannot be done: the cause and the cure, never a traceback.
+
+Each error of the web server says both itself; words of pages and sites in it are made harmless. All else is a mistake
+of ours, which the SDK keeps to itself and logs.
 """
 
-from collections.abc import Sequence
-from typing import Any, NotRequired
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NotRequired
 
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
 from typing_extensions import TypedDict
 
-from tidings.web.packets.model import Chunk, PacketWarning, Unsafe
+from tidings.web.documents.injection import disarm
+from tidings.web.documents.model import Chunk, PacketWarning, Unsafe
+from tidings.web.extract.model import ExtractionFailed
+from tidings.web.fetch.request import FetchError
+from tidings.web.refresh import PageUnknown
+from tidings.web.resources.addresses import BadAddress, NotFound
+from tidings.web.store.model import StoreError
+from tidings.web.tools.arguments import BadArgument
+from tidings.web.watch.watcher import TooManyWatches
 
 
 class PageRead(TypedDict):
@@ -38,7 +53,7 @@ class PageRead(TypedDict):
     packet: NotRequired[dict[str, Any]]
 
 
-class Problem(TypedDict):
+class PageProblem(TypedDict):
     """A page that could not be had: a word for programs, and a sentence."""
 
     url: str
@@ -50,7 +65,7 @@ class PagesRead(TypedDict):
     """What was fetched, and what could not be."""
 
     pages: list[PageRead]
-    problems: NotRequired[list[Problem]]
+    problems: NotRequired[list[PageProblem]]
     notes: NotRequired[list[str]]
 
 
@@ -77,7 +92,7 @@ class WatchedPage(TypedDict):
     note: NotRequired[str]
 
 
-class Watched(TypedDict):
+class WatchResult(TypedDict):
     """Which pages are watched now."""
 
     watched: list[WatchedPage]
@@ -92,7 +107,7 @@ class Unwatched(TypedDict):
     still_watched: bool
 
 
-class Difference(TypedDict):
+class DiffResult(TypedDict):
     """What changed on a page."""
 
     page_id: str
@@ -128,3 +143,51 @@ def answer(text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error
     """An answer for both: `text` to read, with links to more of it, and `data` for programs."""
     content: list[ContentBlock] = [TextContent(type="text", text=text), *links]
     return CallToolResult(content=content, structured_content=data, is_error=is_error)
+
+
+NAMED: Final = (
+    FetchError,
+    ExtractionFailed,
+    StoreError,
+    BadAddress,
+    NotFound,
+    PageUnknown,
+    TooManyWatches,
+    BadArgument,
+)
+
+_LONGEST: Final = 1000
+
+
+def kind_of(error: Exception) -> str:
+    """A word for programs."""
+    match error:
+        case FetchError():
+            return error.kind
+        case ExtractionFailed():
+            return "unreadable"
+        case NotFound() | PageUnknown():
+            return "not-found"
+        case BadAddress() | BadArgument():
+            return "bad-argument"
+        case _:
+            return "failed"
+
+
+def said(error: Exception) -> str:
+    """What an error says, made harmless and not too long: it may quote what a site said."""
+    plain = " ".join(disarm(str(error)).split())
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
+
+
+@contextmanager
+def refusals_told() -> Generator[None]:
+    """Tell whoever called a tool why it could not be done.
+
+    Raises:
+        ToolError: It could not, for a reason that has a name.
+    """
+    try:
+        yield
+    except NAMED as error:
+        raise ToolError(said(error)) from error

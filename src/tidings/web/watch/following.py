@@ -6,19 +6,19 @@ a cause: its own look, somebody's fetch, or what the store says that others did.
 
 import anyio
 
-from tidings.web.library import Library
-from tidings.web.pages.versions import newest_of
-from tidings.web.store.model import Watch
-from tidings.web.watch.watches import Seen, State, Wish, uris_of
+from tidings.web.library import WebLibrary
+from tidings.web.pages import newest_of
+from tidings.web.store.model import StoredWatch
+from tidings.web.watch.state import SeenVersion, WatchState, Wish, uris_of
 
 
 class Follower:
     """What the clients of this process know of the pages that are watched."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: WebLibrary) -> None:
         self._library = library
         self._store = library.store
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenVersion] = {}
         self._mark = 0
         self._turn = anyio.Lock()
 
@@ -32,9 +32,9 @@ class Follower:
         for watch in await self._store.watches():
             self.begun(watch)
 
-    def begun(self, watch: Watch) -> None:
+    def begun(self, watch: StoredWatch) -> None:
         """A page is watched from now on; what its clients know is what was there when that began."""
-        seen = State.from_json(watch.state).seen or Wish.from_json(watch.options, watch.url).since
+        seen = WatchState.from_json(watch.state).seen or Wish.from_json(watch.options, watch.url).since
         if seen is not None:
             self._seen.setdefault(watch.page_id, seen)
 
@@ -76,4 +76,4 @@ class Follower:
                 if not same:
                     await self._library.on_change(uris_of(page_id), False)
             # After it was told: what could not be is told the next time.
-            self._seen[page_id] = Seen(newest.source_id, newest.content_hash)
+            self._seen[page_id] = SeenVersion(newest.source_id, newest.content_hash)

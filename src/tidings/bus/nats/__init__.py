@@ -1,0 +1,3 @@
+"""The NATS bus."""
+
+from tidings.bus.nats.bus import NatsBus as NatsBus

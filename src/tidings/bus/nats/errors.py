@@ -1,0 +1,143 @@
+"""What went wrong with the broker of a `NatsBus`, in words that name the cause and the cure.
+
+May import: `errors`, `nats`.
+"""
+
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Any, Final
+
+import nats.errors
+
+from tidings.errors import BusMismatch, BusUnavailable
+
+Trouble = BusUnavailable | BusMismatch
+TROUBLES: Final = (BusUnavailable, BusMismatch)
+
+NO_TLS: Final = "the server offers no TLS"
+
+_START_AFRESH: Final = (
+    "It only holds recent changes: stop what uses it and delete it (nats stream rm), or give this bus another prefix."
+)
+
+_API: dict[int, tuple[type[Trouble], str]] = {
+    10002: (BusUnavailable, "the account has used up what JetStream grants it. Raise its limits."),
+    10005: (BusUnavailable, "the cluster has too few servers for so many replicas. Add servers, or ask for fewer."),
+    10008: (BusUnavailable, "the cluster has no leader at present. Wait until more than half of its servers run."),
+    10023: (BusUnavailable, "the server has no room left for JetStream. Give it more, or delete what is not used."),
+    10026: (BusUnavailable, "there are as many consumers as are permitted. Raise max_consumers."),
+    10027: (BusUnavailable, "there are as many streams as are permitted. Raise the account's limit."),
+    10028: (BusUnavailable, "there is no room left for the account's streams. Raise its limits."),
+    10039: (BusUnavailable, "JetStream is off for this account. Enable it in the account's configuration."),
+    10047: (
+        BusUnavailable,
+        "the server's disk or its JetStream limit has no room. Free some, or raise max_file_store.",
+    ),
+    10058: (BusUnavailable, "the stream was just created in another shape. Try again."),
+    10065: (BusMismatch, "another stream holds these subjects. Give this bus another prefix, or delete that stream."),
+    10074: (BusUnavailable, "more than one replica needs a cluster. Connect to one, or ask for one replica."),
+    10076: (BusUnavailable, "JetStream is off. Start nats-server with -js, or enable it in its configuration."),
+    10077: (BusUnavailable, "the server could not store it. Look at its log, and at the room on its disk."),
+    10113: (BusMismatch, "the account demands a limit in bytes for each stream. A bus cannot have one: lift that."),
+}
+"""By the error code of the JetStream API."""
+
+_TEXTS: Sequence[tuple[str, str]] = (
+    ("authorization violation", "the server wants other credentials. Correct user and password, token or file."),
+    ("authentication expired", "the credentials have expired. Get new ones."),
+    ("authentication timeout", "signing in took too long. Look at the load on the server."),
+    ("maximum connections", "the server has as many connections as it takes. Raise max_connections."),
+    ("expecting info", "what answers there is not a NATS server. Correct host and port."),
+    (NO_TLS, "the server offers no TLS, so nothing was sent to it. Configure TLS there, or ask for none here."),
+    ("permissions violation", "this user may not do that. Permit it in the server's configuration."),
+    ("invalid user credentials", "the credentials file is not one. Name a file that nsc or the account's admin made."),
+)
+"""By what the server or the client library says."""
+
+_KINDS: Sequence[tuple[type[BaseException] | tuple[type[BaseException], ...], str]] = (
+    (
+        ssl.SSLCertVerificationError,
+        "its certificate is not trusted ({error.verify_message}). Give tls=ssl.create_default_context(cafile=...).",
+    ),
+    (ssl.SSLError, "no secure connection came about ({error.reason}). Compare the TLS settings of both sides."),
+    (ConnectionRefusedError, "nothing listens there. Start nats-server, or correct host and port."),
+    (socket.gaierror, "its host name is not known. Correct it, or look at the name service."),
+    (TimeoutError, "it did not answer within {seconds:g} s. Look at firewalls, and at whether it hangs."),
+    (ModuleNotFoundError, 'a credentials file needs one more package: pip install "nats-py[nkeys]".'),
+    ((nats.errors.UnexpectedEOF, ConnectionError), "it broke off the connection. Look at its log."),
+)
+"""By the kind of the error, the first that fits."""
+
+
+class ApiError(Exception):
+    """The JetStream API answered, and the answer is no."""
+
+    def __init__(self, code: int, description: str) -> None:
+        super().__init__(code, description)
+        self.code = code
+        self.description = description
+
+
+class NatsTimeout(Exception):
+    """Nobody is there to answer: JetStream is off, or nothing holds the subject."""
+
+    def __init__(self) -> None:
+        super().__init__("JetStream does not answer. Start nats-server with -js, or enable it for this account.")
+
+
+class Interrupted(Exception):
+    """The stream can no longer be read over this connection, for the reason that is given as a sentence."""
+
+
+def explain(error: BaseException, place: str, *, seconds: float) -> Trouble:
+    """The error to raise in place of `error`, which came of using the broker at `place` for up to `seconds`."""
+    if isinstance(error, Trouble):
+        return error
+    if isinstance(error, ApiError):
+        kind, cause = _API.get(error.code, (BusUnavailable, "look at the server's log."))
+        return kind(f"The broker at {place} refused ({error.description}): {cause}")
+    return BusUnavailable(f"The broker at {place} cannot be used: {_cause(error, seconds)}")
+
+
+def _cause(error: BaseException, seconds: float) -> str:
+    if isinstance(error, NatsTimeout | Interrupted):
+        return str(error)
+    for kind, cause in _KINDS:
+        if isinstance(error, kind):
+            return cause.format(error=error, seconds=seconds)
+    said = str(error).removeprefix("nats: ") or type(error).__name__
+    cure = next((cure for text, cure in _TEXTS if text in said.lower()), "look at its log.")
+    return f"{said}: {cure}"
+
+
+def file_unusable(path: object, why: str) -> BusUnavailable:
+    """The credentials file cannot be used."""
+    return BusUnavailable(f"The credentials file {path} cannot be used: {why}")
+
+
+def other_shape(name: str, place: str, differences: Sequence[tuple[str, Any, Any]]) -> BusMismatch:
+    """The stream is configured differently from what this bus needs."""
+    found = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
+    return BusMismatch(f"The stream {name} at {place} is not one that this bus can use: {found}. {_START_AFRESH}")
+
+
+def other_format(name: str, place: str, found: object) -> BusMismatch:
+    """The stream was written by another version of Tidings."""
+    return BusMismatch(
+        f"The stream {name} at {place} was written by another version of Tidings (format {found}). "
+        f"Let all processes use the same version. {_START_AFRESH}"
+    )
+
+
+def old_server(place: str, found: str, wanted: str) -> BusMismatch:
+    """The broker is too old."""
+    return BusMismatch(f"The broker at {place} is nats-server {found}; this bus needs {wanted} or newer. Update it.")
+
+
+def small_messages(place: str, found: int, wanted: int) -> BusMismatch:
+    """The broker accepts only messages that are too small."""
+    return BusMismatch(
+        f"The broker at {place} takes messages of {found} bytes at most, and a change may have {wanted}. "
+        "Raise max_payload in its configuration."
+    )

@@ -1,0 +1,3 @@
+"""The Redis bus."""
+
+from tidings.bus.redis.bus import RedisBus as RedisBus

@@ -1,0 +1,436 @@
+"""The log of a `RedisBus` as one process sees it: calls of the script, and what they answer.
+
+One task uses it, one call after the other. Each call takes at most `timeout` seconds, connecting included. A call that
+failed without an answer, or was cancelled, leaves no line behind, and the next one opens another.
+
+May import: `changes`, `errors`.
+
+The script that is the log of a `RedisBus`: Redis runs it as one step, whatever else it is asked at the time.
+
+Three keys hold the log; they have one hash tag, so that a cluster keeps them together:
+- `{prefix}:log`, a hash: the epoch, the newest version, the floor (the highest version that was trimmed), the number of
+  entries, and the run of the server under which it was last used;
+- `{prefix}:changes`, a sorted set: each distinct change by its key, with its newest version;
+- `{prefix}:times`, a hash: when each of them was published, by the server's clock.
+
+Why a cursor never lies
+-----------------------
+A cursor is (epoch, version). It may be trusted if between the moment when it was given and the moment when it is
+looked at, the log was one unbroken line: nothing that was acknowledged is missing, no version was given twice. Redis
+breaks that line in three ways:
+
+1. Keys go: FLUSHALL, a lost file, an eviction. Without the hash there is no epoch, so a new one begins. With only one
+   of the other keys gone, the number of entries is no longer the noted one, and a new one begins as well.
+2. The server starts again from what its disk had, which may lack the last second (`appendfsync everysec`) or more.
+3. A replica that lags becomes the master. Or the master is set aside, takes over the other's data, and is master again.
+
+After 2 and 3 the hash is there, with an older version under the same epoch. It is not enough that whoever knows a
+higher version notices: another process may publish first and bring the version up again, with other changes under the
+same numbers. And even where no number is given twice, acknowledged changes are missing, and those who know of them may
+have ended with the server: a subscriber that had not heard of them would never. Nothing in the data can tell, so what
+tells is the server: `run_id` is new at each start, `master_replid` at each start and at each promotion. Both are noted
+with the log, and compared within each call, in the same step that reads or writes. Where they differ, a new epoch
+begins before anything is answered. So an epoch never goes beyond one time in which one process was master all the
+while and had the keys all the while, and within that Redis is one thread with one memory: the line is unbroken.
+(The first replica of a master, and an hour without any, give it a new `master_replid` too: then an epoch ends for
+nothing, which costs everyone a look, and is true.)
+
+With `durable` the user says that this server loses nothing that it acknowledged (`appendfsync always`). Then a new run
+keeps the epoch, unless it came of a promotion (`master_replid2` is set): replicas may lag whatever is synced.
+
+Beyond that, a version below one that the caller was told begins a new epoch too: somebody has put back older keys.
+
+What went wrong with the server of a `RedisBus`, in words that name the cause and the cure.
+
+May import: `errors`.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tidings.bus import Entry, History
+from tidings.bus.redis.connection import RedisConnection, Server, exceptions
+from tidings.bus.shared import NOWHERE, Held
+from tidings.changes import Cursor, change_from_key, change_key
+from tidings.errors import BusMismatch, BusUnavailable
+
+SCHEMA: Final = "1"
+FOREIGN: Final = "TIDINGS-FOREIGN"
+UNKNOWN_SCHEMA: Final = "TIDINGS-SCHEMA"
+NO_RUN: Final = "TIDINGS-NO-RUN"
+
+_LUA = """
+local LOG, CHANGES, TIMES = KEYS[1], KEYS[2], KEYS[3]
+local told_epoch, told, told_by_us = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
+local fresh, durable, probe, channel = ARGV[4], ARGV[5] == '1', ARGV[6] == '1', ARGV[7]
+local page, most, age = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local FIRST_KEY = 11  -- then: key, how many versions, key, how many versions ...
+
+local function text(number) return string.format('%.0f', number) end
+
+-- The run of the server.
+local replication = redis.call('INFO', 'replication')
+if not replication:find('role:master', 1, true) then
+  return redis.error_reply("READONLY You can't write against a read only replica.")
+end
+local run_id = redis.call('INFO', 'server'):match('run_id:(%w+)')
+local line = replication:match('master_replid:(%w+)')
+if not (run_id and line) then return redis.error_reply('TIDINGS-NO-RUN') end
+local run = run_id .. '-' .. line
+local promoted = (replication:match('master_replid2:(%w+)') or ''):find('[^0]') ~= nil
+
+-- The log. Each key is looked at before any is written: one of another type ends the script here.
+local log = redis.call('HMGET', LOG, 'schema', 'epoch', 'version', 'floor', 'entries', 'run')
+local entries = redis.call('ZCARD', CHANGES)
+local times = redis.call('HLEN', TIMES)
+if log[1] ~= '@SCHEMA@' then
+  if log[1] then return redis.error_reply('TIDINGS-SCHEMA ' .. log[1]) end
+  if redis.call('EXISTS', LOG) == 1 then return redis.error_reply('TIDINGS-FOREIGN ' .. LOG) end
+end
+local epoch, version, floor = log[2], tonumber(log[3] or 0), tonumber(log[4] or 0)
+local whole = epoch and tonumber(log[5]) == entries and times == entries
+local same_run = log[6] == run or (durable and not promoted)
+local behind = told_by_us and told_epoch == epoch and told > version
+local begun = not whole or not same_run or behind
+if begun then
+  epoch, floor, entries = fresh, version, 0
+  -- First what needs memory: if there is none left, nothing has happened.
+  redis.call('HSET', LOG, 'schema', '@SCHEMA@', 'epoch', epoch, 'version', text(version), 'floor', text(floor),
+    'entries', '0', 'run', run)
+  redis.call('UNLINK', CHANGES, TIMES)
+elseif probe or log[6] ~= run then
+  redis.call('HSET', LOG, 'run', run)
+end
+if probe then
+  -- What is not permitted is to be known now, and not when it is needed.
+  redis.call('ZADD', CHANGES, 'XX', '0', '')
+  redis.call('ZREM', CHANGES, '')
+  redis.call('HDEL', TIMES, '')
+end
+
+-- The changes.
+local places = {}
+local appending = #ARGV >= FIRST_KEY
+local now
+if appending then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+  for n = FIRST_KEY, #ARGV, 2 do
+    version = version + tonumber(ARGV[n + 1])
+    entries = entries + redis.call('ZADD', CHANGES, text(version), ARGV[n])
+    redis.call('HSET', TIMES, ARGV[n], string.format('%.6f', now))
+    places[#places + 1] = text(version)
+  end
+end
+
+-- What is new after `told`. Before anything is trimmed: what does not stay is still told.
+local news = false
+if told_epoch == epoch and floor <= told and told <= version then
+  news = redis.call('ZRANGEBYSCORE', CHANGES, '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, page)
+end
+
+-- What the history has no room for, from the oldest on. Entries whose time is wrong, because the clock was, can keep
+-- others for longer, but never beyond the number. If there is very much to trim, the next calls go on with it.
+if appending then
+  for _ = 1, #places + 1000 do
+    local oldest = redis.call('ZRANGE', CHANGES, 0, 0, 'WITHSCORES')
+    local at = tonumber(redis.call('HGET', TIMES, oldest[1]) or 0)
+    if entries <= most and at >= now - age then break end
+    redis.call('ZREM', CHANGES, oldest[1])
+    redis.call('HDEL', TIMES, oldest[1])
+    floor, entries = tonumber(oldest[2]), entries - 1
+  end
+  redis.call('HSET', LOG, 'version', text(version), 'floor', text(floor), 'entries', text(entries))
+end
+if appending or begun or probe then redis.call('PUBLISH', channel, epoch .. ' ' .. text(version)) end
+
+-- One text, which is quicker to read than many.
+return cjson.encode({epoch, text(version), news, places})
+"""
+
+SCRIPT: Final = _LUA.replace("@SCHEMA@", SCHEMA).strip()
+
+
+_START_AFRESH: Final = (
+    "It only holds recent changes: delete its keys while no server runs, or give this bus another prefix."
+)
+_IN_USE: Final = "has something else under the keys of this bus, which was left as it is. Give this bus another prefix."
+_PERMISSIONS: Final = (
+    "does not permit this user what a bus needs ({error}). With 'tidings' for the prefix, that is: "
+    "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping."
+)
+_NO_RUN: Final = (
+    "does not say in INFO which run of it this is (run_id, master_replid), so a bus could not tell when changes were "
+    "lost. Use a Redis or Valkey that is reached without a proxy."
+)
+_OTHER_SCHEMA: Final = (
+    f"has a log that was written by another version of Tidings ({{error}}; this one has schema {SCHEMA}). "
+    f"Let all processes use the same version. {_START_AFRESH}"
+)
+
+_UNAVAILABLE: Final = {
+    "OOM": "has no memory left for this bus (maxmemory is used up). Give it more, or free some.",
+    "READONLY": "is a read-only replica. Give this bus the URL of the master, or of its sentinels.",
+    "MISCONF": "does not write at present, because it cannot save ({error}). Look at its disk.",
+    "NOPERM": _PERMISSIONS,
+    "The user executing the script": _PERMISSIONS,
+    "ACL failure in script": _PERMISSIONS,
+}
+_MISMATCH: Final = {"WRONGTYPE": _IN_USE, FOREIGN: _IN_USE, UNKNOWN_SCHEMA: _OTHER_SCHEMA, NO_RUN: _NO_RUN}
+
+# A code begins most answers, but may stand in the middle of one about a script that failed, or be missing there.
+_CODE: Final = re.compile("|".join(rf"\b{code}\b" for code in (*_UNAVAILABLE, *_MISMATCH)))
+
+_KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
+    ((exceptions.OutOfMemoryError,), _UNAVAILABLE["OOM"]),
+    ((exceptions.ReadOnlyError,), _UNAVAILABLE["READONLY"]),
+    ((exceptions.NoPermissionError,), _PERMISSIONS),
+    (
+        (TimeoutError, exceptions.TimeoutError),
+        "did not answer within {seconds:g} s. Look whether it hangs, or the network does.",
+    ),
+    (
+        (exceptions.AuthenticationError, exceptions.AuthorizationError),
+        "refuses the user or the password of the URL ({error}). Correct them.",
+    ),
+    ((exceptions.BusyLoadingError,), "is starting, and still reads its data. Wait a moment."),
+    (
+        (exceptions.InvalidResponse, UnicodeError),
+        "does not speak as a Redis does ({error}). Look at host and port; for TLS, write rediss://.",
+    ),
+    ((exceptions.ConnectionError, OSError), "cannot be reached ({error}). Look whether it runs, and at host and port."),
+]
+
+
+def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | BusMismatch:
+    """The error to raise in place of `error`, which came of asking the server at `place` for so many `seconds`."""
+    if isinstance(error, BusUnavailable | BusMismatch):
+        return error
+    found = _CODE.search(str(error)) if isinstance(error, exceptions.ResponseError) else None
+    code = found.group() if found else ""
+    kind = BusMismatch if code in _MISMATCH else BusUnavailable
+    cause = _MISMATCH.get(code) or _UNAVAILABLE.get(code) or _cause(error)
+    return kind(f"The Redis at {place} {cause.format(error=str(error).rstrip('.'), seconds=seconds)}")
+
+
+def _cause(error: Exception) -> str:
+    # A refusal of the package's own kinds, without its code.
+    known = (cause for kinds, cause in _KINDS if isinstance(error, kinds))
+    return next(known, "does not do what a bus needs ({error}).")
+
+
+def unknown_change(place: str, error: ValueError) -> BusMismatch:
+    """The log holds a change that this version cannot read."""
+    return BusMismatch(f"The Redis at {place} has a change that this Tidings does not know: {error}. {_START_AFRESH}")
+
+
+def not_durable(place: str, found: str) -> BusMismatch:
+    """Redis does not sync each write to disk."""
+    return BusMismatch(
+        f"The Redis at {place} does not sync each write ({found}), so it is not durable. "
+        "Set appendonly yes and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
+    )
+
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PAGE: Final = 1000
+"""How many entries are read at once: Redis does nothing else meanwhile."""
+
+_NODES: Final = 5
+"""How many nodes of a cluster are asked one after the other."""
+
+_LOADING_PAUSE: Final = 0.05
+
+_SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is new after a cursor, up to `head`; `entries` is None if that cannot be said."""
+
+    head: Cursor
+    entries: Sequence[Entry] | None
+    more: bool
+    """Whether there is more before `head` than fits on a page."""
+
+
+class RedisLog:
+    """The log under `prefix` on `server`. Each method raises `BusUnavailable` or `BusMismatch` if it cannot."""
+
+    def __init__(self, server: Server, *, prefix: str, history: History, timeout: float, durable: bool) -> None:
+        self._server = server
+        self._timeout = timeout
+        self._durable = durable
+        self._keys = [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
+        self._limits = (PAGE, history.entries, repr(float(history.age)))
+        self.channel = f"{{{prefix}}}:news"
+        self._line: RedisConnection | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server answered the last time, be it with a refusal."""
+        return self._line is not None
+
+    async def open(self) -> Cursor:
+        """See that everything is there and permitted that a bus needs; the newest place in the log."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._timeout - _LOADING_PAUSE
+        while True:
+            try:
+                return (await self._do(self._open)).head
+            except BusUnavailable as error:
+                # Whoever is started together with its Redis need not be started again.
+                if not isinstance(error.__cause__, exceptions.BusyLoadingError) or clock() > deadline:
+                    raise
+            await asyncio.sleep(_LOADING_PAUSE)
+
+    async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], News]:
+        """Store changes, all or none; where each of them stands, and what is new after `told`."""
+        numbers = [max(len(each.askers), 1) for each in held]
+        words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
+        news, lasts = await self._do(lambda line: self._run(line, told, *words))
+        places = [
+            [Cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
+            for last, number in zip(lasts, numbers, strict=True)
+        ]
+        return places, news
+
+    async def look(self, told: Cursor) -> News:
+        """What is new after `told`, which this log was heard to say."""
+        return (await self._do(lambda line: self._run(line, told)))[0]
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        """The newest entry for each distinct change after `cursor`, which anyone may have made up; None: unknown."""
+        found: dict[Any, Entry] = {}
+        while True:
+            place = cursor
+            news, _ = await self._do(lambda line, place=place: self._run(line, place, told_by_us=False))
+            if news.entries is None:
+                return None
+            for entry in news.entries:
+                # What comes again on a later page was published anew meanwhile.
+                found.pop(entry[1], None)
+                found[entry[1]] = entry
+            if not news.more:
+                return list(found.values())
+            cursor = news.entries[-1][0]
+
+    async def close(self) -> None:
+        """Let go of the line."""
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
+    async def _open(self, line: RedisConnection) -> News:
+        if self._durable:
+            await self._check_durable(line)
+        memory = _fields(await line.ask("INFO", "memory"))
+        policy = memory.get("maxmemory_policy", "")
+        if policy.startswith("allkeys") and memory.get("maxmemory") != "0":
+            logger.warning(
+                "the Redis at %s may evict the keys of the bus (maxmemory-policy %s): each time, everyone is told to "
+                "read everything again. Set it to noeviction or a volatile one, or use another Redis.",
+                self._server.place,
+                policy,
+            )
+        return (await self._run(line, NOWHERE, probe=True))[0]
+
+    async def _check_durable(self, line: RedisConnection) -> None:
+        settings: dict[str, str] = {}
+        for name in ("appendonly", "appendfsync"):
+            try:
+                settings |= _pairs(await line.ask("CONFIG", "GET", name))
+            except exceptions.ResponseError:
+                logger.warning(
+                    "it cannot be checked whether the Redis at %s is durable: it does not permit CONFIG GET",
+                    self._server.place,
+                )
+                return
+        found = ", ".join(f"{name} {value}" for name, value in settings.items())
+        if found != "appendonly yes, appendfsync always":
+            raise not_durable(self._server.place, found)
+
+    async def _run(
+        self, line: RedisConnection, told: Cursor, *changes: str | int, told_by_us: bool = True, probe: bool = False
+    ) -> tuple[News, list[int]]:
+        words: list[str | bytes | int] = [
+            *(len(self._keys), *self._keys),
+            # Whoever made a cursor up may have used what is no text.
+            *(told.epoch.encode(errors="surrogatepass"), told.version, int(told_by_us)),
+            *(secrets.token_hex(6), int(self._durable), int(probe), self.channel),
+            *self._limits,
+            *changes,
+        ]
+        try:
+            answer = await line.ask("EVALSHA", _SHA, *words)
+        except exceptions.NoScriptError:
+            answer = await line.ask("EVAL", SCRIPT, *words)
+        return self._read(answer)
+
+    def _read(self, answer: bytes) -> tuple[News, list[int]]:
+        epoch, version, found, lasts = json.loads(answer)
+        head = Cursor(epoch, int(version))
+        entries: list[Entry] | None = None
+        if found is not False:
+            flat = list(found)
+            try:
+                entries = [
+                    (Cursor(epoch, int(version)), change_from_key(key))
+                    for key, version in zip(flat[::2], flat[1::2], strict=True)
+                ]
+            except ValueError as error:
+                raise unknown_change(self._server.place, error) from error
+        more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
+        return News(head, entries, more), [int(last) for last in lasts]
+
+    async def _do(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._follow(work)
+        except Exception as error:
+            # After an answer the line is in order, but it may lead to the wrong server.
+            if not isinstance(error, exceptions.ResponseError | BusMismatch) or _leads_astray(error):
+                await self.close()
+            raise explain(error, self._server.place, self._timeout) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _follow(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
+        """The result of `work`, on the node of a cluster that has the log; any node knows which one that is."""
+        for _ in range(_NODES):
+            if self._line is None:
+                self._line = await self._server.connect()
+            try:
+                return await work(self._line)
+            except exceptions.MovedError as error:
+                self._server.moved(error)
+                await self.close()
+        raise exceptions.ConnectionError("its nodes do not agree on where the log is")
+
+
+def _leads_astray(error: Exception) -> bool:
+    return isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
+
+
+def _fields(info: bytes) -> dict[str, str]:
+    """The lines of INFO."""
+    return dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
+
+
+def _pairs(answer: list[bytes]) -> dict[str, str]:
+    words = [word.decode(errors="replace") for word in answer]
+    with suppress(ValueError):
+        return dict(zip(words[::2], words[1::2], strict=True))
+    return {}

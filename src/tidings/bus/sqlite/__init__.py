@@ -1,0 +1,3 @@
+"""The SQLite bus."""
+
+from tidings.bus.sqlite.bus import SqliteBus as SqliteBus

@@ -1,0 +1,412 @@
+"""A server that is a program, spoken to over its standard input and output: one message a line.
+
+The SDK's own transport hides how the program ended and what it said, and takes lines of any length.
+
+Messages as lines of JSON, of bounded length: what a program writes, cut into lines and understood.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import TypeAdapter
+
+from tidings.client.launching import not_started
+from tidings.client.process import Program, to_its_end
+from tidings.client.targets import CommandTarget
+from tidings.client.transports.tap import TapReporter
+from tidings.errors import MessageTooLarge
+
+_ENDS: Final = 1024
+"""Bytes of the beginning and of the end of a line that are kept when the rest of it is skipped."""
+
+_READABLE: Final = 64 * 2**10
+_SHOWN: Final = 4096
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
+_KEY: Final = re.compile(rb"\s*:\s*")
+_LAST_ID: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*\}\s*$')
+_id_adapter: Final = TypeAdapter[RequestId](RequestId)
+
+
+@dataclass(frozen=True, slots=True)
+class LineTooLong:
+    """A line that was skipped: how long it was, and how it began and ended."""
+
+    size: int
+    head: bytes
+    tail: bytes
+
+    def answers(self) -> RequestId | None:
+        """The id of the request that the line would have answered, if it can be told.
+
+        A line may also be a request of the server's, whose ids are its own: that is none of ours.
+        """
+        keys = _outer_keys(self.head)
+        if not keys.keys().isdisjoint((b'"method"', b'"params"')):
+            return None
+        found = keys.get(b'"id"')
+        if not found and not keys.keys().isdisjoint((b'"result"', b'"error"')):
+            # Many servers put the id last. The brace that ends the line is the outermost one.
+            last = _LAST_ID.search(self.tail)
+            found = last[1] if last else None
+        try:
+            return None if not found else _id_adapter.validate_json(found, strict=True)
+        except ValueError:
+            return None
+
+    def refusal(self, limit: int) -> SessionMessage | None:
+        """The error answer that is delivered instead, so that only that request fails."""
+        request = self.answers()
+        if request is None:
+            return None
+        error = ErrorData(code=PARSE_ERROR, message=f"Message too large: {self.size:,} bytes, the limit is {limit:,}.")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
+
+
+def _outer_keys(head: bytes) -> dict[bytes, bytes]:
+    """The keys of the outermost object, as far as `head` shows them, with the first token of their values."""
+    keys: dict[bytes, bytes] = {}
+    depth = 0
+    key: bytes | None = None
+    for found in _TOKEN.finditer(head):
+        token = found[0]
+        if depth == 1 and key is not None:
+            # A number at the very end may have been cut.
+            keys[key] = token if found.end() < len(head) else b""
+            key = None
+        elif depth == 1 and token.startswith(b'"') and _KEY.match(head, found.end()):
+            key = token
+            continue
+        if token in b"{[":
+            depth += 1
+        elif token in b"}]":
+            depth -= 1
+    return keys
+
+
+class LineSplitter:
+    """Cuts what is fed into lines. A line of more than `limit` bytes is skipped, whatever its length."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._head = b""
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes | LineTooLong]:
+        """The lines that `data` completes."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._add(data[start:end])
+            yield self.rest()
+            start = end + 1
+        self._add(data[start:])
+
+    def rest(self) -> bytes | LineTooLong:
+        """What is there of the line that has begun, as if it ended here."""
+        kept, size, head = bytes(self._kept), self._size, self._head
+        self._kept.clear()
+        self._size, self._head = 0, b""
+        return LineTooLong(size, head, kept[-_ENDS:]) if size > self._limit else kept
+
+    def _add(self, piece: bytes) -> None:
+        if len(self._head) < _ENDS:
+            self._head += piece[: _ENDS - len(self._head)]
+        self._size += len(piece)
+        self._kept += piece
+        if self._size > self._limit:
+            del self._kept[:-_ENDS]
+
+
+def parsed(line: bytes) -> SessionMessage | None:
+    """The message that a line is, if it is one."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return None
+
+
+def shown(line: bytes, clean: Callable[[str], str]) -> str:
+    """A line for people. Cut after it was cleaned, so that half a secret does not remain."""
+    return clean(line[:_READABLE].decode(errors="replace")).rstrip()[:_SHOWN]
+
+
+logger = logging.getLogger(__name__)
+
+_IDLE: Final = 0.25
+"""Seconds of silence after which a program that has ended is taken to have said all. Others may hold its pipes open."""
+
+_CHUNK: Final = 64 * 2**10
+_LONGEST_SAID: Final = 64 * 2**10
+_TAIL_LINES: Final = 20
+_TAIL_CHARACTERS: Final = 4096
+_GARBAGE_CHARACTERS: Final = 200
+
+Say = Callable[[str], None]
+
+
+@asynccontextmanager
+async def open_command(
+    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say, teller: TapReporter | None = None
+) -> AsyncGenerator["RunningCommand"]:
+    """Run a program for as long as this is entered. It is gone when this is left, however that happens.
+
+    Args:
+        target: The program.
+        max_message: Bytes of one message from it. A longer one is skipped, and whoever waits for it is told.
+        on_stderr: Called with each line that the program writes to its standard error, secrets masked.
+        on_garbage: Called with the beginning of each line on its standard output that is no message, secrets masked.
+        teller: Tells a tap of each message.
+
+    Raises:
+        CommandFailed: It could not be started.
+    """
+    command = RunningCommand(target, max_message, on_stderr, on_garbage, teller)
+    try:
+        await to_its_end(command.start())
+        yield command
+    finally:
+        await to_its_end(command.close())
+
+
+class RunningCommand:
+    """A program that speaks MCP, and what became of it."""
+
+    def __init__(
+        self,
+        target: CommandTarget,
+        max_message: int,
+        on_stderr: Say,
+        on_garbage: Say,
+        teller: TapReporter | None = None,
+    ) -> None:
+        self._target = target
+        self._max_message = max_message
+        self._on_stderr = on_stderr
+        self._on_garbage = on_garbage
+        self._teller = teller
+        self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._input = _Input(self)
+        self._said: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._program: Program | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._chunks = 0
+        self._waits_for_more = False
+        self.ended = asyncio.Event()
+        """Set when the program has ended, and all that it said is in `stderr_tail`."""
+
+    @property
+    def streams(self) -> TransportStreams:
+        """What the SDK reads from and writes to. Reading ends with the program, or with its standard output."""
+        return self._read, self._input
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its process."""
+        return None if self._program is None else self._program.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or the negative number of the signal that ended it. None while it runs."""
+        return None if self._program is None else self._program.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last that it wrote to its standard error, secrets masked: 20 lines, 4 KB at most."""
+        return "\n".join(self._said)[-_TAIL_CHARACTERS:]
+
+    async def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            CommandFailed: That failed.
+        """
+        target = self._target
+        env = get_default_environment() | dict(target.env)
+        try:
+            self._program = program = await Program.start((target.command, *target.args), env, target.cwd)
+        except (OSError, ValueError) as error:
+            raise not_started(target, error, env) from error
+        self._reader = self._spawn(self._pass_on(program.stdout))
+        self._listener = self._spawn(self._listen(program.stderr))
+        self._spawn(self._watch(program))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """End the program, in good order if it lets us. Takes a few seconds at most."""
+        self._read.close()  # What the program still says is read and dropped: if it cannot write, it does not read.
+        self._input.closed = True
+        try:
+            if self._program is not None:
+                await self._program.stop()
+        finally:
+            tasks = tuple(self._tasks)
+            for task in tasks:
+                task.cancel()
+            self._end()
+            self.ended.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self, program: Program) -> None:
+        """See the program end, and let the session know."""
+        await program.exited.wait()
+        await asyncio.wait((self._listener,), timeout=_IDLE)
+        self.ended.set()
+        await self._until_silent()
+        self._reader.cancel()
+
+    async def _until_silent(self) -> None:
+        """Wait until all that the program wrote is passed on; not for others that hold its output open."""
+        seen = -1
+        while not self._reader.done() and not (self._waits_for_more and seen == self._chunks):
+            seen = self._chunks
+            await asyncio.wait((self._reader,), timeout=_IDLE)
+
+    def _end(self) -> None:
+        """To the session, the connection has ended."""
+        self._read_writer.close()
+        self._input.broken = True
+
+    # What the program says, and what it is told
+
+    async def _pass_on(self, stdout: asyncio.StreamReader) -> None:
+        """Pass each message on to the session."""
+        lines = LineSplitter(self._max_message)
+        try:
+            while data := await self._more(stdout):
+                for line in lines.feed(data):
+                    await self._deliver(line)
+            await self._deliver(lines.rest())
+        finally:
+            self._end()
+
+    async def _more(self, stdout: asyncio.StreamReader) -> bytes:
+        self._waits_for_more = True
+        try:
+            return await stdout.read(_CHUNK)
+        except OSError:
+            return b""
+        finally:
+            self._waits_for_more = False
+            self._chunks += 1
+
+    async def _deliver(self, line: bytes | LineTooLong) -> None:
+        if isinstance(line, LineTooLong):
+            if self._teller is not None:
+                self._teller.too_large(line.size, request=line.answers())
+            text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
+            await self._hand_over(MessageTooLarge(text, server=self._target.name))
+            if refusal := line.refusal(self._max_message):
+                await self._hand_over(refusal)
+        elif message := parsed(line):
+            if self._teller is not None:
+                self._teller.message(line, incoming=True)
+            await self._hand_over(message)
+        elif garbage := shown(line, self._target.clean):
+            self._say(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
+
+    async def _hand_over(self, item: SessionMessage | Exception) -> None:
+        # If that is closed, the session is over, and what the program says is for nobody.
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self._read_writer.send(item)
+
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        """Keep what the program writes to its standard error."""
+        lines = LineSplitter(_LONGEST_SAID)
+        with contextlib.suppress(OSError):
+            while data := await stderr.read(_CHUNK):
+                for line in lines.feed(data):
+                    self._keep(line)
+        self._keep(lines.rest())
+
+    def _keep(self, line: bytes | LineTooLong) -> None:
+        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else shown(line, self._target.clean)
+        if text:
+            self._said.append(text)
+            self._say(self._on_stderr, text)
+
+    def _say(self, listener: Say, text: str) -> None:
+        try:
+            listener(text)
+        except Exception:
+            logger.exception("A function that hears what %s says failed; the connection goes on", self._target.name)
+
+    async def pass_in(self, message: SessionMessage) -> None:
+        """Pass a message on to the program."""
+        try:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        except ValueError as error:  # Such as half a surrogate pair.
+            self._spawn(self._refuse(message, error))
+            return
+        if self._program is not None:
+            if self._teller is not None:
+                self._teller.message(text, incoming=False)
+            try:
+                self._program.stdin.write(text.encode() + b"\n")
+                await self._program.stdin.drain()
+            except OSError:
+                self._spawn(self._hear_last_words())
+
+    async def _hear_last_words(self) -> None:
+        """The program does not listen any more. It may have said why."""
+        await self._until_silent()
+        self._end()
+
+    async def _refuse(self, message: SessionMessage, error: ValueError) -> None:
+        if isinstance(message.message, JSONRPCRequest):
+            data = ErrorData(code=INVALID_REQUEST, message=f"This cannot be sent as JSON: {error}")
+            await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))
+
+
+class _Input:
+    """What the SDK writes to: straight into the program's standard input, with no task in between."""
+
+    def __init__(self, command: RunningCommand) -> None:
+        self._command = command
+        self.closed = False
+        """We have ended it."""
+        self.broken = False
+        """The program has."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self.closed:
+            raise anyio.ClosedResourceError
+        if self.broken:
+            raise anyio.BrokenResourceError
+        await self._command.pass_in(item)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,280 @@
+"""HTTP exchanges with a tap on them: at the lowest place, where everything that is sent passes, sign-in included.
+
+Connections without a wire, with a tap on them: a pair of streams, and a server object that is called directly.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context
+from itertools import count
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import httpx2
+from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+from mcp.shared.dispatcher import Dispatcher, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+
+from tidings.client.transports.bodies import body_of
+from tidings.client.transports.tap import Exchange, TapReporter
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""A carriage return at the very end may be the first half of one."""
+
+
+class TappedTransport(httpx2.AsyncBaseTransport):
+    """A transport that tells of each exchange, and of the messages in it. `inner` is a `BoundedTransport`."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, teller: TapReporter, limit: int) -> None:
+        self._inner = inner
+        self._teller = teller
+        self._limit = limit
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        exchange = self._teller.begin(request.method, str(request.url), request.headers)
+        try:
+            self._teller.message(_content(request), incoming=False, exchange=exchange.id)
+            response = await self._inner.handle_async_request(request)
+        except BaseException as error:
+            self._teller.ended(exchange, error)
+            raise
+        body = body_of(response)
+        is_stream = body is not None and body.is_stream
+        exchange = self._teller.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
+        if body is None:
+            self._teller.ended(exchange)
+        elif is_stream:
+            body.reader = _StreamReader(self._teller, exchange, self._limit)
+        else:
+            body.reader = _BodyTap(self._teller, exchange)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _content(request: httpx2.Request) -> bytes:
+    try:
+        return request.content
+    except httpx2.RequestNotRead:
+        return b""  # Sent piece by piece, as no message is: somebody signs in.
+
+
+class _BodyTap:
+    """Reads along while the body of an answer arrives: one message, or none."""
+
+    def __init__(self, teller: TapReporter, exchange: Exchange) -> None:
+        self._teller = teller
+        self._exchange = exchange
+        self._received = 0
+        self._pieces: list[bytes] = []
+        self._is_over = False
+
+    def part(self, part: bytes) -> None:
+        self._received += len(part)
+        self._pieces.append(part)  # No more than the limit: the body sees to that.
+
+    def over(self, error: Exception | None = None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if error is None:
+            self._rest()
+        self._teller.ended(self._exchange, error, received=self._received)
+
+    def _rest(self) -> None:
+        self._teller.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
+
+
+class _StreamReader(_BodyTap):
+    """Reads along on a stream of events, each a message."""
+
+    def __init__(self, teller: TapReporter, exchange: Exchange, limit: int) -> None:
+        super().__init__(teller, exchange)
+        self._events = SseParser(limit)
+
+    def part(self, part: bytes) -> None:
+        self._received += len(part)
+        for data in self._events.feed(part):
+            if isinstance(data, int):
+                self._teller.too_large(data, exchange=self._exchange.id)
+            else:
+                self._teller.message(data, incoming=True, exchange=self._exchange.id)
+
+    def _rest(self) -> None:
+        pass  # An event that was not completed is none.
+
+
+class SseParser:
+    """Cuts a stream of events into the data of each that is a message; of one beyond `limit`, its size so far."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line: list[bytes] = []
+        """What there is of the line that has begun."""
+        self._pending = 0
+        self._data: list[bytes] = []
+        self._size = 0
+        self._is_message = True
+        self._is_skipped = False
+
+    def feed(self, piece: bytes) -> Iterator[bytes | int]:
+        """What `piece` completes."""
+        may_end = bool(self._line) and self._line[-1].endswith(b"\r")
+        if may_end or b"\n" in piece or b"\r" in piece:
+            *lines, piece = _LINE_END.split(b"".join((*self._line, piece)))
+            self._line.clear()
+            self._pending = 0
+            for line in lines:
+                yield from self._take(line)
+        if piece:
+            self._line.append(piece)
+            self._pending += len(piece)
+        if self._size + self._pending > self._limit:
+            yield from self._skip()
+
+    def _take(self, line: bytes) -> Iterator[bytes | int]:
+        if not line:
+            if self._data and self._is_message and not self._is_skipped:
+                yield b"\n".join(self._data)
+            self._data, self._size, self._is_message, self._is_skipped = [], 0, True, False
+            return
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            self._is_message = value in (b"", b"message")
+        elif name == b"data" and not self._is_skipped:
+            self._data.append(value)
+            self._size += len(value)
+            if self._size > self._limit:
+                yield from self._skip()
+
+    def _skip(self) -> Iterator[int]:
+        """Let go of what there is. The rest, if anybody reads on, is passed over up to the event's end."""
+        if not self._is_skipped:
+            self._is_skipped = True
+            yield self._size + self._pending
+        self._data, self._size = [], 0
+        if self._line:
+            # What is left is that there is a line, which is not empty.
+            self._line = [b":\r" if self._line[-1].endswith(b"\r") else b":"]
+            self._pending = 1
+
+
+@asynccontextmanager
+async def tapped_streams(
+    transport: AbstractAsyncContextManager[TransportStreams], teller: TapReporter
+) -> AsyncGenerator[TransportStreams]:
+    """A transport with a tap on its two streams."""
+    async with transport as (read, write):
+        yield _TappedReader(read, teller), _TappedWriter(write, teller)
+
+
+class _Wrapper:
+    def __init__(self, inner: Any, teller: TapReporter) -> None:
+        self._inner = inner
+        self._teller = teller
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+    def _told(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
+        if isinstance(item, SessionMessage):
+            body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            self._teller.values(body, incoming=incoming)
+
+
+class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
+    @property
+    def last_context(self) -> Context | None:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        item = await self._inner.receive()
+        self._told(item, incoming=True)
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        item = await self._inner.__anext__()
+        self._told(item, incoming=True)
+        return item
+
+
+class _TappedWriter(_Wrapper, WriteStream[SessionMessage]):
+    async def send(self, item: SessionMessage, /) -> None:
+        self._told(item, incoming=False)
+        await self._inner.send(item)
+
+
+def tap_dispatcher(dispatcher: Dispatcher[Any], teller: TapReporter) -> None:
+    """Tell of what passes between two objects of one process as if it were sent, with ids as it would have."""
+    inner = cast("Any", dispatcher)
+    ids = count(1)
+    send, notify, run = inner.send_raw_request, inner.notify, inner.run
+
+    async def tapped_send(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
+        options: dict[str, Any] = {**(opts or {})}
+        request = options.setdefault("request_id", next(ids))
+        sent = dict(params or {})
+        if (progress := options.get("on_progress")) is not None:
+            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request}
+            options["on_progress"] = _tapped_progress(progress, request, teller)
+        teller.values({"id": request, **_call(method, sent or None)}, incoming=False)
+        return await _told_outcome(send(method, params, options), request, teller, incoming=True)
+
+    async def tapped_notify(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
+        teller.values(_call(method, params), incoming=False)
+        await notify(method, params, opts)
+
+    async def tapped_run(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
+        async def asked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+            request = context.request_id
+            teller.values({"id": request, **_call(method, params)}, incoming=True)
+            return await _told_outcome(on_request(context, method, params), request, teller, incoming=False)
+
+        def hear(method: str, params: Mapping[str, Any] | None) -> bool:
+            teller.values(_call(method, params), incoming=True)
+            return intercept is not None and intercept(method, params)
+
+        await run(asked, on_notify, hear, **options)
+
+    inner.send_raw_request, inner.notify, inner.run = tapped_send, tapped_notify, tapped_run
+
+
+def _call(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"method": method} if params is None else {"method": method, "params": params}
+
+
+def _tapped_progress(on_progress: ProgressFnT, token: Any, teller: TapReporter) -> ProgressFnT:
+    async def made(progress: float, total: float | None, message: str | None) -> None:
+        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
+        params = {name: value for name, value in told.items() if value is not None}
+        teller.values(_call("notifications/progress", params), incoming=True)
+        await on_progress(progress, total, message)
+
+    return made
+
+
+async def _told_outcome(outcome: Any, request: Any, teller: TapReporter, *, incoming: bool) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = await outcome
+    except MCPError as error:
+        said = error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
+        teller.values({"id": request, "error": said}, incoming=incoming)
+        raise
+    teller.values({"id": request, "result": result}, incoming=incoming)
+    return result

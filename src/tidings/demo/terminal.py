@@ -1,0 +1,146 @@
+"""The tour in a terminal: what is told there, a line a change, and what is typed."""
+
+import asyncio
+import os
+import textwrap
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+from urllib.parse import unquote
+
+from tidings.demo.step_check import change_of, duration
+from tidings.demo.tour import LAST_TITLE, LAST_WORDS, NotReady, Tour, TourProgress
+from tidings.inspector.records import Record
+from tidings.inspector.view.view import SessionView
+
+_MOST_LINES: Final = 8
+_WIDTH: Final = 100
+HELP: Final = "Type a number and Enter to have a step done for you, Enter alone for the next one, q to end."
+
+
+class TerminalTour:
+    """What is told, through `say`."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self.say = say
+        self._lost: set[str] = set()
+
+    def steps(self, tour: Tour) -> None:
+        """The steps, with their numbers."""
+        for progress in tour.progress.values():
+            step = progress.step
+            mark = "✓" if progress.seen is not None else " "
+            self.say(f"  {mark} {progress.number}  {step.title:<18} {step.place}")
+        self.say(f"    {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
+
+    def last(self, tour: Tour) -> None:
+        """What to take home."""
+        self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
+        for snippet in tour.snippets:
+            self.say(f"\n  {snippet.title}:")
+            for line in snippet.text.splitlines():
+                self.say(f"    {line}")
+        self.say("")
+
+    def announce(self, progress: TourProgress) -> None:
+        """A step is about to be done."""
+        step = progress.step
+        self.say(f"\n{progress.number}  {step.title}: {step.place}")
+        self.say(textwrap.fill(step.words, _WIDTH, initial_indent="   ", subsequent_indent="   "))
+
+    def seen(self, progress: TourProgress) -> None:
+        """A step had its effect."""
+        seen = progress.seen
+        if seen is None:
+            return
+        self.say(f"{_clock(seen.at)}  ✓ {progress.number} {progress.step.title}: {seen.words}")
+        if seen.hops:
+            way = seen.hops[0].words
+            for hop in seen.hops[1:]:
+                way += f" → {hop.words}" + ("" if hop.ms is None else f" ({duration(hop.ms / 1000)})")
+            self.say(f"                  {way}")
+        for line in seen.lines[:_MOST_LINES]:
+            self.say(f"                    {line}")
+        if len(seen.lines) > _MOST_LINES:
+            self.say(f"                    … {len(seen.lines) - _MOST_LINES} more")
+
+    def hear(self, record: Record, views: SessionView) -> None:
+        """Tell of a change, or of a connection that was lost or is back."""
+        view = views.servers.get(record.server)
+        if view is None:
+            return
+        if record.kind == "content":
+            change = change_of(record, view)
+            if change is not None and change.uri is not None:
+                fresh = "" if change.fresh_in is None else f"fresh in {duration(change.fresh_in)}"
+                self._tell(record, f"{_short(change.uri):<34} {fresh}")
+        elif record.kind == "state":
+            state = record.data.get("state")
+            if state == "connected" and record.server in self._lost:
+                self._lost.discard(record.server)
+                self._tell(record, "is back, by itself")
+            elif state == "error" and record.server not in self._lost:
+                self._lost.add(record.server)
+                self._tell(record, "is lost; trying again")
+
+    def _tell(self, record: Record, words: str) -> None:
+        self.say(f"{_clock(record.at)}  {record.server:<6} {words}".rstrip())
+
+    def typed(self, line: str, tour: Tour) -> bool:
+        """Do what was typed. False if that is to end."""
+        word = line.strip().lower()
+        names = list(tour.progress)
+        if word in ("q", "quit", "exit"):
+            return False
+        if word == "":
+            left = [name for name, each in tour.progress.items() if each.status in ("ready", "late")]
+            word = str(names.index(left[0]) + 1 if left else len(names) + 1)
+        if word == str(len(names) + 1):
+            self.last(tour)
+        elif word.isascii() and word.isdigit() and 0 < int(word) <= len(names):
+            try:
+                tour.do(names[int(word) - 1])
+            except NotReady:
+                self.say("In a moment: the servers are starting.")
+        else:
+            self.say(HELP)
+            self.steps(tour)
+        return True
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at):%H:%M:%S.%f}"[:-3]  # noqa: DTZ006 - as the clock on the wall says
+
+
+def _short(uri: str) -> str:
+    return unquote(uri).removeprefix("vault://note/").removeprefix("vault://").removeprefix("webfetch://")
+
+
+def read_lines(heard: Callable[[str | None], object]) -> None:
+    """Call `heard` on this event loop with each line that is typed, and with None when there will be no more.
+
+    A thread reads, because not every system can wait for a terminal otherwise; it is left to itself at the end.
+    """
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        rest = b""
+        while True:
+            try:
+                data = os.read(0, 4096)
+            except OSError:  # In the background, where a terminal is not to be read from: nothing will be typed.
+                return
+            if not data:
+                break
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                _on(loop, heard, line.decode(errors="replace"))
+        _on(loop, heard, None)
+
+    threading.Thread(target=read, name="what is typed", daemon=True).start()
+
+
+def _on(loop: asyncio.AbstractEventLoop, heard: Callable[[str | None], object], line: str | None) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(heard, line)

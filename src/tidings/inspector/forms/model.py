@@ -1,0 +1,224 @@
+"""A form, as plain data that a terminal and a page can draw alike.
+
+A form is a tree of `Field`s. `kind` says what to draw:
+
+| kind | drawn as | value | besides the common attributes |
+|---|---|---|---|
+| `text` | one line; dots if `secret` | text | `format` (`date`, `date-time`, `uri`, `email` …), `limits` |
+| `multiline` | several lines | text | `limits` |
+| `number`, `integer` | one line | number | `limits` |
+| `boolean` | a box to tick | true or false | |
+| `enum` | a list to choose one from | the option's `value` | `options` |
+| `multi` | a list to choose several from | list of the options' values | `options`, `limits` |
+| `object` | `fields` below each other; rows of key and value for `extra` | object | `extra`, `patterns`, `closed`, … |
+| `array` | `fields` (the first places), then as many `items` as one likes | list | `fields`, `items`, `limits` |
+| `choice` | a list of the labels of `fields`, then the chosen one | as the chosen one | `fields`, `discriminator` |
+| `const` | nothing to fill in | `value` | `value` |
+| `ref` | a button that opens `expand(root, field)`: the schema contains itself | | `ref` |
+| `json` | several lines of JSON | anything | `reason`: why there is no better way |
+
+`nullable` is said beside the kind: a box "null". What was typed is given to `from_texts`, shaped like the value.
+
+Where in a value something is, what is wrong there, and a value together with all that is wrong with it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, cast
+
+Kind = Literal[
+    "text",
+    "multiline",
+    "number",
+    "integer",
+    "boolean",
+    "enum",
+    "multi",
+    "object",
+    "array",
+    "choice",
+    "const",
+    "ref",
+    "json",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of the values to choose from."""
+
+    value: Any
+    label: str
+    description: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """It as JSON."""
+        described = {"description": self.description} if self.description else {}
+        return {"value": self.value, "label": self.label, **described}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing to fill in, with all that is below it."""
+
+    kind: Kind
+    name: str = ""
+    """Its key in the object that it belongs to; for the alternatives of a choice, their label."""
+    title: str = ""
+    """What the schema calls it. `label` is never empty where there is a name."""
+    description: str = ""
+    required: bool = False
+    nullable: bool = False
+    secret: bool = False
+    deprecated: bool = False
+    has_default: bool = False
+    default: Any = None
+    examples: tuple[Any, ...] = ()
+    format: str = ""
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The schema's own keywords: minimum, maximum, minLength, pattern, minItems, uniqueItems …"""
+    hints: tuple[str, ...] = ()
+    """The limits in plain words: "at least 1"."""
+    notes: tuple[str, ...] = ()
+    """What the form cannot show but the check will heed: "if a is given, b is needed"."""
+    options: tuple[Option, ...] = ()
+    fields: "tuple[Field, ...]" = ()
+    items: "Field | None" = None
+    extra: "Field | None" = None
+    """What every further value of an object is."""
+    patterns: "tuple[tuple[str, Field], ...]" = ()
+    """What the values of further keys are that match a pattern."""
+    closed: bool = False
+    """Whether keys, or entries, other than those in `fields` are refused."""
+    hidden: int = 0
+    """How many fields were left out because there are too many. JSON can set them."""
+    dependent: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Which fields are needed once another is given."""
+    discriminator: str = ""
+    value: Any = None
+    ref: str = ""
+    reason: str = ""
+    definitions: "Mapping[str, Field]" = field(default_factory=dict[str, "Field"])
+    """At the root only: what `ref` fields stand for."""
+
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return self.title or self.name
+
+    def field(self, name: str) -> "Field | None":
+        """The field of an object that has this name."""
+        return next((each for each in self.fields if each.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """It as JSON, without what is empty."""
+        made: dict[str, Any] = {"kind": self.kind}
+        for each in _SHOWN:
+            value = getattr(self, each)
+            if value not in _EMPTY or (each == "name" and value):
+                made[each] = _jsonable(value)
+        if self.label != self.name:
+            made["label"] = self.label
+        if self.has_default:
+            made |= {"has_default": True, "default": self.default}
+        if self.kind == "const":
+            made["value"] = self.value
+        return made
+
+
+_BESIDES: Final = frozenset({"kind", "has_default", "default", "value"})
+_SHOWN: Final = tuple(each.name for each in fields(Field) if each.name not in _BESIDES)
+_EMPTY: Final[tuple[Any, ...]] = ("", False, None, (), {})
+
+
+def _jsonable(value: Any) -> Any:
+    match value:
+        case Field() | Option():
+            return value.to_json()
+        case tuple():
+            return [_jsonable(each) for each in cast("tuple[Any, ...]", value)]
+        case dict():
+            return {key: _jsonable(each) for key, each in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
+
+def expand(root: Field, field: Field) -> Field:
+    """What a `ref` field stands for, in the place of that field. Any other field is returned as it is."""
+    found = root.definitions.get(field.ref) if field.kind == "ref" else None
+    if found is None:
+        return field
+    return replace(
+        found,
+        name=field.name,
+        title=field.title,
+        description=field.description or found.description,
+        required=field.required,
+        nullable=field.nullable or found.nullable,
+    )
+
+
+Key = str | int
+
+_PLAIN: Final = re.compile(r"[^\s.\[\]\"=:]+")
+
+
+def place(keys: Iterable[Key]) -> str:
+    """A place as people write it: `filter.tags[0]`, `headers["a.b"]`; empty for the whole."""
+    text = ""
+    for key in keys:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        elif _PLAIN.fullmatch(key):
+            text += f".{key}" if text else key
+        else:
+            quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+            text += f'["{quoted}"]'
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One thing that is wrong with a value, or with the schema it is measured by."""
+
+    path: str
+    """Where, as people write it: `filter.tags[0]`. Empty: the whole."""
+    message: str
+    """A sentence, the place included: `limit: expected an integer of at least 1, got "many"`."""
+    expected: str = ""
+    got: str = ""
+    keys: tuple[Key, ...] = ()
+    """Where, for programs."""
+    fault: Literal["value", "schema"] = "value"
+    """`schema`: the server's schema is at fault, and says nothing about the value."""
+
+    def to_json(self) -> dict[str, Any]:
+        """It as JSON."""
+        shown: dict[str, Any] = {"path": self.path, "message": self.message, "keys": list(self.keys)}
+        return shown | {"expected": self.expected, "got": self.got, "fault": self.fault}
+
+
+def problem(keys: Iterable[Key], complaint: str, *, expected: str = "", got: str = "") -> FieldProblem:
+    """What is wrong with the value at this place."""
+    keys = tuple(keys)
+    path = place(keys)
+    return FieldProblem(path, f"{path}: {complaint}" if path else complaint, expected, got, keys)
+
+
+def unexpected(keys: Iterable[Key], expected: str, got: str) -> FieldProblem:
+    """The value at this place is of the wrong kind."""
+    return problem(keys, f"expected {expected}, got {got}", expected=expected, got=got)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A value, as far as it could be made, and all that stood in the way."""
+
+    value: Any
+    problems: tuple[FieldProblem, ...] = field(default_factory=tuple[FieldProblem, ...])
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing did."""
+        return not self.problems

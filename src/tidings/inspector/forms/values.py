@@ -1,0 +1,345 @@
+"""From a form to a value: what it starts with, and what was typed into it.
+
+What was typed has the shape of the value, with texts for the leaves:
+
+    {"query": "tea", "limit": "5", "exact": True, "tags": ["a", "b"], "when": {"$choice": 1, "value": "2026-07-28"}}
+
+- An empty text, or a key that is not there, is left out; `""` (two quotes) is the empty text.
+- `None` is null where the field is `nullable`, and left out elsewhere.
+- A list may be one text with an entry a line, or JSON; an object may be a text of JSON.
+- A choice is `{"$choice": index or label, "value": …}`; anything else goes to the first alternative that takes it.
+- What is not a text is taken as it is, so that a value is what was typed, too. Keys that the form does not have are
+  kept, as JSON would keep them.
+
+Whether the value is right is for `check` to say.
+
+From a value back to what would have to be typed, and which part of a form a value belongs to.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
+from tidings.inspector.forms.words import joined, one_of, shown
+
+EMPTY: Final = '""'
+"""What stands for the empty text, where an empty field means that it is left out."""
+
+
+def further_field(field: Field, name: str) -> Field | None:
+    """What the value of a key is that an object's form does not list; None if nothing is known of it."""
+    for pattern, each in field.patterns:
+        if matches(pattern, name):
+            return each
+    return field.extra
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern of the server's is in a text; False if it would take too long to say."""
+    from tidings.client.patterns import found_in  # noqa: PLC0415 - costs something, and is rarely needed
+
+    return found_in(pattern, text) is True
+
+
+def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one for each kind
+    """Whether a value is of the kind of a field, at first sight: which of several alternatives it is."""
+    field = expand(root, field)
+    if value is None:
+        return field.nullable or field.kind == "json" or (field.kind == "const" and field.value is None)
+    match field.kind:
+        case "text" | "multiline":
+            return isinstance(value, str)
+        case "integer" | "number":
+            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            return not isinstance(value, bool) and isinstance(value, int | float) and (whole or field.kind == "number")
+        case "boolean":
+            return isinstance(value, bool)
+        case "const":
+            return field.value == value and isinstance(field.value, bool) == isinstance(value, bool)
+        case "enum":
+            return any(option.value == value for option in field.options)
+        case "array" | "multi":
+            return isinstance(value, list)
+        case "choice":
+            return any(fits(root, branch, value) for branch in field.fields)
+        case "object":
+            return isinstance(value, dict) and _fits_object(root, field, cast("dict[str, Any]", value))
+        case _:
+            return True
+
+
+def _fits_object(root: Field, field: Field, value: dict[str, Any]) -> bool:
+    for each in field.fields:
+        if each.name not in value:
+            if each.required:
+                return False
+        elif each.kind == "const" and not fits(root, each, value[each.name]):
+            return False
+    names = {each.name for each in field.fields}
+    return not (field.closed and any(name not in names and not further_field(field, name) for name in value))
+
+
+def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noqa: PLR0911 - one for each kind
+    """What would have to be typed for `from_texts` to give this value."""
+    root = root or field
+    field = expand(root, field)
+    if value is None:
+        return "null" if field.kind == "json" else None
+    match field.kind:
+        case "text" | "multiline":
+            return EMPTY if value == "" else value
+        case "number" | "integer" if isinstance(value, int | float) and not isinstance(value, bool):
+            return json.dumps(value)
+        case "object" if isinstance(value, dict):
+            return _object_texts(field, cast("dict[str, Any]", value), root)
+        case "array" if isinstance(value, list):
+            entries = cast("list[Any]", value)
+            items = [field.fields[spot] if spot < len(field.fields) else field.items for spot in range(len(entries))]
+            return [
+                each if item is None else to_texts(item, each, root) for item, each in zip(items, entries, strict=True)
+            ]
+        case "choice" if field.fields:
+            spot = next((spot for spot, branch in enumerate(field.fields) if fits(root, branch, value)), 0)
+            return {"$choice": spot, "value": to_texts(field.fields[spot], value, root)}
+        case "json" | "ref":
+            return json.dumps(value, ensure_ascii=False, indent=2)
+        case _:
+            return value
+
+
+def _object_texts(field: Field, value: dict[str, Any], root: Field) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, each in value.items():
+        known = field.field(name) or further_field(field, name)
+        made[name] = each if known is None else to_texts(known, each, root)
+    return made
+
+
+LEFT_OUT: Final[Any] = object()
+"""No value, not even null."""
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def initial(field: Field) -> Any:
+    """What a form starts with: the defaults; for what is needed and has none, the first example."""
+    found = _initial(field, 0)
+    return None if found is LEFT_OUT else found
+
+
+def _initial(field: Field, depth: int) -> Any:  # noqa: PLR0911 - one for each kind
+    if field.has_default:
+        return field.default
+    if not field.required:
+        return LEFT_OUT
+    match field.kind:
+        case "const":
+            return field.value
+        case "object":
+            values = {each.name: _initial(each, depth + 1) for each in field.fields}
+            return {name: value for name, value in values.items() if value is not LEFT_OUT}
+        case _ if field.examples:
+            return field.examples[0]
+        case "array" if all(each.required for each in field.fields):
+            values = [_initial(each, depth + 1) for each in field.fields]
+            return values if LEFT_OUT not in values else []
+        case "array" | "multi":
+            return []
+        case "boolean":
+            return False
+        case "choice" if field.fields:
+            return _initial(field.fields[0], depth + 1)
+        case _:
+            return None if field.nullable else LEFT_OUT
+
+
+def from_texts(field: Field, texts: object) -> Filled:
+    """The value that was typed into a form, and for each text that is none the reason."""
+    reader = ValueReader(field)
+    try:
+        value = reader.read(field, texts, ())
+    except RecursionError:
+        return Filled(None, (problem((), "it is nested too deeply"),))
+    return Filled(None if value is LEFT_OUT else value, tuple(reader.problems))
+
+
+class ValueReader:
+    """Reads what was typed into the form of `root`. What is wrong is collected in `problems`."""
+
+    def __init__(self, root: Field) -> None:
+        self._root = root
+        self.problems: list[FieldProblem] = []
+
+    def read(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:  # noqa: PLR0911 - one for each kind
+        """The value at one place; `LEFT_OUT` if there is none."""
+        field = expand(self._root, field)
+        if isinstance(typed, str) and not typed.strip() and (not typed or field.kind not in ("text", "multiline")):
+            typed = LEFT_OUT
+        if typed is None:
+            typed = None if field.nullable or field.kind in ("const", "json") else LEFT_OUT
+        if typed is LEFT_OUT:
+            return self._absent(field, keys)
+        if typed is None:
+            return None
+        match field.kind:
+            case "object":
+                return self._object(field, typed, keys)
+            case "array" | "multi":
+                return self._list(field, typed, keys)
+            case "choice":
+                return self._choice(field, typed, keys)
+            case "const":
+                return field.value
+            case _:
+                return self._leaf(field, typed, keys) if isinstance(typed, str) else typed
+
+    def _absent(self, field: Field, keys: tuple[Key, ...]) -> Any:
+        if not field.required:
+            return LEFT_OUT
+        match field.kind:
+            case "const":
+                return field.value
+            case "object":
+                return self._object(field, {}, keys)
+            case "array" | "multi":
+                return []
+            case _ if field.nullable:
+                return None
+            case _:
+                self.problems.append(problem(keys, "is needed", expected=wanted(field), got="nothing"))
+                return LEFT_OUT
+
+    def _object(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
+        if isinstance(typed, str):
+            typed = self._json(typed, keys)
+        if not isinstance(typed, Mapping):
+            return typed
+        given = cast("Mapping[str, Any]", typed)
+        made: dict[str, Any] = {}
+        for each in field.fields:
+            made[each.name] = self.read(each, given.get(each.name, LEFT_OUT), (*keys, each.name))
+        for name, text in given.items():
+            if name not in made:
+                further = further_field(field, name)
+                made[name] = text if further is None else self.read(further, text, (*keys, name))
+        return {name: value for name, value in made.items() if value is not LEFT_OUT}
+
+    def _list(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
+        if isinstance(typed, str):
+            typed = self._json(typed, keys) if typed.lstrip().startswith("[") else typed.splitlines()
+        if isinstance(typed, str | bytes) or not isinstance(typed, Sequence):
+            return typed
+        entries: list[Any] = []
+        for spot, text in enumerate(cast("Sequence[Any]", typed)):
+            if field.kind == "multi":
+                entry = self._leaf(field, text, (*keys, spot)) if isinstance(text, str) else text
+            else:
+                item = field.fields[spot] if spot < len(field.fields) else field.items
+                entry = text if item is None else self.read(item, text, (*keys, spot))
+            if entry is not LEFT_OUT:
+                entries.append(entry)
+        return entries
+
+    def _choice(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
+        given = _mapping(typed)
+        if "$choice" in given:
+            chosen = given["$choice"]
+            for spot, branch in enumerate(field.fields):
+                if chosen == spot or str(chosen).lower() == branch.name.lower():
+                    return self.read(branch, given.get("value", LEFT_OUT), keys)
+            names = joined([branch.name for branch in field.fields], "or")
+            self.problems.append(unexpected(keys, f"a choice of {names}", shown(chosen)))
+            return LEFT_OUT
+        before = len(self.problems)
+        first: list[FieldProblem] | None = None
+        # Almost anything is a text: the others have their say before. A list or an object is typed as such.
+        is_bare = isinstance(typed, str) and typed.lstrip()[:1] not in ("[", "{")
+        last = ("json", "array", "object", "multi") if is_bare else ("json",)
+        order = {"text": 1, "multiline": 1, **dict.fromkeys(last, 2)}
+        for branch in sorted(field.fields, key=lambda each: order.get(each.kind, 0)):
+            if isinstance(typed, str) or fits(self._root, branch, typed):
+                value = self.read(branch, typed, keys)
+                found = self.problems[before:]
+                del self.problems[before:]
+                if not found:
+                    return value
+                first = first or found
+        self.problems += first or [unexpected(keys, wanted(field), shown(typed))]
+        return typed
+
+    def _leaf(self, field: Field, text: str, keys: tuple[Key, ...]) -> Any:
+        match field.kind:
+            case "number" | "integer":
+                value = number(text.strip(), whole=field.kind == "integer")
+            case "boolean":
+                value = _BOOLEANS.get(text.strip().lower(), LEFT_OUT)
+            case "enum" | "multi":
+                value = _option(field, text)
+            case "text" | "multiline":
+                return "" if text == EMPTY else text
+            case _:
+                return self._json(text, keys)
+        if value is LEFT_OUT:
+            self.problems.append(unexpected(keys, wanted(field), shown(text)))
+        return value
+
+    def _json(self, text: str, keys: tuple[Key, ...]) -> Any:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno}, column {error.colno}"
+            self.problems.append(problem(keys, f"is not JSON ({where}: {error.msg}); a text needs quotes"))
+        except (ValueError, RecursionError):
+            self.problems.append(problem(keys, "is not JSON: it has a number or a depth beyond all bounds"))
+        return LEFT_OUT
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def number(text: str, *, whole: bool) -> Any:
+    """The number that a text is, or LEFT_OUT."""
+    if not _NUMBER.fullmatch(text) or len(text) > 400:
+        return LEFT_OUT
+    if text.lstrip("+-").isdecimal():
+        return int(text)
+    value = float(text)
+    if not math.isfinite(value) or (whole and not value.is_integer()):
+        return LEFT_OUT
+    return int(value) if whole else value
+
+
+def _option(field: Field, text: str) -> Any:
+    for option in field.options:
+        if option.value == text:
+            return text
+    for option in field.options:
+        if text in (option.label, shown(option.value)):
+            return option.value
+    return LEFT_OUT
+
+
+def wanted(field: Field) -> str:
+    """What a field takes, in words that follow "expected"."""
+    match field.kind:
+        case "enum" | "multi":
+            return one_of([option.value for option in field.options])
+        case "choice":
+            return joined([branch.name for branch in field.fields], "or")
+        case "integer" | "object" | "array":
+            noun = {"integer": "an integer", "object": "an object", "array": "a list"}[field.kind]
+        case "boolean":
+            noun = "true or false"
+        case "json" | "ref" | "const":
+            noun = "a value"
+        case _:
+            noun = "a number" if field.kind == "number" else "a text"
+    return f"{noun} ({', '.join(field.hints)})" if field.hints else noun

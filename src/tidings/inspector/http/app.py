@@ -1,0 +1,155 @@
+"""The app: routes, behind the gate. It answers before there is a session; `inspector` says when there is one.
+
+The built page: files that the build made, read once, sent as they are.
+
+Their names carry a hash of what is in them, so a browser keeps them for good; the page itself is asked for each time.
+What was built anew while the inspector runs is served at the next load.
+"""
+
+import mimetypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tidings.inspector.http.api import calls, catalog, contents, saved_sessions, server, session
+from tidings.inspector.http.context import Inspector
+from tidings.inspector.http.exchange import SLASH, ApiProblem, answered
+from tidings.inspector.http.gate import App, Gate, Receive, Scope, Send
+
+STATIC: Final = Path(__file__).parent.parent / "static"
+
+_NOT_BUILT: Final = """\
+The inspector runs, but its page was not built.
+
+In a checkout, build it with `make ui` and load this page again.
+An installed Tidings has the page in it: if it is missing, install it again.
+The inspector in the terminal needs no page: `tidings tui`.
+"""
+_KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    kind: str
+    body: bytes
+    encoded: dict[str, bytes]
+
+
+class Assets:
+    """The files of the built page, by path."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        self._folder = folder
+        self._files: dict[str, _File] = {}
+        self._built_at: int | None = None
+
+    async def page(self, request: Request) -> Response:
+        """The page itself."""
+        file = self._load().get("index.html")
+        if file is None:
+            return PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
+        return _response(request, file, "no-cache")
+
+    async def asset(self, request: Request) -> Response:
+        """A file of it."""
+        file = self._load().get(f"assets/{request.path_params['name']}")
+        if file is None:
+            return PlainTextResponse("There is no such file. Load the page again.\n", 404)
+        return _response(request, file, "public, max-age=31536000, immutable")
+
+    def _load(self) -> dict[str, _File]:
+        """What was built last. Only what the build listed can be asked for: a path is never made from a request."""
+        try:
+            built_at = (self._folder / "index.html").stat().st_mtime_ns
+        except OSError:
+            self._files, self._built_at = {}, None
+            return self._files
+        if built_at != self._built_at:
+            paths = [self._folder / "index.html", *sorted((self._folder / "assets").glob("*"))]
+            found = {path.relative_to(self._folder).as_posix(): path for path in paths if path.suffix in _KINDS}
+            self._files = {name: _read(path) for name, path in found.items()}
+            self._built_at = built_at
+        return self._files
+
+
+def _read(path: Path) -> _File:
+    encoded: dict[str, bytes] = {}
+    for name, suffix in _ENCODINGS:
+        beside = path.with_name(path.name + suffix)
+        if beside.is_file():
+            encoded[name] = beside.read_bytes()
+    kind = _KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return _File(kind, path.read_bytes(), encoded)
+
+
+def _response(request: Request, file: _File, keep: str) -> Response:
+    headers = {"cache-control": keep, "vary": "accept-encoding"}
+    accepted = {each.partition(";")[0].strip() for each in request.headers.get("accept-encoding", "").split(",")}
+    for name, _ in _ENCODINGS:
+        if name in accepted and name in file.encoded:
+            return Response(file.encoded[name], headers={**headers, "content-encoding": name}, media_type=file.kind)
+    return Response(file.body, headers=headers, media_type=file.kind)
+
+
+API: Final[tuple[Route, ...]] = (
+    *session.ROUTES,
+    *server.ROUTES,
+    *server.QUESTION_ROUTES,
+    *contents.ROUTES,
+    *calls.ROUTES,
+    *catalog.ROUTES,
+    *saved_sessions.ROUTES,
+    *calls.SAVED_ROUTES,
+    *session.HELP_ROUTES,
+    *session.TOUR_ROUTES,
+)
+"""Every endpoint. All of them are behind the cookie, save `/api/enter`."""
+
+
+_STEPS: Final = (".\0", "..\0")
+
+
+def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> App:
+    """The ASGI app of an inspector that listens at `host`."""
+    files = assets or Assets()
+    routes: list[BaseRoute] = [
+        *API,
+        Route("/", files.page),
+        Route("/assets/{name}", files.asset),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app.state.inspector = inspector
+    # Outermost: the gate is to judge the path that is routed, and no other spelling of it.
+    return _by_segments(Gate(app, inspector.key, host=host))
+
+
+def _by_segments(app: App) -> App:
+    """The app, for paths in which a name may have a slash, or be `..`.
+
+    A slash that was quoted does not part a name in two. The NUL behind a name of dots alone keeps browsers from taking
+    it for a step.
+    """
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        raw: bytes | None = scope.get("raw_path")
+        if raw is not None and (b"%2f" in raw.lower() or b"%00" in raw):
+            parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
+            scope = {**scope, "path": "/".join(part[:-1] if part in _STEPS else part for part in parts)}
+        await app(scope, receive, send)
+
+    return routed
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status: Any = getattr(error, "status_code", 500)
+    words = {404: "There is nothing at this address.", 405: "This address takes another method."}
+    message = words.get(status, "The inspector could not answer this.")
+    return answered({"error": ApiProblem(status, f"http-{status}", message).facts}, status)

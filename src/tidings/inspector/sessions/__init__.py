@@ -1,0 +1,1 @@
+"""Sessions that outlive the inspector."""

@@ -1,0 +1,120 @@
+"""Sessions as files: exported as JSON Lines, imported, replayed.
+
+The first line says what the file is; each line after it is a record (`Record.to_line`):
+
+    {"tidings": "session", "version": 1, "servers": ["My vault"], "exported_at": 1794780000.0}
+    {"seq": 1, "at": 1794779000.1, "server": "My vault", "kind": "server", "data": {…}}
+
+A line that is no record is passed over and named by its number. Records are plain data without secrets: whatever was
+masked when it was recorded stays so.
+
+May import: `records`, `views`.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tidings.inspector.bounds import dumps
+from tidings.inspector.reading import as_dict, as_int
+from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.view.view import Clock, SessionView
+
+VERSION: Final = 1
+_MOST_PROBLEMS: Final = 100
+
+
+class NotASession(ValueError):
+    """This is no exported session, or one of a later version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """What was found in an exported session."""
+
+    records: list[Record]
+    problems: list[str] = field(default_factory=list[str])
+    """What was passed over: "line 12: not JSON: …". The first hundred."""
+    passed_over: int = 0
+
+
+def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iterator[str]:
+    """The lines of a file, without their ends."""
+    kept = list(records)
+    servers = list(dict.fromkeys(record.server for record in kept))
+    yield dumps({"tidings": "session", "version": VERSION, "servers": servers, "exported_at": clock()})
+    for record in kept:
+        yield record.to_line()
+
+
+def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time.time) -> int:
+    """Write a session to a file that only its owner may read. How many records it has."""
+    path.touch(mode=0o600)
+    lines = 0
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        for line in export_lines(records, clock=clock):
+            file.write(line + "\n")
+            lines += 1
+    return lines - 1
+
+
+def import_lines(lines: Iterable[str]) -> ImportedSession:
+    """The session that these lines are of.
+
+    Raises:
+        NotASession: They are not of one, and why.
+    """
+    numbered = enumerate(lines, 1)
+    _check_header(next(numbered, (1, ""))[1])
+    records: list[Record] = []
+    problems: list[str] = []
+    passed_over = last = 0
+    for number, line in numbered:
+        if not line.strip():
+            continue
+        try:
+            record = Record.from_line(line)
+            if record.seq <= last:
+                raise ValueError(f"its number, {record.seq}, is not above the one before it, {last}")  # noqa: TRY301
+        except ValueError as error:
+            passed_over += 1
+            if len(problems) < _MOST_PROBLEMS:
+                problems.append(f"line {number}: {error}")
+            continue
+        last = record.seq
+        records.append(record)
+    return ImportedSession(records, problems, passed_over)
+
+
+def import_session(path: Path) -> ImportedSession:
+    """The session in this file.
+
+    Raises:
+        NotASession: There is none in it, and why.
+        OSError: It cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        try:
+            return import_lines(file)
+        except NotASession as error:
+            raise NotASession(f"{path} {error}") from None
+
+
+def _check_header(line: str) -> None:
+    try:
+        found: dict[str, Any] = as_dict(json.loads(line))
+    except (ValueError, RecursionError):
+        found = {}
+    if found.get("tidings") != "session":
+        raise NotASession('is no exported session: its first line should begin {"tidings": "session", …')
+    version = as_int(found.get("version")) or 0
+    if version > VERSION:
+        raise NotASession(f"was exported by a later version of Tidings (format {version}; this one knows {VERSION})")
+
+
+def replay(records: Iterable[Record], *, limits: SessionLimits | None = None, clock: Clock = time.time) -> SessionView:
+    """The view that these records add up to: equal to that of the session they are of."""
+    return SessionView.of(records, limits=limits, clock=clock)

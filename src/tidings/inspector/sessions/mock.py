@@ -1,0 +1,280 @@
+"""A mock server from a recorded session: it says and answers what the recorded server did.
+
+    await serve_stdio(records)                # until the client leaves
+    app = asgi(records, speed=1.0)            # to be served at /mcp; changes come at the recorded pace
+
+It has the recorded server's name, capabilities, instructions and lists. A tool call, a prompt or a completion gets the
+answer that was recorded for the same arguments, the first time the first, and so on; if there is none, the error says
+which arguments were recorded. A resource has its last content; with `speed` it has its first, and what was recorded to
+change changes again once a client subscribes: at the recorded pace, twice as fast with 2, at once with 0. Both eras and
+both transports, as the SDK offers them.
+"""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from tidings.inspector.reading import as_text
+from tidings.inspector.records import Record
+from tidings.inspector.sessions.recording import Failure, NothingRecorded, RecordedStep, Recording
+
+Context = ServerRequestContext[Any, Any]
+
+_EVENTS: dict[str, Callable[[], ServerEvent]] = {
+    "tools-list-changed": ToolsListChanged,
+    "resources-list-changed": ResourcesListChanged,
+    "prompts-list-changed": PromptsListChanged,
+}
+_LISTS = {
+    "tools/list": ("tools", "tools"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("templates", "resourceTemplates"),
+    "prompts/list": ("prompts", "prompts"),
+}
+_INVALID_PARAMS = -32602
+_NOT_FOUND_LEGACY = -32002
+
+
+class Mock:
+    """Answers from a recording. `server` is the SDK's."""
+
+    def __init__(self, recording: Recording, *, speed: float | None = None) -> None:
+        """Make a server of a recording.
+
+        Args:
+            recording: What to answer with.
+            speed: How quickly to repeat what changed: 1 as recorded, 0 at once. None repeats nothing.
+
+        Raises:
+            ValueError: `speed` is none.
+        """
+        if speed is not None and (not math.isfinite(speed) or speed < 0):
+            raise ValueError(f"A speed is a number of 0 or more, not {speed!r}")
+        self.recording = recording
+        self._speed = speed
+        self._lists = recording.view if speed is None else recording.first
+        self._contents = dict(recording.contents if speed is None else recording.first_contents)
+        self._bus = _Bus()
+        self._subscribers: dict[str, dict[int, Any]] = {}
+        self._sessions: dict[int, Any] = {}
+        self._player: asyncio.Task[None] | None = None
+        self.server = self._make()
+
+    def _make(self) -> "_MockServer":
+        recorded = self.recording.view
+        info = recorded.server_info or {}
+        capabilities = recorded.capabilities or {}
+        server = _MockServer(
+            as_text(info.get("name")) or self.recording.server,
+            version=as_text(info.get("version")) or "",
+            title=as_text(info.get("title")),
+            instructions=recorded.instructions,
+        )
+        server.recorded = _capabilities(capabilities)
+        offered = {
+            "tools": (("tools/list", types.PaginatedRequestParams), ("tools/call", types.CallToolRequestParams)),
+            "prompts": (("prompts/list", types.PaginatedRequestParams), ("prompts/get", types.GetPromptRequestParams)),
+            "resources": (
+                ("resources/list", types.PaginatedRequestParams),
+                ("resources/templates/list", types.PaginatedRequestParams),
+                ("resources/read", types.ReadResourceRequestParams),
+                ("resources/subscribe", types.SubscribeRequestParams),
+                ("resources/unsubscribe", types.UnsubscribeRequestParams),
+            ),
+            "completions": (("completion/complete", types.CompleteRequestParams),),
+            "logging": (("logging/setLevel", types.SetLevelRequestParams),),
+        }
+        for capability, methods in offered.items():
+            for method, params in methods if capability in capabilities else ():
+                server.add_request_handler(method, params, self._handler(method))
+        listen = ListenHandler(self._bus)
+
+        async def listening(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+            wanted = params.notifications
+            updates = any(step.uri is not None for step in self.recording.steps)
+            if wanted.resource_subscriptions or not updates:
+                self._bus.then = self._start
+            return await listen(ctx, params)
+
+        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listening)
+        return server
+
+    def _handler(self, method: str) -> Any:
+        async def handle(ctx: Context, params: BaseModel | None) -> dict[str, Any]:
+            given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
+            self._sessions[id(ctx.session)] = ctx.session
+            result = self._answer(ctx, method, given)
+            return {**result, "resultType": "complete"} if _is_modern(ctx) else result
+
+        return handle
+
+    def _answer(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method in _LISTS:
+            name, key = _LISTS[method]
+            return {key: list(getattr(self._lists, name).values()), **_not_for_long(ctx)}
+        match method:
+            case "resources/read":
+                return self._read(ctx, params)
+            case "resources/subscribe":
+                self._subscribers.setdefault(params["uri"], {})[id(ctx.session)] = ctx.session
+                self._start()
+                return {}
+            case "resources/unsubscribe":
+                self._subscribers.get(params["uri"], {}).pop(id(ctx.session), None)
+                return {}
+            case "logging/setLevel":
+                return {}
+            case _:
+                return self._recorded(method, params)
+
+    def _read(self, ctx: Context, params: dict[str, Any]) -> dict[str, Any]:
+        uri = params["uri"]
+        if (contents := self._contents.get(uri)) is not None:
+            return {"contents": contents, **_not_for_long(ctx)}
+        try:
+            return self._given(self.recording.answer("resources/read", params))
+        except NothingRecorded as error:
+            code = _INVALID_PARAMS if _is_modern(ctx) else _NOT_FOUND_LEGACY
+            raise MCPError(code, str(error), {"uri": uri}) from None
+
+    def _recorded(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._given(self.recording.answer(method, params))
+        except NothingRecorded as error:
+            if method == "tools/call":  # For a model to see.
+                return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+            if method == "completion/complete":
+                return {"completion": {"values": []}}
+            raise MCPError(_INVALID_PARAMS, str(error)) from None
+
+    @staticmethod
+    def _given(answer: Any) -> dict[str, Any]:
+        if isinstance(answer, Failure):
+            raise MCPError(answer.code, answer.message, answer.data)
+        return {key: value for key, value in answer.items() if key not in ("_meta", "resultType")}
+
+    # What changed, again.
+
+    def _start(self) -> None:
+        if self._speed is not None and self._player is None and self.recording.steps:
+            self._player = asyncio.get_running_loop().create_task(self._play(self._speed))
+
+    async def _play(self, speed: float) -> None:
+        before = self.recording.steps[0].after
+        for step in self.recording.steps:
+            pause = (step.after - before) / speed if speed else 0.0
+            # At least one turn of the loop: whoever subscribes is answered first.
+            await asyncio.sleep(max(pause, 0.0))
+            before = step.after
+            await self._step(step)
+
+    async def _step(self, step: RecordedStep) -> None:
+        if step.lists is not None:
+            self._lists.apply(step.lists)
+            await self._bus.publish(_EVENTS[step.change]())
+            await self._tell(self._sessions.values(), step.change)
+        elif step.uri is not None:
+            if step.contents is not None:
+                self._contents[step.uri] = step.contents
+            await self._bus.publish(ResourceUpdated(step.uri))
+            await self._tell(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
+
+    async def _tell(self, sessions: Iterable[Any], change: str, uri: str | None = None) -> None:
+        """Tell the clients of the old era."""
+        for session in tuple(sessions):
+            send = {
+                "tools-list-changed": session.send_tool_list_changed,
+                "resources-list-changed": session.send_resource_list_changed,
+                "prompts-list-changed": session.send_prompt_list_changed,
+            }.get(change)
+            with contextlib.suppress(Exception):  # It went away, or is of the new era, and was told.
+                await (session.send_resource_updated(uri) if send is None else send())
+
+
+class _Bus(InMemorySubscriptionBus):
+    """A bus that says when somebody listens: what is published from then on reaches them."""
+
+    then: Callable[[], None] | None = None
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        unsubscribe = super().subscribe(listener)
+        if self.then is not None:
+            self.then()
+        return unsubscribe
+
+
+class _MockServer(Server[Any]):
+    """A server that says it can do what was recorded."""
+
+    recorded = types.ServerCapabilities()
+
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
+        return self.recorded
+
+
+def _capabilities(recorded: dict[str, Any]) -> types.ServerCapabilities:
+    try:
+        return types.ServerCapabilities.model_validate(recorded)
+    except ValidationError:
+        known: dict[str, Any] = {
+            key: {} for key in ("tools", "resources", "prompts", "logging", "completions") if key in recorded
+        }
+        return types.ServerCapabilities.model_validate(known)
+
+
+def _is_modern(ctx: Context) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _not_for_long(ctx: Context) -> dict[str, Any]:
+    """What the new era wants to know: how long an answer holds. Not at all: it may be another soon."""
+    return {"ttlMs": 0, "cacheScope": "private"} if _is_modern(ctx) else {}
+
+
+async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
+    """Serve a recorded session on standard input and output, until the client leaves.
+
+    Raises:
+        LookupError: The session has no such server, or several and none is named.
+    """
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - only for this
+
+    mock = Mock(Recording(records, server), speed=speed).server
+    async with stdio_server() as (reading, writing):
+        await mock.run(reading, writing, mock.create_initialization_options(NotificationOptions()))
+
+
+def asgi(
+    records: Iterable[Record],
+    *,
+    server: str | None = None,
+    speed: float | None = None,
+    path: str = "/mcp",
+    host: str = "127.0.0.1",
+) -> Any:
+    """An ASGI application that serves a recorded session over streamable HTTP.
+
+    Raises:
+        LookupError: The session has no such server, or several and none is named.
+    """
+    return Mock(Recording(records, server), speed=speed).server.streamable_http_app(
+        streamable_http_path=path, host=host
+    )

@@ -1,0 +1,192 @@
+"""A recorded session of one server, as a mock needs it: what it answered to what, and what changed when.
+
+May import: `records`, `views`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidings.inspector.bounds import dumps, head_of, in_order, is_cut
+from tidings.inspector.reading import as_dict, as_float, as_int, as_list, as_text
+from tidings.inspector.records import LIST_NAMES, Record
+from tidings.inspector.view.view import ServerView
+
+ANSWERED: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
+
+
+class NothingRecorded(LookupError):
+    """Nothing was recorded that answers this. The message says what was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that the server answered with."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(slots=True)
+class RecordedAnswers:
+    """What was answered to one request, in order. The last stays when all were given."""
+
+    params: dict[str, Any]
+    given: list[Any] = field(default_factory=list[Any])
+    at: int = 0
+
+    def next(self) -> Any:
+        """The next answer."""
+        answer = self.given[min(self.at, len(self.given) - 1)]
+        self.at += 1
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """Something that changed."""
+
+    after: float
+    """Seconds since the first record."""
+    change: str
+    uri: str | None = None
+    contents: list[Any] | None = None
+    lists: Record | None = None
+
+
+class Recording:
+    """What one server did in a session."""
+
+    def __init__(self, records: Iterable[Record], server: str | None = None) -> None:
+        """Take in the records of a session.
+
+        Args:
+            records: The session, in order.
+            server: Which server is meant; needed if there are several.
+
+        Raises:
+            LookupError: There is no such server, none that was ever connected, or several and none is named.
+        """
+        kept = list(records)
+        names = list(dict.fromkeys(record.server for record in kept if record.kind == "hello"))
+        if server is None and len(names) != 1:
+            told = ", ".join(names) or "none"
+            raise LookupError(f"Say which server of the session is meant. It has been connected to: {told}.")
+        self.server = names[0] if server is None else server
+        if self.server not in names:
+            raise LookupError(f"The session has no server {server!r} that was connected. It has: {', '.join(names)}.")
+        own = [record for record in kept if record.server == self.server and record.kind != "server"]
+        self.view = ServerView(self.server)
+        """The server as it was at the end."""
+        self.first = ServerView(self.server)
+        """The server when its lists had been loaded once."""
+        self.contents: dict[str, list[Any]] = {}
+        """The last content of each resource, and the first."""
+        self.first_contents: dict[str, list[Any]] = {}
+        self.steps: list[RecordedStep] = []
+        self._answers: dict[str, dict[str, RecordedAnswers]] = {method: {} for method in ANSWERED}
+        self._read(own)
+
+    def answer(self, method: str, params: dict[str, Any]) -> Any:
+        """What was answered to this: a result, or a `Failure`.
+
+        Raises:
+            NoAnswer: Nothing was recorded for it.
+        """
+        known = self._answers[method]
+        if (found := known.get(_key(params))) is not None:
+            return found.next()
+        name = params.get("name") or params.get("uri")
+        same = [each.params for each in known.values() if (each.params.get("name") or each.params.get("uri")) == name]
+        if not same:
+            told = sorted({str(each.params.get("name") or each.params.get("uri")) for each in known.values()})
+            raise NothingRecorded(f"No answer of {name} was recorded. Recorded are: {_listed(told)}.")
+        shown = _listed([head_of(as_dict(each.get("arguments")), 200) for each in same])
+        wanted = head_of(as_dict(params.get("arguments")), 200)
+        raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {shown}.")
+
+    def _read(self, records: list[Record]) -> None:
+        began = records[0].at if records else 0.0
+        seen: set[str] = set()
+        requests: dict[str, dict[str, Any]] = {}
+        shown_by = {
+            known: record
+            for record in records
+            if record.kind == "content" and (known := as_int(record.data.get("change"))) is not None
+        }
+        for record in records:
+            self.view.apply(record)
+            data = record.data
+            match record.kind:
+                case "hello":
+                    self.first.apply(record)
+                case "list":
+                    self._list(record, seen, record.at - began)
+                case "request":
+                    request = requests.setdefault(str(data.get("id")), {})
+                    request |= data
+                    self._request(request)
+                case "content":
+                    self._content(data)
+                case "change" if data.get("change") == "resource-updated":
+                    shown = shown_by.get(record.seq)
+                    contents = None if shown is None else _contents(shown.data)
+                    self.steps.append(
+                        RecordedStep(record.at - began, "resource-updated", as_text(data.get("uri")), contents)
+                    )
+                case _:
+                    pass
+
+    def _list(self, record: Record, seen: set[str], after: float) -> None:
+        name = as_text(record.data.get("list")) or ""
+        if name not in LIST_NAMES or record.data.get("error") is not None:
+            return
+        if name not in seen:
+            seen.add(name)
+            self.first.apply(record)
+        elif any(record.data.get(what) for what in ("added", "removed", "changed", "order")):
+            kind = "resources" if name == "templates" else name
+            self.steps.append(RecordedStep(after, f"{kind}-list-changed", lists=record))
+
+    def _content(self, data: dict[str, Any]) -> None:
+        uri, contents = as_text(data.get("uri")), _contents(data)
+        if uri is not None and contents is not None:
+            self.first_contents.setdefault(uri, contents)
+            self.contents[uri] = contents
+
+    def _request(self, request: dict[str, Any]) -> None:
+        method = as_text(request.get("method")) or ""
+        if method not in ANSWERED or request.get("status") not in ("completed", "error"):
+            return
+        params = as_dict(request.get("params"))
+        answer: Any = request.get("result")
+        if request.get("status") == "error":
+            error = as_dict(request.get("error"))
+            payload = as_dict(error.get("payload"))
+            if (code := as_int(payload.get("rpc_code"))) is None:
+                return  # The server did not say this.
+            answer = Failure(code, as_text(error.get("message")) or "", payload.get("rpc_data"))
+        elif is_cut(answer):
+            size = as_float(as_dict(answer).get("size")) or 0
+            answer = Failure(-32603, f"The recorded answer was too large to be kept ({size:,.0f} bytes).")
+        elif not isinstance(answer, dict):
+            return
+        self._answers[method].setdefault(_key(params), RecordedAnswers(params)).given.append(answer)
+        if method == "resources/read" and isinstance(answer, dict):
+            self._content({"uri": params.get("uri"), "contents": as_list(as_dict(answer).get("contents"))})  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _contents(data: dict[str, Any]) -> list[Any] | None:
+    found: object = data.get("contents")
+    return as_list(found) if isinstance(found, list) else None  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _key(params: dict[str, Any]) -> str:
+    wanted = {key: params.get(key) for key in ("name", "uri", "ref", "argument") if params.get(key) is not None}
+    return dumps(in_order({**wanted, "arguments": as_dict(params.get("arguments"))}))
+
+
+def _listed(texts: list[str], most: int = 10) -> str:
+    more = f", and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more if texts else "none"

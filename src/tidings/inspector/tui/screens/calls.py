@@ -1,0 +1,413 @@
+"""Form left, result right: for a tool, a prompt, and a resource template.
+
+The last results stay, newest first; each can be looked at again, repeated, and cancelled while it runs.
+
+A list of what can be called by its name, and the chosen one's form and results: what tools and prompts share.
+
+Tools: what the server can do, a form for it from its schema, and what came of each call.
+
+Prompts: what the server offers to say, a form for its arguments, and the messages it makes of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.widgets import Static
+
+from tidings.inspector.forms import Field, Filled, check, check_output, form, prompt_form
+from tidings.inspector.reading import as_dict
+from tidings.inspector.records import ListName
+from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
+from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.theme import ColorScheme
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.forms import Form
+from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.widgets.text import TextView, Words
+from tidings.inspector.tui.words import clock, compact, one_line
+from tidings.inspector.view.items import RequestView
+from tidings.inspector.view.view import ServerView
+
+HISTORY = 5
+"""So many of the last results are listed at once; the others are scrolled to."""
+
+
+@dataclass(frozen=True)
+class Callee:
+    """What can be called: how it is shown, what it wants, and how to send it."""
+
+    key: str
+    name: str
+    verb: str
+    """What the button says."""
+    form: Field
+    send: Callable[[Any], str]
+    """Sends it with these arguments, and gives the request's id."""
+    asked: Callable[[Any], tuple[str, dict[str, Any]]]
+    """The method and the parameters that this comes to."""
+    is_its: Callable[[RequestView], bool]
+    """Whether a request is one of its."""
+    description: str = ""
+    badges: list[BarPart] = field(default_factory=list[BarPart])
+    check: Callable[[Any], list[str]] | None = None
+    """What is wrong with arguments, as sentences."""
+    check_result: Callable[[Any], list[str] | None] | None = None
+    """What is wrong with a result; None if nothing was promised."""
+    complete: Any = None
+    """Suggests values of a field: `await complete(name, so_far, others) -> list[str]`."""
+
+
+class Caller(Container):
+    """One thing that can be called, its form and its results."""
+
+    DEFAULT_CSS = """
+    Caller { layout: horizontal; height: 1fr; width: 5fr; }
+    Caller .form { width: 1fr; border-right: vkey $t-line; }
+    Caller .result { width: 1fr; }
+    Caller .about { height: auto; max-height: 6; padding: 0 1; color: $t-soft; }
+    Caller .problems { height: auto; max-height: 5; padding: 0 1; color: $t-bad; display: none; }
+    Caller .problems.some { display: block; }
+    Caller RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
+    """
+
+    def __init__(self, pane: Pane, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self._pane = pane
+        self.callee: Callee | None = None
+        self.calls: Table[RequestView] = Table(lambda request: request.id, lambda request: str(request.params))
+        self.history = RowList(self.calls, self._draw, empty="")
+        self.form = Form()
+        self.reader = TextView()
+        self._title = Bar("ground")
+        self._buttons = Bar("hover")
+        self._state = Bar("ground")
+        self._about = Static("", classes="about", markup=False)
+        self._problems = Static("", classes="problems", markup=False)
+        self._kept: dict[str, Any] = {}
+        self._complaints: list[str] = []
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="form"):
+            yield self._title
+            yield self._about
+            yield self.form
+            yield self._problems
+            yield self._buttons
+        with Vertical(classes="result"):
+            yield self._state
+            yield self.history
+            yield self.reader
+
+    def show(self, callee: Callee | None) -> None:
+        """Show this one. What was typed into its form before is still there."""
+        if self.callee is not None:
+            self._kept[self.callee.key] = self.form.keep()
+        self.callee = callee
+        self.calls.reset()
+        self.history.restart()
+        self._shown = None
+        self._complain([])
+        if callee is None:
+            self._title.show([])
+            self._about.update("")
+            self._buttons.show([])
+            self.form.clear()
+            self._state.show([])
+            self.reader.show(Words())
+            return
+        self._title.show([BarPart(one_line(callee.name), "b-ink"), BarPart("  "), *callee.badges])
+        self._about.update(one_line(callee.description, 600))
+        self.form.show(callee.form, self._kept.get(callee.key), callee.complete)
+        self._say_buttons()
+        self.take()
+
+    def _say_buttons(self) -> None:
+        verb = self.callee.verb if self.callee is not None else "Send"
+        self._buttons.show(
+            [
+                BarPart(f" {verb} ", "b-accent on chosen", "send"),
+                BarPart(" ctrl+r", "faint", "send"),
+                BarPart("   "),
+                BarPart("Form" if self.form.is_json else "JSON", "ink", "json"),
+                BarPart(" ctrl+j", "faint", "json"),
+            ]
+        )
+
+    def take(self) -> None:
+        """Read what is new of its requests."""
+        callee = self.callee
+        if callee is None:
+            return
+        requests = reversed(self._pane.view.requests.values())
+        self.calls.update([each for each in requests if not each.aside and callee.is_its(each)])
+        # A call that was just made is the one to look at.
+        self.history.take()
+        self.history.display = len(self.calls) > 1
+        self._show(self.history.chosen)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def _show(self, request: RequestView | None) -> None:
+        if request is None:
+            if self._shown != "hint":
+                self._shown = "hint"
+                self._state.show([])
+                verb = self.callee.verb.lower() if self.callee is not None else "send"
+                self.reader.say(f"The result appears here. ctrl+r {verb}s it.")
+            return
+        now = self._pane.desk.now()
+        words, ink = request_state(request, now)
+        running = not request.over
+        right = [BarPart("Cancel", "b-warn", "cancel"), BarPart(" ctrl+x", "faint", "cancel")] if running else []
+        words = progress_words(request, now) if running else words
+        self._state.show([BarPart(clock(request.created_at) + "  ", "faint"), BarPart(words, ink)], right)
+        shown = (request.id, request.status, request.message)
+        if shown != self._shown:
+            self._shown = shown
+            check = self.callee.check_result if self.callee is not None else None
+            problems = check(request.result) if check is not None and request.status == "completed" else None
+            self.reader.show(outcome_page(request, problems), request.id)
+
+    def _draw(self, request: RequestView, inks: ColorScheme) -> list[tuple[Line, Line]]:
+        words, ink = request_state(request, self._pane.desk.now())
+        arguments = compact(request.params.get("arguments") or request.params.get("uri") or {})
+        left: Line = [(clock(request.created_at), inks["faint"]), ("  " + one_line(arguments), inks["ink"])]
+        return [(left, [(words, inks[ink])])]
+
+    # What one can do
+
+    def action_send(self) -> None:
+        """Send it, if what was filled in is what it wants; say what is not."""
+        callee = self.callee
+        if callee is None:
+            return
+        filled: Filled = self.form.filled()
+        problems = [problem.message for problem in filled.problems]
+        if not problems and callee.check is not None:
+            problems = callee.check(filled.value)
+        if problems and not self._insisted(problems):
+            self._complain(problems)
+            return
+        self._complain([])
+        if any(problem.fault == "value" for problem in filled.problems):
+            return
+        self._pane.desk.ask(lambda: callee.send(filled.value))
+        self.history.choose_newest()
+
+    def _insisted(self, problems: list[str]) -> bool:
+        """Whether the same was sent before and complained about: a second time means that it is meant."""
+        return self._complaints == problems
+
+    def _complain(self, problems: list[str]) -> None:
+        self._complaints = list(problems)
+        self._problems.set_class(bool(problems), "some")
+        again = "\nctrl+r again sends it as it is: the server may judge otherwise." if problems else ""
+        self._problems.update("\n".join(one_line(each, 300) for each in problems[:4]) + again)
+
+    def action_json(self) -> None:
+        """From the form to JSON and back."""
+        if (problem := self.form.toggle()) is not None:
+            self._complain([problem])
+        self._say_buttons()
+
+    def action_cancel(self) -> None:
+        """Cancel the call that is looked at."""
+        request = self.history.chosen
+        if request is not None and not request.over:
+            self._pane.desk.cancel(request.id)
+
+
+class CallerPane(Pane):
+    """A tab with something to call. Its keys work from the list as well as from the form."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "send", "Send", show=False, priority=True),
+        Binding("ctrl+j", "json", "Form or JSON", show=False, priority=True),
+        Binding("ctrl+x", "cancel", "Cancel", show=False, priority=True),
+        Binding("c", "copy_as", "Copy as", show=False),
+    ]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.caller = Caller(self)
+
+    def action_send(self) -> None:
+        """Send what the form says."""
+        self.caller.action_send()
+
+    def action_json(self) -> None:
+        """From the form to JSON and back."""
+        self.caller.action_json()
+
+    def action_cancel(self) -> None:
+        """Cancel the call that is looked at."""
+        self.caller.action_cancel()
+
+    def action_copy_as(self) -> None:
+        """What the form says, as something to paste."""
+        callee = self.caller.callee
+        if callee is not None:
+            self.desk.copy_as(*callee.asked(self.caller.form.filled().value or {}))
+
+
+class ListedPane(CallerPane):
+    """A tab for one of a server's lists. A subclass says which, and how an item is called."""
+
+    LIST: ClassVar[ListName]
+    EMPTY: ClassVar[str]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
+        self.column = Column(self.table, draw_item, noun=self.LIST.removesuffix("s"), empty=self.EMPTY)
+        self._loaded: object = None
+        self._item: dict[str, Any] | None = None
+
+    def callee(self, item: dict[str, Any]) -> Callee:
+        """How this item is called."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="split"):
+            yield self.column
+            yield self.caller
+
+    def restart(self) -> None:
+        self._loaded = self._item = None
+        self.table.reset()
+        self.column.rows.restart()
+        self.caller.show(None)
+
+    def take(self) -> None:
+        if not self.has_server:
+            return
+        items: dict[str, dict[str, Any]] = getattr(self.view, self.LIST)
+        loaded = (self.view.name, self.view.loaded_at.get(self.LIST), len(items))
+        if loaded != self._loaded:
+            self._loaded = loaded
+            self.table.update(list(items.values()))
+        self.column.extra = fault_parts(self.view, self.LIST)
+        self.column.take()
+        self._show(self.column.rows.chosen)
+        self.caller.take()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.caller.form.enter()
+
+    def _show(self, item: dict[str, Any] | None) -> None:
+        if item != self._item:
+            self._item = item
+            self.caller.show(self.callee(item) if item is not None else None)
+
+
+def item_text(item: dict[str, Any]) -> str:
+    """What a filter looks in."""
+    return f"{item.get('name')} {item.get('title') or ''} {item.get('description') or ''}"
+
+
+def draw_item(item: dict[str, Any], inks: ColorScheme) -> list[tuple[Line, Line]]:
+    """A row: the name, and what it is for."""
+    description = item.get("title") or item.get("description") or ""
+    return [([(one_line(item.get("name")), inks["ink"]), ("  " + one_line(description), inks["faint"])], [])]
+
+
+def fault_parts(view: ServerView, name: str) -> list[BarPart]:
+    """What is wrong with a list: that it could not be loaded, or that items of it are not as the protocol says."""
+    if (error := view.list_errors.get(name)) is not None:
+        return [BarPart(f"not loaded: {one_line(error.message, 80)}", "bad")]
+    bad, twice = len(view.malformed.get(name) or ()), len(view.duplicates.get(name) or ())
+    words = [f"{bad} malformed"] * bool(bad) + [f"{twice} twice"] * bool(twice)
+    return [BarPart(", ".join(words), "bad")] if words else []
+
+
+_HINTS: Final = (
+    ("readOnlyHint", True, "reads only", "ok"),
+    ("destructiveHint", True, "may destroy", "bad"),
+    ("idempotentHint", True, "repeatable", "soft"),
+    ("openWorldHint", True, "reaches outside", "soft"),
+)
+
+
+class ToolsPane(ListedPane):
+    """The tools of one server."""
+
+    LIST = "tools"
+    EMPTY = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
+
+    def callee(self, item: dict[str, Any]) -> Callee:
+        name = str(item.get("name"))
+        schema, promised = item.get("inputSchema"), item.get("outputSchema")
+        server = self.server
+
+        def checked(result: Any) -> list[str] | None:
+            if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
+                return None
+            return [
+                problem.message
+                for problem in check_output(cast("Any", promised), as_dict(result).get("structuredContent"))
+            ]
+
+        return Callee(
+            key=f"{self.view.name}/tools/{name}",
+            name=name,
+            verb="Call",
+            form=form(schema),
+            send=lambda value: server.call(name, value),
+            asked=lambda value: ("tools/call", {"name": name, "arguments": value}),
+            is_its=lambda request: request.method == "tools/call" and request.params.get("name") == name,
+            description=str(item.get("description") or item.get("title") or ""),
+            badges=badges(item),
+            check=lambda value: [problem.message for problem in check(schema, value)],
+            check_result=checked,
+        )
+
+
+def badges(tool: dict[str, Any]) -> list[BarPart]:
+    """What the server says of a tool: a hint, never a promise."""
+    hints = tool.get("annotations")
+    if not isinstance(hints, dict):
+        return []
+    given = cast("dict[str, Any]", hints)
+    parts: list[BarPart] = []
+    for key, wanted, words, ink in _HINTS:
+        if given.get(key) is wanted:
+            parts += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
+    return parts
+
+
+class PromptsPane(ListedPane):
+    """The prompts of one server."""
+
+    LIST = "prompts"
+    EMPTY = "This server has no prompts, or they are not loaded yet."
+
+    def callee(self, item: dict[str, Any]) -> Callee:
+        name, server = str(item.get("name")), self.server
+
+        async def complete(field: str, so_far: str, others: dict[str, str]) -> list[str]:
+            return await server.complete("prompt", name, field, so_far, others)
+
+        return Callee(
+            key=f"{self.view.name}/prompts/{name}",
+            name=name,
+            verb="Get",
+            form=prompt_form(item.get("arguments")),
+            send=lambda value: server.get_prompt(name, value),
+            asked=lambda value: ("prompts/get", {"name": name, "arguments": value}),
+            is_its=lambda request: request.method == "prompts/get" and request.params.get("name") == name,
+            description=str(item.get("description") or item.get("title") or ""),
+            complete=complete,
+        )

@@ -1,0 +1,240 @@
+"""What servers ask of the user: a panel beside everything else. Nothing waits for it but the server that asked.
+
+Sampling is answered with a text, an elicitation with its form (or refused, or dismissed), roots with one folder a line.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+
+from tidings.inspector.forms import Field, form
+from tidings.inspector.reading import as_dict, as_dicts
+from tidings.inspector.server import InspectedServer
+from tidings.inspector.tui.screens.requests import message_pages
+from tidings.inspector.tui.theme import ColorScheme, desk_of
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
+from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.forms import Form
+from tidings.inspector.tui.widgets.lists import RowList
+from tidings.inspector.tui.widgets.text import JoinedText, TextSource, TextView, Words, json_page
+from tidings.inspector.tui.words import counted, one_line, took
+from tidings.inspector.view.items import QuestionView
+
+if TYPE_CHECKING:
+    from tidings.inspector.tui.app import InspectorApp
+
+Asked = tuple[str, QuestionView]
+"""The server's name, and its question."""
+
+
+class Questions(Vertical):
+    """The questions of all servers, oldest first, and a way to answer the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "answer", "Answer", show=False, priority=True),
+        Binding("ctrl+x", "refuse", "Refuse", show=False, priority=True),
+        Binding("ctrl+o", "dismiss", "Dismiss", show=False, priority=True),
+        Binding("escape", "close", "Close", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Questions { height: 16; max-height: 50%; border-top: hkey $t-warn; display: none; background: $t-ground; }
+    Questions.open { display: block; }
+    Questions RowList { width: 1fr; border-right: vkey $t-line; }
+    Questions .asked { width: 2fr; }
+    Questions .answering { width: 2fr; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)
+        self.list = RowList(self.table, self._draw, empty="Nobody asks anything of you.")
+        self.form = Form()
+        self._head = Bar("hover")
+        self._reader = TextView(classes="asked")
+        self._buttons = Bar("hover")
+        self._shown: object = None
+
+    @property
+    def _desk(self) -> "InspectorApp":
+        return desk_of(self)
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        with Horizontal():
+            yield self.list
+            yield self._reader
+            with Vertical(classes="answering"):
+                yield self.form
+                yield self._buttons
+
+    def toggle(self) -> None:
+        """Open it, or close it."""
+        self.set_class(not self.has_class("open"), "open")
+        if self.has_class("open"):
+            self.take()
+            self.list.focus()
+        else:
+            self._desk.pane.main_list().focus()
+
+    def action_close(self) -> None:
+        """Close it; what waits goes on waiting."""
+        if self.has_class("open"):
+            self.toggle()
+
+    def take(self) -> None:
+        """Read what is asked now."""
+        if not self.has_class("open"):
+            return
+        waiting = [
+            (name, question)
+            for name, server in self._desk.session.servers.items()
+            for question in server.view.questions.values()
+        ]
+        self.table.update(sorted(waiting, key=lambda asked: asked[1].seq))
+        self.list.take()
+        words = counted(len(waiting), "question") + (" waits" if len(waiting) == 1 else " wait") + " for you"
+        self._head.show(
+            [BarPart(words if waiting else "Nobody asks anything of you", "warn" if waiting else "soft")],
+            [BarPart("Close", "faint", "close"), BarPart(" Esc", "faint", "close")],
+        )
+        self._show(self.list.chosen)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.form.enter()
+
+    def _show(self, asked: Asked | None) -> None:
+        shown = (asked[0], asked[1].id) if asked is not None else None
+        if shown == self._shown:
+            return
+        self._shown = shown
+        if asked is None:
+            self.form.clear()
+            self._buttons.show([])
+            self._reader.show(Words())
+            return
+        question = asked[1]
+        self._reader.show(question_page(question), shown)
+        self.form.show(answer_form(question))
+        verbs = {"sampling": "Answer", "roots": "Answer"}
+        answer = verbs.get(question.kind, "Accept")
+        dismiss = question.kind == "elicitation"
+        self._buttons.show(button_parts(answer, "ctrl+", dismiss), [], (button_parts(answer, "^", dismiss), []))
+
+    def action_answer(self) -> None:
+        """Answer the chosen question with what was filled in."""
+        asked = self.list.chosen
+        if asked is None:
+            return
+        name, question = asked
+        filled = self.form.filled()
+        if filled.problems:
+            self._desk.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
+            return
+        value = answer_of(question, filled.value)
+        self._desk.do(lambda: self._desk.session.servers[name].answer(question.id, value))
+        self._after()
+
+    def action_refuse(self) -> None:
+        """Refuse: an elicitation is declined, the others get an error."""
+        self._refuse("decline")
+
+    def action_dismiss(self) -> None:
+        """Dismiss an elicitation without a choice."""
+        self._refuse("cancel")
+
+    def _refuse(self, how: str) -> None:
+        asked = self.list.chosen
+        if asked is None:
+            return
+        name, question = asked
+        self._desk.do(lambda: refuse(self._desk.session.servers[name], question, how))
+        self._after()
+
+    def _after(self) -> None:
+        """Back to the list: the next question, or none."""
+        self.list.focus()
+        self._desk.touch()
+
+    def _draw(self, asked: Asked, inks: ColorScheme) -> list[tuple[Line, Line]]:
+        name, question = asked
+        left: Line = [
+            (one_line(question.kind), inks["warn"]),
+            (" " + one_line(name), inks["soft"]),
+            ("  " + one_line(question.message), inks["ink"]),
+        ]
+        if question.deadline is None:
+            return [(left, [])]
+        return [(left, [(took(max(0.0, question.deadline - self._desk.now())) + " left", inks["faint"])])]
+
+
+def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
+    """What one can do with a question, and the keys for it."""
+    parts = [BarPart(f" {answer} ", "b-accent on chosen", "answer"), BarPart(f" {control}r   ", "faint")]
+    parts += [BarPart("Refuse", "warn", "refuse"), BarPart(f" {control}x", "faint")]
+    return parts + ([BarPart("   Dismiss", "soft", "dismiss"), BarPart(f" {control}o", "faint")] if dismiss else [])
+
+
+def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
+    """Say no, as the kind of question wants it said."""
+    if question.kind != "elicitation":
+        server.refuse(question.id)
+    elif how == "decline":
+        server.decline(question.id)
+    else:
+        server.dismiss(question.id)
+
+
+def question_page(question: QuestionView) -> TextSource:
+    """What is asked, in full."""
+    params = as_dict(question.params)
+    lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
+    if question.kind == "roots":
+        return Words([("The server asks which folders it may work in.", "ink")])
+    if question.kind == "elicitation":
+        if params.get("url"):
+            lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
+        return Words(*lines)
+    pages: list[TextSource] = []
+    if params.get("systemPrompt"):
+        pages.append(Words([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
+    for said in as_dicts(params.get("messages")):
+        pages += message_pages(said)
+    facts = {key: params[key] for key in ("maxTokens", "temperature", "modelPreferences", "tools") if key in params}
+    if facts:
+        pages += [Words([]), json_page(facts)]
+    return JoinedText(pages) if pages else Words(*lines)
+
+
+def answer_form(question: QuestionView) -> Field:
+    """What one fills in to answer."""
+    params = as_dict(question.params)
+    match question.kind:
+        case "elicitation" if isinstance(params.get("requestedSchema"), dict):
+            return form(params["requestedSchema"])
+        case "elicitation":
+            return Field("object", required=True)
+        case "roots":
+            folders = Field("multiline", name="folders", description="one a line; none: leave it empty")
+            return Field("object", required=True, fields=(folders,))
+        case _:
+            text = Field("multiline", name="answer", required=True, description="what the model would say")
+            return Field("object", required=True, fields=(text,))
+
+
+def answer_of(question: QuestionView, value: Any) -> Any:
+    """What was filled in, as the client takes it."""
+    match question.kind:
+        case "sampling":
+            return value.get("answer") or ""
+        case "roots":
+            return [line.strip() for line in str(value.get("folders") or "").splitlines() if line.strip()]
+        case _:
+            return value or {}

@@ -1,0 +1,317 @@
+"""Requests: what was asked of the server, what runs, what came of it, and who was at fault.
+
+Requests and what came of them, as words and pages: how far they are, the result, the error and who is at fault.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+
+from tidings.inspector.reading import as_dict
+from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.theme import ColorScheme
+from tidings.inspector.tui.widgets.bars import BarPart, Line
+from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.widgets.text import (
+    JoinedText,
+    Prose,
+    TextSource,
+    TextView,
+    Words,
+    block_page,
+    contents_page,
+    cut_page,
+    is_cut,
+    json_page,
+    text_of,
+)
+from tidings.inspector.tui.words import clock, compact, one_line, size, took
+from tidings.inspector.view.items import ErrorView, RequestView
+from tidings.inspector.view.view import ServerView
+
+Parts = list[tuple[str, str]]
+
+
+def subject_of(request: RequestView) -> str:
+    """What a request is about: the tool and its arguments, the resource, the prompt."""
+    params = request.params
+    subject = params.get("name") or params.get("uri") or ""
+    arguments = params.get("arguments")
+    return f"{subject} {compact(arguments)}" if arguments else str(subject)
+
+
+def request_state(request: RequestView, now: float) -> tuple[str, str]:
+    """How a request stands, and the colour of that."""
+    match request.status:
+        case "completed":
+            return (took(request.took) or "done", "bad" if failed(request) else "faint")
+        case "error":
+            return "failed", "bad"
+        case "cancelled":
+            return "cancelled", "warn"
+        case "pending":
+            return "waiting", "soft"
+        case _:
+            return progress_words(request, now), "accent"
+
+
+def failed(request: RequestView) -> bool:
+    """Whether a tool said that it failed."""
+    return as_dict(request.result).get("isError") is True
+
+
+def progress_words(request: RequestView, now: float) -> str:
+    """How far it is, with numbers."""
+    since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
+    if request.progress is None:
+        return f"running {since}".strip()
+    if request.total:
+        return f"{min(100.0, 100 * request.progress / request.total):.0f} % in {since}"
+    return f"{request.progress:g} in {since}"
+
+
+def error_page(error: ErrorView) -> TextSource:
+    """What went wrong, who is at fault, what to do, and what was sent."""
+    whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
+    fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
+    lines: list[Parts] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
+    pages: list[TextSource] = [Words(*lines), Prose(error.message)]
+    if error.cure:
+        pages += [Words([], [("What to do", "b-ink")]), Prose(error.cure)]
+    if error.help:
+        pages.append(Words([], [(one_line(error.help), "faint")]))
+    if error.payload is not None:
+        pages += [Words([], [("What was sent", "b-ink")]), json_page(error.payload)]
+    return JoinedText(pages)
+
+
+def result_page(result: Any, problems: list[str] | None = None) -> TextSource:
+    """What a server answered, as what it is: a tool's result, contents of a resource, a prompt's messages."""
+    if is_cut(result):
+        return cut_page(result)
+    if not isinstance(result, Mapping):
+        return json_page(result)
+    answer = cast("Mapping[str, Any]", result)
+    if isinstance(answer.get("contents"), list):
+        return contents_page(answer["contents"])
+    if isinstance(answer.get("messages"), list):
+        return JoinedText([page for message in answer["messages"] for page in message_pages(message)])
+    if not isinstance(answer.get("content"), list):
+        return json_page(answer)
+    pages: list[TextSource] = []
+    if answer.get("isError") is True:
+        pages.append(Words([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
+    pages += [_block(block) for block in answer["content"]]
+    if "structuredContent" in answer:
+        pages += [Words([], structured_words(problems)), json_page(answer["structuredContent"])]
+    if not pages:
+        pages.append(Words([("The tool answered, with nothing.", "soft")]))
+    return JoinedText(pages)
+
+
+def structured_words(problems: list[str] | None) -> Parts:
+    """Whether the structured output is what the tool promised."""
+    title: Parts = [("Structured output", "b-ink")]
+    if problems is None:
+        return title
+    if not problems:
+        return [*title, ("  ✓ fits its schema", "ok")]
+    return [*title, ("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+
+
+def _block(block: Any) -> TextSource:
+    return block_page(cast("Mapping[str, Any]", block)) if isinstance(block, Mapping) else json_page(block)
+
+
+def message_pages(message: Any) -> list[TextSource]:
+    """Who says what: a message of a prompt or of a conversation."""
+    if not isinstance(message, Mapping):
+        return [json_page(message)]
+    said = cast("Mapping[str, Any]", message)
+    content = said.get("content")
+    blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
+    return [Words([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), Words([])]
+
+
+def request_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
+    """A request with all that is known of it."""
+    facts: Parts = [
+        (one_line(request.method), "b-ink"),
+        (f"   asked at {clock(request.created_at, millis=True)}", "soft"),
+    ]
+    if request.took is not None:
+        facts.append((f", took {took(request.took)}", "soft"))
+    if request.result_size:
+        facts.append((f", {size(request.result_size)}", "soft"))
+    if request.attempts > 1:
+        facts.append((f", {request.attempts} attempts", "warn"))
+    pages: list[TextSource] = [Words(facts)]
+    if request.params:
+        pages += [Words([], [("Asked", "b-ink")]), json_page(request.params)]
+    pages.append(Words([]))
+    pages.append(outcome_page(request, problems))
+    return JoinedText(pages)
+
+
+def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
+    """What came of a request so far."""
+    if request.status == "cancelled":
+        words = Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
+        return words if request.error is None else JoinedText([words, Words([]), Prose(request.error.message, "soft")])
+    if request.error is not None:
+        return error_page(request.error)
+    if request.status == "completed":
+        return result_page(request.result, problems)
+    words = one_line(request.message) if request.message else "x cancels it."
+    return Words(
+        [("Running. " if request.status == "in_progress" else "Waiting for its turn. ", "b-accent"), (words, "soft")]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A content that somebody asked for, as a version beside those that a subscription brought."""
+
+    seq: int
+    at: float
+    uri: str
+    contents: Any
+
+    @property
+    def text(self) -> str:
+        """All its text."""
+        return text_of(self.contents)
+
+
+def versions_of(view: ServerView, uri: str) -> list[Any]:
+    """Every version of a resource that is known, oldest first: those of its subscription, and those that were read."""
+    versions: list[Any] = list(view.contents.get(uri) or ())
+    known = [version.contents for version in versions]
+    for request in view.requests.values():
+        contents = _contents_read(request, uri)
+        if contents is not None and contents not in known:
+            known.append(contents)
+            versions.append(Read(-request.seq, request.completed_at or 0.0, uri, contents))
+    return sorted(versions, key=lambda version: version.at)
+
+
+def _contents_read(request: RequestView, uri: str) -> Any:
+    if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
+        return None
+    if is_cut(request.result):
+        return request.result
+    return as_dict(request.result).get("contents")
+
+
+def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | None:
+    """Why the last reading of a resource failed, if nothing was read since."""
+    newest = versions[-1].at if versions else 0.0
+    for request in reversed(view.requests.values()):
+        if request.method == "resources/read" and request.params.get("uri") == uri and not request.aside:
+            return request.error if request.error is not None and (request.completed_at or 0.0) > newest else None
+    return None
+
+
+EMPTY: Final = (
+    "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
+)
+
+
+class RequestsPane(Pane):
+    """The requests of one server, newest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "cancel", "Cancel", show=False),
+        Binding("o", "own", "Also the client's own", show=False),
+        Binding("r", "repeat", "Send again", show=False),
+        Binding("e", "edit", "Edit and send", show=False),
+        Binding("c", "copy_as", "Copy as", show=False),
+    ]
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.table: Table[RequestView] = Table(lambda request: request.id, request_text)
+        self.column = Column(self.table, self._draw, noun="request", empty=EMPTY)
+        self.aside = False
+        self._reader = TextView(classes="detail")
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="split"):
+            yield self.column
+            yield self._reader
+
+    def restart(self) -> None:
+        self.table.reset()
+        self.column.rows.restart()
+
+    def take(self) -> None:
+        if not self.has_server:
+            return
+        requests = [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
+        self.table.update(requests)
+        own = "o hides the client's own" if self.aside else "o shows the client's own"
+        self.column.extra = [BarPart(own, "faint", "app.pane_do('own')")]
+        self.column.take()
+        self._show(self.column.rows.chosen)
+
+    def action_own(self) -> None:
+        """Show or hide what the client asks for by itself."""
+        self.aside = not self.aside
+        self.take()
+
+    def action_cancel(self) -> None:
+        """Cancel the chosen request."""
+        request = self.column.rows.chosen
+        if request is not None and not request.over:
+            self.desk.cancel(request.id)
+
+    def action_repeat(self) -> None:
+        """Ask for the same again."""
+        request = self.column.rows.chosen
+        if request is not None and self.has_server:
+            self.desk.ask(lambda: self.server.request(request.method, request.params))
+
+    def action_edit(self) -> None:
+        """Change the chosen request, and send it."""
+        if (request := self.column.rows.chosen) is not None:
+            self.desk.edit_request(request.method, request.params)
+
+    def action_copy_as(self) -> None:
+        """The chosen request as something to paste."""
+        if (request := self.column.rows.chosen) is not None:
+            self.desk.copy_as(request.method, request.params)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def _show(self, request: RequestView | None) -> None:
+        reader = self._reader
+        if request is None:
+            self._shown = None
+            reader.show(Words())
+            return
+        shown = (request.id, request.status, request.progress, request.message)
+        if shown != self._shown:
+            self._shown = shown
+            reader.show(request_page(request), request.id)
+
+    def _draw(self, request: RequestView, inks: ColorScheme) -> list[tuple[Line, Line]]:
+        words, ink = request_state(request, self.desk.now())
+        left: Line = [
+            (clock(request.created_at), inks["faint"]),
+            (" " + one_line(request.method), inks["soft"]),
+            ("  " + one_line(subject_of(request)), inks["ink"]),
+        ]
+        return [(left, [(words, inks[ink])])]
+
+
+def request_text(request: RequestView) -> str:
+    """What a filter looks in."""
+    return f"{request.method} {subject_of(request)} {request.status}"

@@ -1,0 +1,336 @@
+"""Resources: a list or a tree, templates with their fields, subscriptions, contents, and what changed.
+
+Resources as rows: a list in the server's order, or a tree by the parts of their addresses.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+
+from tidings.inspector.forms import template_form
+from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
+from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
+from tidings.inspector.tui.screens.versions import Versions
+from tidings.inspector.tui.theme import ColorScheme
+from tidings.inspector.tui.uris import expand, matches
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.words import clock, counted, one_line, size
+from tidings.inspector.view.view import ServerView
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """A resource, a template, or a folder that holds some."""
+
+    kind: Literal["resource", "template", "folder"]
+    key: str
+    """The URI, the template, or what the addresses in a folder begin with."""
+    label: str
+    depth: int = 0
+    item: Mapping[str, Any] | None = None
+    count: int = 0
+    """How many resources a folder holds, at all depths."""
+    folded: bool = False
+
+
+def as_list(resources: Mapping[str, Any], templates: Mapping[str, Any]) -> list[ResourceRow]:
+    """The templates, then the resources, in the server's order."""
+    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
+    rows += [ResourceRow("resource", uri, uri, item=item) for uri, item in resources.items()]
+    return rows
+
+
+def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: Iterable[str]) -> list[ResourceRow]:
+    """The templates, then the resources under the folders that their addresses name."""
+    closed = frozenset(folded)
+    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
+    root: dict[str, Any] = {}
+    for uri in resources:
+        node = root
+        *folders, name = parts_of(uri)
+        for folder in folders:
+            node = cast("dict[str, Any]", node.setdefault(folder, {}))
+        node["\0" + name] = uri  # A resource and a folder may have the same name.
+    return rows + _grow(root, "", 0, resources, closed)
+
+
+def parts_of(uri: str) -> list[str]:
+    """`vault://note/a/b.md` as `vault://`, `note/`, `a/`, `b.md`."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return [uri]
+    *folders, name = rest.split("/")
+    return [scheme + separator, *(folder + "/" for folder in folders), name or "/"]
+
+
+def _grow(
+    node: dict[str, Any], prefix: str, depth: int, resources: Mapping[str, Any], closed: frozenset[str]
+) -> list[ResourceRow]:
+    rows: list[ResourceRow] = []
+    for name, below in node.items():
+        if isinstance(below, str):
+            rows.append(ResourceRow("resource", below, name[1:], depth, resources[below]))
+            continue
+        path = prefix + name
+        is_folded = path in closed
+        inner = _grow(below, path, depth + 1, resources, frozenset() if is_folded else closed)
+        count = sum(row.kind == "resource" for row in inner) + sum(row.count for row in inner if row.folded)
+        rows.append(ResourceRow("folder", path, name, depth, count=count, folded=is_folded))
+        if not is_folded:
+            rows += inner
+    return rows
+
+
+EMPTY: Final = "This server lists no resources, or they are not loaded yet. When its list changes, it is loaded again."
+
+
+class ResourcesPane(CallerPane):
+    """The resources and templates of one server."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "subscribe", "Subscribe or unsubscribe", show=False),
+        Binding("r", "read", "Read", show=False),
+        Binding("w", "tree", "List or tree", show=False),
+        Binding("v", "mode", "Changes, rendered, source", show=False),
+        Binding("comma", "version(-1)", "Earlier version", show=False),
+        Binding("full_stop", "version(1)", "Later version", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    ResourcesPane Caller { display: none; }
+    ResourcesPane.template Caller { display: block; }
+    ResourcesPane.template .detail { display: none; }
+    """
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
+        self.column = Column(self.table, self._draw, noun="row", empty=EMPTY)
+        self.versions = Versions()
+        self._name, self._facts = Bar("ground"), Bar("ground")
+        self.is_tree = False
+        self.folded: set[str] = set()
+        self._built: object = None
+        self._template: str | None = None
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="split"):
+            yield self.column
+            with Vertical(classes="detail"):
+                yield self._name
+                yield self._facts
+                yield self.versions
+            yield self.caller
+
+    def restart(self) -> None:
+        self._built = self._template = None
+        self.folded.clear()
+        self.table.reset()
+        self.column.rows.restart()
+        self.caller.show(None)
+
+    def take(self) -> None:
+        if not self.has_server:
+            return
+        view = self.view
+        loaded = [view.loaded_at.get(name) for name in ("resources", "templates")]
+        built = (
+            view.name,
+            *loaded,
+            len(view.resources),
+            len(view.templates),
+            self.is_tree,
+            len(self.folded),
+            *self._extra(),
+        )
+        if built != self._built:
+            self._built = built
+            self._build()
+        self.column.said = counted(len(view.resources), "resource")
+        if view.templates:
+            self.column.said += ", " + counted(len(view.templates), "template")
+        shape = "w as a list" if self.is_tree else "w as a tree"
+        self.column.extra = [*fault_parts(view, "resources"), BarPart("  " + shape, "faint", "app.pane_do('tree')")]
+        self.column.take()
+        self._show(self.column.rows.chosen)
+
+    def _extra(self) -> list[str]:
+        """What is subscribed to, or was read, and is in no list: it is shown all the same."""
+        listed = self.view.resources
+        return [uri for uri in self.view.subscriptions if uri not in listed]
+
+    def _build(self) -> None:
+        view = self.view
+        resources = dict(view.resources) | {uri: {"uri": uri, "name": "not in the list"} for uri in self._extra()}
+        rows = as_tree(resources, view.templates, self.folded) if self.is_tree else as_list(resources, view.templates)
+        self.table.update(rows)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._show(event.item)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        row = cast("ResourceRow", event.item)
+        if row.kind == "folder":
+            self.folded ^= {row.key}
+            self.take()
+        elif row.kind == "template":
+            self.caller.form.enter()
+        else:
+            self.action_read()
+
+    # What one can do
+
+    @property
+    def _row(self) -> ResourceRow | None:
+        return self.column.rows.chosen
+
+    def action_read(self) -> None:
+        """Read the chosen resource."""
+        row = self._row
+        if row is not None and row.kind == "resource":
+            self.desk.ask(lambda: self.server.read(row.key))
+
+    def action_copy_as(self) -> None:
+        """Reading the chosen resource, as something to paste."""
+        if self._row is not None and self._row.kind == "resource":
+            self.desk.copy_as("resources/read", {"uri": self._row.key})
+        else:
+            super().action_copy_as()
+
+    def action_subscribe(self) -> None:
+        """Subscribe to the chosen resource (a folder: to all that is in it), or end that."""
+        row = self._row
+        if row is None or row.kind == "template":
+            return
+        uri = row.key + "*" if row.kind == "folder" else row.key
+        if uri in self.view.subscriptions:
+            self.attempt(self.server.unsubscribe(uri))
+        else:
+            self.attempt(self.server.subscribe(uri))
+
+    def action_tree(self) -> None:
+        """From the list to the tree and back."""
+        self.is_tree = not self.is_tree
+        self.take()
+
+    def action_mode(self) -> None:
+        """The next way to look at the content."""
+        self.versions.action_mode()
+
+    def action_version(self, by: int) -> None:
+        """An earlier or a later version."""
+        self.versions.action_version(by)
+
+    def go(self, key: str) -> None:
+        rows = self.column.rows
+        if not (rows.choose(("resource", key)) or rows.choose(("template", key))):
+            self.folded.clear()
+            self.take()
+            rows.choose(("resource", key))
+
+    # The chosen one
+
+    def _show(self, row: ResourceRow | None) -> None:
+        self.set_class(row is not None and row.kind == "template", "template")
+        if row is None or row.kind != "template":
+            self._template = None
+            self._show_resource(row)
+        else:
+            if self._template != row.key:
+                self._template = row.key
+                self.caller.show(self._callee(row))
+            self.caller.take()
+
+    def _show_resource(self, row: ResourceRow | None) -> None:
+        name, facts = self._name, self._facts
+        if row is None:
+            name.show([])
+            facts.show([])
+            self.versions.clear()
+            return
+        name.show([BarPart(one_line(row.key), "b-ink")], subscription_parts(self.view, row))
+        if row.kind == "folder":
+            facts.show([BarPart(counted(row.count, "resource"), "soft")])
+            self.versions.clear("Enter folds and unfolds it. s subscribes to all that begins with this address.")
+            return
+        item = row.item or {}
+        told = [str(item.get(key)) for key in ("title", "name", "mimeType") if item.get(key)]
+        if isinstance(item.get("size"), int):
+            told.append(size(item["size"]))
+        told.append(str(item.get("description") or ""))
+        facts.show([BarPart(one_line(" · ".join(part for part in dict.fromkeys(told) if part)), "soft")])
+        versions = versions_of(self.view, row.key)
+        if (error := failed_read(self.view, row.key, versions)) is not None:
+            self.versions.clear()
+            self.versions.reader.show(error_page(error), (row.key, "failed"))
+        elif versions:
+            self.versions.show(versions)
+        else:
+            self.versions.clear("Not read yet. r reads it; s subscribes, and shows what changes from then on.")
+
+    def _callee(self, row: ResourceRow) -> Callee:
+        template, server, item = row.key, self.server, row.item or {}
+
+        async def complete(field: str, so_far: str, others: dict[str, str]) -> list[str]:
+            return await server.complete("template", template, field, so_far, others)
+
+        return Callee(
+            key=f"{self.view.name}/templates/{template}",
+            name=template,
+            verb="Read",
+            form=template_form(template),
+            send=lambda value: server.read(expand(template, value)),
+            asked=lambda value: ("resources/read", {"uri": expand(template, value)}),
+            is_its=lambda request: (
+                request.method == "resources/read" and matches(template, str(request.params.get("uri")))
+            ),
+            description=str(item.get("description") or item.get("title") or item.get("name") or ""),
+            complete=complete,
+        )
+
+    def _draw(self, row: ResourceRow, inks: ColorScheme) -> list[tuple[Line, Line]]:
+        indent = "  " * row.depth
+        if row.kind == "folder":
+            mark = "▸ " if row.folded else "▾ "
+            left: Line = [(indent + mark, inks["faint"]), (one_line(row.label), inks["soft"])]
+            return [(left, [(f"{row.count:,}", inks["faint"])])]
+        if row.kind == "template":
+            return [([("{} ", inks["tools"]), (one_line(row.label), inks["ink"])], [("template", inks["faint"])])]
+        subscription = self.view.subscriptions.get(row.key)
+        mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
+        right: Line = []
+        if subscription is not None:
+            if subscription.error is not None:
+                right = [("failed", inks["bad"])]
+            elif subscription.last_update is not None:
+                right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", inks["faint"])]
+            else:
+                right = [("subscribed", inks["faint"])]
+        label = row.label if self.is_tree else row.key
+        return [([(indent, inks["faint"]), (mark, inks[ink]), (one_line(label), inks["ink"])], right)]
+
+
+def resource_text(row: ResourceRow) -> str:
+    """What a filter looks in."""
+    item = row.item or {}
+    return f"{row.key} {item.get('name') or ''} {item.get('title') or ''} {item.get('mimeType') or ''}"
+
+
+def subscription_parts(view: ServerView, row: ResourceRow) -> list[BarPart]:
+    """Whether it is subscribed to, and how to change that."""
+    subscription = view.subscriptions.get(row.key + "*" if row.kind == "folder" else row.key)
+    if subscription is None:
+        return [BarPart("s subscribes", "faint", "app.pane_do('subscribe')")]
+    if subscription.error is not None:
+        return [BarPart("subscription failed: " + one_line(subscription.error.message, 80), "bad")]
+    words = f"subscribed, {counted(subscription.updates, 'update')}"
+    stale = [BarPart("  reading again", "warn")] if subscription.stale else []
+    return [BarPart("● ", "accent"), BarPart(words, "soft"), *stale]

@@ -1,0 +1,160 @@
+"""A resource's content through time: what changed, the content rendered, and its source; with earlier versions.
+
+What changed between two versions of a content, as a page: lines with their numbers, the changed words marked.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from tidings.inspector.tui.theme import ColorScheme
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.text import SentenceText, TextSource, TextView, contents_page
+from tidings.inspector.tui.words import clock, lines_of
+from tidings.inspector.view.diffs import Diff, DiffLine, content_text, diff_texts
+
+_GROUNDS: Final = {"+": ("added", "added_ink", "added_mark"), "-": ("removed", "removed_ink", "removed_mark")}
+
+
+class DiffPage(TextSource):
+    """The hunks of a difference, below a line that says how much changed."""
+
+    def __init__(self, diff: Diff, since: float) -> None:
+        self._diff = diff
+        words = f"{diff.words} since {clock(since)}" + (f". {diff.note}" if diff.note else "")
+        self._rows: list[DiffLine | str] = [words, ""]
+        for number, hunk in enumerate(diff.hunks):
+            if number:
+                self._rows.append("⋯")
+            self._rows += hunk.lines
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
+        row = self._rows[index]
+        if isinstance(row, str):
+            return [(row, inks["faint"])], None
+        numbers = f"{row.old or '':>5} {row.new or '':>5} "
+        if row.sign == " ":
+            return [(numbers, inks["faint"]), (f"  {_shown(row.text)}", inks["ink"])], None
+        ground, ink, mark = _GROUNDS[row.sign]
+        marked = Style(bgcolor=getattr(inks, mark))
+        spans: Line = [(numbers, inks["faint"]), (f"{row.sign} ", inks[ink])]
+        spans += [(_shown(piece.text), inks[ink] + marked if piece.changed else inks[ink]) for piece in row.pieces]
+        return spans, Style(bgcolor=getattr(inks, ground))
+
+    def plain(self) -> str:
+        return "\n".join(self._diff.unified())
+
+
+def _shown(text: str) -> str:
+    return " ".join(lines_of(text))
+
+
+def diff_page(before: Any, after: Any) -> DiffPage:
+    """The lines that differ, with those around them."""
+    return DiffPage(diff_texts(content_text(before.contents), content_text(after.contents)), before.at)
+
+
+MODES: Final = ("changes", "rendered", "source")
+SHOWN: Final = 5
+"""So many versions are offered by their time; the others are reached with the keys."""
+
+
+class Versions(Vertical):
+    """Shows one of several versions, compared with the one before it or by itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "mode", "Changes, rendered, source", show=False),
+        Binding("comma", "version(-1)", "Earlier version", show=False),
+        Binding("full_stop", "version(1)", "Later version", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Versions { height: 1fr; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.mode = "changes"
+        self.versions: Sequence[Any] = ()
+        self.at = -1
+        self._drawn: object = None
+        self._bar = Bar("ground")
+        self.reader = TextView()
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        yield self.reader
+
+    def show(self, versions: Iterable[Any], seq: int | None = None) -> None:
+        """Show the version of this number, or the newest."""
+        kept = self.versions[self.at].seq if 0 <= self.at < len(self.versions) else None
+        was_newest = self.at == len(self.versions) - 1
+        shown, self.versions = self.versions, list(versions)
+        same = bool(shown) and bool(self.versions) and self.versions[0].uri == shown[0].uri
+        wanted = seq if seq is not None else (kept if same and not was_newest else None)
+        places = {version.seq: at for at, version in enumerate(self.versions)}
+        self.at = places.get(wanted, len(self.versions) - 1) if wanted is not None else len(self.versions) - 1
+        self._draw()
+
+    def clear(self, words: str = "") -> None:
+        """Show no content."""
+        self.show_page(SentenceText(words))
+
+    def show_page(self, page: TextSource, key: object = None) -> None:
+        """Show this in the place of a content."""
+        self.versions, self.at, self._drawn = [], -1, None
+        self._bar.show([])
+        self.reader.show(page, key)
+
+    def action_mode(self, mode: str | None = None) -> None:
+        """The next way to look at it, or this one."""
+        self.mode = mode or MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._draw()
+
+    def action_version(self, by: int) -> None:
+        """An earlier or a later version."""
+        self.at = max(0, min(self.at + by, len(self.versions) - 1))
+        self._draw()
+
+    def action_pick(self, at: int) -> None:
+        """The version at this place."""
+        self.action_version(at - self.at)
+
+    def _draw(self) -> None:
+        if not self.versions:
+            self.clear("Not read yet.")
+            return
+        version = self.versions[self.at]
+        before = self.versions[self.at - 1] if self.at > 0 else None
+        self._say(before)
+        drawn = (version.seq, before.seq if before is not None else None, self.mode)
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        if self.mode == "changes" and before is not None:
+            page = diff_page(before, version)
+        else:
+            page = contents_page(version.contents, source=self.mode == "source")
+        self.reader.show(page, (version.uri, version.seq, self.mode))
+
+    def _say(self, before: Any) -> None:
+        first = max(0, min(self.at - SHOWN // 2, len(self.versions) - SHOWN))
+        parts: list[BarPart] = [BarPart(f"{first} earlier  ", "faint", "version(-1)")] if first else []
+        for at in range(first, min(first + SHOWN, len(self.versions))):
+            on = at == self.at
+            parts.append(BarPart(clock(self.versions[at].at), "b-accent on chosen" if on else "soft", f"pick({at})"))
+            parts.append(BarPart("  "))
+        if before is None:
+            parts.append(BarPart("the first version seen", "faint"))
+        modes: list[BarPart] = []
+        for mode in MODES:
+            on = mode == self.mode
+            modes.append(BarPart(f" {mode.capitalize()} ", "b-accent on chosen" if on else "soft", f"mode('{mode}')"))
+        self._bar.show(parts, modes)

@@ -1,0 +1,167 @@
+"""One line of words, some of which can be clicked: the facts on top, the tabs, the head of a list, the numbers.
+
+Lines made of styled words, for widgets that draw line by line.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tidings.inspector.tui.theme import inks_of
+
+Span = tuple[str, Style]
+"""Words in one style."""
+
+Line = list[Span]
+
+
+def width_of(spans: Iterable[Span]) -> int:
+    """How many columns they take."""
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def fit(spans: Iterable[Span], width: int) -> Line:
+    """As much of `spans` as goes into `width` columns; what is cut off is shown by an ellipsis."""
+    fitted: Line = []
+    left = width
+    for text, style in spans:
+        cells = cell_len(text)
+        if cells <= left:
+            fitted.append((text, style))
+            left -= cells
+            continue
+        if left > 0:
+            fitted.append((set_cell_size(text, left - 1) + "…", style))
+        break
+    return fitted
+
+
+def crop(spans: Iterable[Span], start: int, width: int) -> Line:
+    """The columns from `start` on, `width` at most."""
+    strip = Strip([Segment(text, style) for text, style in spans]).crop(start, start + width)
+    return [(segment.text, segment.style or Style.null()) for segment in strip]
+
+
+def row(width: int, left: Line, right: Line | None = None, ground: Style | None = None) -> Strip:
+    """One line of exactly `width` columns: `left` cut as needed, `right` at its end if there is room for both."""
+    right = right or []
+    reserved = width_of(right) + 1 if right else 0
+    if reserved and reserved > width - 8:
+        right, reserved = [], 0
+    left = fit(left, width - reserved)
+    gap = width - width_of(left) - width_of(right)
+    spans = [*left, (" " * max(0, gap), Style.null()), *right]
+    segments = [Segment(text, (ground + style) if ground else style) for text, style in spans if text]
+    return Strip(segments, width)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """A paragraph broken at spaces where possible."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        current = ""
+        for given in paragraph.split(" "):
+            word = given
+            while cell_len(word) > width > 0:
+                if current:
+                    lines.append(current)
+                    current = ""
+                lines.append(word[:width])
+                word = word[width:]
+            joined = f"{current} {word}" if current else word
+            if cell_len(joined) > width and current:
+                lines.append(current)
+                current = word
+            else:
+                current = joined
+        lines.append(current)
+    return lines
+
+
+class BarPart(NamedTuple):
+    """Words in a colour of the scheme; with an action they can be clicked."""
+
+    text: str
+    ink: str = "soft"
+    action: str = ""
+
+
+Parts = tuple[list[BarPart], list[BarPart]]
+"""What stands on the left, and on the right."""
+
+
+class Bar(Widget):
+    """A line of parts, some on the left and some on the right."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; width: 1fr; background: $t-pane; }
+    """
+
+    def __init__(self, ground: str = "pane", id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._ground = ground
+        self._ways: list[Parts] = [([], [])]
+
+    def show(self, left: list[BarPart], right: list[BarPart] | None = None, *shorter: Parts) -> None:
+        """Show these parts; where they do not fit, the first of the `shorter` ones that do. Nothing is drawn if they
+        are the same as before.
+        """
+        ways = [(left, right or []), *shorter]
+        if ways != self._ways:
+            self._ways = ways
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        """All its words."""
+        return "".join(part.text for parts in self._ways[0] for part in parts)
+
+    def fits(self, way: Parts) -> bool:
+        """Whether there is room for all of it."""
+        return room_for(way) <= self.size.width
+
+    @property
+    def _shown(self) -> Parts:
+        return next((way for way in self._ways if self.fits(way)), self._ways[-1])
+
+    def render_line(self, y: int) -> Strip:
+        inks = inks_of(self)
+        left, right = ([(part.text, inks[part.ink]) for part in parts] for parts in self._shown)
+        ground = Style(bgcolor=getattr(inks, self._ground))
+        if y:
+            return row(self.size.width, [], None, ground)
+        return row(self.size.width, [(" ", inks["soft"]), *left], [*right, (" ", inks["soft"])], ground)
+
+    async def on_click(self, event: events.Click) -> None:
+        part = self._part_at(event.x)
+        if part is not None and part.action:
+            await (self.parent or self).run_action(part.action)  # type: ignore[union-attr]
+
+    def _part_at(self, x: int) -> BarPart | None:
+        left, right = self._shown
+        begin = self.size.width - cells(right) - 1
+        for parts, start in ((right, begin), (left, 1)):
+            at = start
+            for part in parts:
+                end = at + cell_len(part.text)
+                if at <= x < end:
+                    return part
+                at = end
+        return None
+
+
+def cells(parts: list[BarPart]) -> int:
+    """How many columns they take."""
+    return sum(cell_len(part.text) for part in parts)
+
+
+def room_for(way: Parts) -> int:
+    """How many columns a line of them takes, with its margins."""
+    left, right = way
+    return cells(left) + 1 + (cells(right) + 2 if right else 0)

@@ -1,0 +1,213 @@
+"""What a list shows: entries as they arrive, or a table that changes. Plain data, no widgets.
+
+`ArrivingEntries` shows the newest entry first. While it follows, what arrives is shown; while it does not, what arrives
+is held back and counted, so that nothing moves under the eyes. What its source drops, the oldest, it lets go of.
+
+A `Table` shows items in an order that their owner gives. The chosen row is known by its key, not by its place.
+
+Both can be filtered. A filter looks at `CHUNK` entries a step, newest first, so that a long history keeps
+nobody waiting.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from tidings.inspector.view.rings import Ring
+
+T = TypeVar("T")
+
+CHUNK: Final = 4000
+"""So many entries are looked at in one step of a filter."""
+
+
+class RowSource(Protocol[T]):
+    """What the list widget needs of its data."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> T: ...
+    def key(self, item: T) -> Hashable:
+        """What an item is known by."""
+        ...
+
+    def find(self, key: Hashable) -> int | None:
+        """Where the item of this key is."""
+        ...
+
+    def filter(self, words: str) -> None:
+        """Show only what has all of these words in it."""
+        ...
+
+    @property
+    def filtered(self) -> str: ...
+    @property
+    def total(self) -> int:
+        """How many there are, the filter aside."""
+        ...
+
+
+class ArrivingEntries(Generic[T]):
+    """Entries that arrive, newest first.
+
+    Args:
+        seq: The running number of an entry: it rises.
+        text: What a filter looks in.
+    """
+
+    def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
+        self._seq = seq
+        self._text = text
+        self._all: list[T] = []  # Everything the source has, oldest first.
+        self._matching: list[T] = []  # What the filter lets through, oldest first; unused without one.
+        self._unsearched = 0  # Of `_all`, so many of the oldest have not been looked at.
+        self._shown = 0  # Of the matching ones, so many of the oldest are shown.
+        self._last: int | None = None
+        self.filtered = ""
+        self.following = True
+
+    @property
+    def _rows(self) -> list[T]:
+        return self._matching if self.filtered else self._all
+
+    @property
+    def total(self) -> int:
+        return len(self._all)
+
+    @property
+    def held(self) -> int:
+        """How many are held back."""
+        return len(self._rows) - self._shown
+
+    @property
+    def searching(self) -> bool:
+        """Whether the filter has not looked at everything yet."""
+        return bool(self.filtered) and self._unsearched > 0
+
+    def __len__(self) -> int:
+        return self._shown
+
+    def __getitem__(self, index: int) -> T:
+        if not 0 <= index < self._shown:
+            raise IndexError(index)
+        return self._rows[self._shown - 1 - index]
+
+    def key(self, item: T) -> Hashable:
+        return self._seq(item)
+
+    def find(self, key: Hashable) -> int | None:
+        rows = self._rows
+        if not isinstance(key, int):
+            return None
+        at = bisect_left(rows, key, 0, self._shown, key=self._seq)
+        return self._shown - 1 - at if at < self._shown and self._seq(rows[at]) == key else None
+
+    def reset(self) -> None:
+        """Forget everything: another source follows."""
+        self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
+        self.following = True
+
+    def update(self, newest: Sequence[T] | Ring[T]) -> bool:
+        """Take what the source has now, oldest first. Whether anything that is shown or counted changed."""
+        changed = self._drop(self._seq(newest[0]) if newest else None)
+        fresh = newest if self._last is None else newest[bisect_left(newest, self._last + 1, key=self._seq) :]
+        if fresh:
+            changed = True
+            self._last = self._seq(fresh[-1])
+            self._all.extend(fresh)
+            if self.filtered:
+                self._matching.extend(entry for entry in fresh if self._matches(entry))
+        if self.searching:
+            changed = True
+            self._search()
+        if self.following:
+            self._shown = len(self._rows)
+        return changed
+
+    def follow(self, following: bool) -> None:
+        """Show what arrives, or hold it back."""
+        self.following = following
+        if following:
+            self._shown = len(self._rows)
+
+    def filter(self, words: str) -> None:
+        self.filtered = words.strip().casefold()
+        self._matching = []
+        self._unsearched = len(self._all)
+        if self.filtered:
+            self._search()
+        self._shown = len(self._rows)
+
+    def _search(self) -> None:
+        start = max(0, self._unsearched - CHUNK)
+        found = [entry for entry in self._all[start : self._unsearched] if self._matches(entry)]
+        self._unsearched = start
+        self._matching[:0] = found
+        self._shown += len(found)
+
+    def _matches(self, entry: T) -> bool:
+        text = self._text(entry).casefold()
+        return all(word in text for word in self.filtered.split())
+
+    def _drop(self, oldest: int | None) -> bool:
+        """Let go of what the source no longer has."""
+        if not self._all or (oldest is not None and self._seq(self._all[0]) >= oldest):
+            return False
+        for rows in (self._all, self._matching):
+            gone = len(rows) if oldest is None else bisect_left(rows, oldest, key=self._seq)
+            del rows[:gone]
+            if rows is self._rows:
+                self._shown = max(0, self._shown - gone)
+            if rows is self._all:
+                self._unsearched = max(0, self._unsearched - gone)
+        return True
+
+
+class Table(Generic[T]):
+    """Items in their owner's order."""
+
+    def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
+        self._key = key
+        self._text = text
+        self._all: list[T] = []
+        self._rows: list[T] = []
+        self._places: dict[Hashable, int] | None = None
+        self.filtered = ""
+
+    @property
+    def total(self) -> int:
+        return len(self._all)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> T:
+        if index < 0:
+            raise IndexError(index)
+        return self._rows[index]
+
+    def key(self, item: T) -> Hashable:
+        return self._key(item)
+
+    def find(self, key: Hashable) -> int | None:
+        if self._places is None:
+            self._places = {self._key(item): at for at, item in enumerate(self._rows)}
+        return self._places.get(key)
+
+    def reset(self) -> None:
+        """Forget everything: another owner follows."""
+        self.update([])
+
+    def update(self, items: Sequence[T]) -> None:
+        """Show these from now on."""
+        self._all = list(items)
+        self._places = None
+        words = self.filtered.split()
+        self._rows = [item for item in self._all if self._matches(item, words)] if words else self._all
+
+    def filter(self, words: str) -> None:
+        self.filtered = words.strip().casefold()
+        self.update(self._all)
+
+    def _matches(self, item: T, words: list[str]) -> bool:
+        text = self._text(item).casefold()
+        return all(word in text for word in words)

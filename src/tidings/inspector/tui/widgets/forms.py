@@ -1,0 +1,459 @@
+"""A form as widgets: one line for what a field is, one to fill it in; or all of it as JSON.
+
+The form itself is plain data (`schemas.Field`), and so is what was typed (`Typed`). When the shape changes (another
+alternative is chosen, an entry is added), the widgets are made anew from both.
+
+What was typed into a form: texts in the shape of the value (see `schemas.values`), changed place by place.
+
+What a form is drawn as: one line for what a field is, one to fill it in.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.suggester import Suggester
+from textual.widget import Widget
+from textual.widgets import Button, Input, Select, SelectionList, Static, TextArea
+
+from tidings.inspector.forms import Field, FieldProblem, Filled, expand, from_texts, initial, to_texts
+from tidings.inspector.tui.theme import desk_of
+from tidings.inspector.tui.widgets.bars import Bar, BarPart
+from tidings.inspector.tui.words import counted, one_line
+
+Path = tuple[str | int, ...]
+
+
+class Typed:
+    """The texts of a form. What is emptied is left out again, with the objects that are empty then."""
+
+    def __init__(self, texts: Any = None) -> None:
+        self.texts: Any = texts
+
+    def get(self, path: Path) -> Any:
+        """What stands at this place; None if nothing does."""
+        here = self.texts
+        for key in path:
+            if isinstance(here, dict) and isinstance(key, str):
+                here = cast("dict[str, Any]", here).get(key)
+            elif isinstance(here, list) and isinstance(key, int) and key < len(cast("list[Any]", here)):
+                here = cast("list[Any]", here)[key]
+            else:
+                return None
+        return here
+
+    def put(self, path: Path, value: Any) -> None:
+        """Put this there, with all that has to be around it."""
+        self.texts = _put(self.texts, path, value)
+
+    def drop(self, path: Path) -> None:
+        """Take away what stands there: a key of an object, or an entry of a list."""
+        if not path:
+            self.texts = None
+            return
+        around = self.get(path[:-1])
+        key = path[-1]
+        if isinstance(around, dict) and isinstance(key, str):
+            kept: dict[str, Any] = {
+                name: value for name, value in cast("dict[str, Any]", around).items() if name != key
+            }
+            if kept:
+                self.put(path[:-1], kept)
+            else:
+                self._prune(path[:-1])
+        elif isinstance(around, list) and isinstance(key, int):
+            entries = cast("list[Any]", around)
+            self.put(path[:-1], entries[:key] + entries[key + 1 :])
+
+    def _prune(self, path: Path) -> None:
+        """An object without keys is left out, unless it is an entry of a list or a choice: then it keeps its place."""
+        around = self.get(path[:-1]) if path else None
+        is_chosen = bool(path) and path[-1] == "value" and isinstance(around, dict) and "$choice" in around
+        if not path or isinstance(path[-1], int) or is_chosen:
+            self.put(path, {})
+        else:
+            self.drop(path)
+
+
+def _put(here: Any, path: Path, value: Any) -> Any:
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(key, int):
+        entries: list[Any] = list(cast("list[Any]", here)) if isinstance(here, list) else []
+        entries += [None] * (key + 1 - len(entries))
+        entries[key] = _put(entries[key], rest, value)
+        return entries
+    around: dict[str, Any] = dict(cast("dict[str, Any]", here)) if isinstance(here, dict) else {}
+    around[key] = _put(around.get(key), rest, value)
+    return around
+
+
+MOST = 60
+"""So many fields are drawn; a larger form is begun as JSON."""
+MOST_OPTIONS = 400
+"""A choice of more values than these is typed."""
+
+Complete = Callable[[str, str, dict[str, str]], Awaitable[list[str]]]
+
+
+class Completer(Suggester):
+    """Asks the server how what was typed may go on."""
+
+    def __init__(self, name: str, complete: Complete, typed: Typed) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._name, self._complete, self._typed = name, complete, typed
+
+    async def get_suggestion(self, value: str) -> str | None:
+        texts = cast("dict[str, Any]", self._typed.texts or {})
+        others = {name: text for name, text in texts.items() if name != self._name and isinstance(text, str) and text}
+        try:
+            found = await self._complete(self._name, value, others)
+        # A suggestion that does not come is no reason to say anything while somebody types.
+        except Exception:  # noqa: BLE001
+            return None
+        return next((each for each in found if each.startswith(value) and each != value), None)
+
+
+class Drawing:
+    """The widgets of a form, made of its fields and of what was typed.
+
+    Args:
+        opened: Where a field that refers to another was opened.
+        complete: Suggests values of a field, if the server does that.
+    """
+
+    def __init__(self, root: Field, typed: Typed, opened: set[Path], complete: Complete | None) -> None:
+        self.root, self.typed = root, typed
+        self._opened, self._complete = opened, complete
+        self.paths: dict[Widget, tuple[Field, Path]] = {}
+        """Which field a widget fills in, and where what is typed there belongs."""
+        self._drawn = 0
+
+    def widgets(self) -> list[Widget]:
+        """All of them, in order."""
+        made = list(self._widgets(self.root, ()))
+        if self._drawn > MOST:
+            made.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
+        return made or [Static("It takes no arguments.")]
+
+    def _widgets(self, given: Field, path: Path) -> Iterator[Widget]:
+        field = expand(self.root, given) if path in self._opened else given
+        if path and field.kind != "object":
+            self._drawn += 1
+            if self._drawn > MOST:
+                return
+        match field.kind:
+            case "object":
+                yield from self._object(field, path)
+            case "array":
+                yield from self._array(field, path)
+            case "choice":
+                yield from self._choice(field, path)
+            case "const":
+                yield self._label(field, path, f"always {one_line(json.dumps(field.value, default=str), 60)}")
+            case "ref":
+                yield self._label(field, path)
+                yield self._button("Open", "open", field, path)
+            case _:
+                yield self._label(field, path)
+                yield self._known(self._leaf(field, path), field, path)
+
+    def _known(self, widget: Widget, field: Field, path: Path) -> Widget:
+        self.paths[widget] = (field, path)
+        return widget
+
+    def _label(self, field: Field, path: Path, extra: str = "") -> Bar:
+        indent = "  " * sum(1 for key in path[:-1] if key != "value")
+        name = field.label or (f"{int(path[-1]) + 1}." if path and isinstance(path[-1], int) else "value")
+        parts = [BarPart(indent + one_line(name, 60), "ink"), BarPart("*" if field.required else "", "accent")]
+        told = ", ".join(filter(None, [extra, "null: ctrl+n" if field.nullable else "", *field.hints]))
+        told = f"{told}. {field.description}" if told and field.description else told or field.description
+        told = told or ("one of its values" if field.kind == "enum" else "")
+        parts.append(BarPart("  " + one_line(told, 200), "faint"))
+        if field.deprecated:
+            parts.insert(1, BarPart(" (deprecated)", "warn"))
+        bar = Bar("ground")
+        bar.show(parts)
+        return bar
+
+    def _leaf(self, field: Field, path: Path) -> Widget:
+        typed = self.typed.get(path)
+        match field.kind:
+            case "boolean":
+                return _select([("true", True), ("false", False)], typed)
+            case "enum" if len(field.options) <= MOST_OPTIONS:
+                return _select([(one_line(option.label), option.value) for option in field.options], typed)
+            case "multi" if len(field.options) <= MOST_OPTIONS:
+                chosen = cast("list[Any]", typed) if isinstance(typed, list) else []
+                picks = [(one_line(each.label), at, each.value in chosen) for at, each in enumerate(field.options)]
+                return SelectionList[int](*picks, compact=True)
+            case "multiline" | "json" | "multi":
+                text = typed if isinstance(typed, str) else "" if typed is None else json.dumps(typed, default=str)
+                return TextArea(text, compact=True, tab_behavior="focus")
+            case _:
+                text = "" if typed is None else str(typed)
+                asks = self._complete is not None and len(path) == 1
+                suggester = Completer(str(path[-1]), self._complete, self.typed) if asks and self._complete else None
+                place = "null" if typed is None and field.nullable else ""
+                return Input(text, placeholder=place, password=field.secret, compact=True, suggester=suggester)
+
+    def _object(self, field: Field, path: Path) -> Iterator[Widget]:
+        if path and field.name:
+            yield self._label(field, path)
+        for each in field.fields:
+            yield from self._widgets(each, (*path, each.name))
+        known = {each.name for each in field.fields}
+        typed = self.typed.get(path)
+        if field.extra is not None or field.patterns:
+            for name in cast("dict[str, Any]", typed) if isinstance(typed, dict) else ():
+                if name not in known:
+                    further = field.extra or Field("json")
+                    yield from self._widgets(_named(further, name), (*path, name))
+            new_key = Input(placeholder="a further key; Enter adds it", compact=True)
+            yield self._known(new_key, field, (*path, "$new"))
+        if field.hidden:
+            yield Static(f"{counted(field.hidden, 'more field')}: ctrl+j shows all of it as JSON.")
+
+    def _array(self, field: Field, path: Path) -> Iterator[Widget]:
+        yield self._label(field, path, "a list")
+        typed = self.typed.get(path)
+        count = max(len(cast("list[Any]", typed)) if isinstance(typed, list) else 0, len(field.fields))
+        for at in range(count):
+            item = field.fields[at] if at < len(field.fields) else field.items or Field("json")
+            yield from self._widgets(_named(item, ""), (*path, at))
+        if field.items is not None or not field.closed:
+            yield self._button("Add an entry", "add", field, path)
+        if count > len(field.fields):
+            yield self._button("Remove the last", "remove", field, path)
+
+    def _choice(self, field: Field, path: Path) -> Iterator[Widget]:
+        typed = self.typed.get(path)
+        at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
+        yield self._label(field if path else _named(field, "One of these"), path)
+        options = [
+            (one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)
+        ]
+        yield self._known(_select(options, at), field, path)
+        if isinstance(at, int) and 0 <= at < len(field.fields):
+            branch = field.fields[at]
+            yield from self._widgets(_named(branch, ""), (*path, "value"))
+
+    def _button(self, label: str, what: str, field: Field, path: Path) -> Widget:
+        return self._known(Button(label, name=what, compact=True), field, path)
+
+
+def _select(options: list[tuple[str, Any]], value: Any) -> Select[Any]:
+    """A list to choose from. Values that cannot be told apart by `==` (1 and true) are told apart by their place."""
+    values = [each for _, each in options]
+    known = value is not None and any(each == value and type(each) is type(value) for each in values)
+    return Select(options, prompt="left out", value=value if known else Select.NULL, compact=True)
+
+
+def _named(field: Field, name: str) -> Field:
+    return replace(field, name=name, title=field.title if not name else "")
+
+
+def fields_in(field: Field) -> int:
+    """How many there are to fill in."""
+    return sum(fields_in(each) if each.kind == "object" else 1 for each in field.fields)
+
+
+class Form(VerticalScroll):
+    """What one fills in."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back to the list", show=False),
+        Binding("ctrl+n", "null", "Null", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Form { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    Form Bar { background: $t-ground; }
+    Form Input { height: 1; border: none; padding: 0 1; margin: 0 0 1 1; }
+    Form TextArea { height: 5; border: none; margin: 0 0 1 1; padding: 0 1; }
+    Form TextArea.whole { height: 1fr; min-height: 6; margin: 0; }
+    Form Select { margin: 0 0 1 1; }
+    Form SelectionList { height: auto; max-height: 8; border: none; margin: 0 0 1 1; }
+    Form Button { margin: 0 0 1 1; background: $t-hover; color: $t-accent; }
+    Form Static { color: $t-soft; }
+    """
+
+    def __init__(self, id: str | None = None, leave: Callable[[], object] | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, can_focus=False)
+        self._leave = leave
+        self.root: Field | None = None
+        self.typed = Typed()
+        self.is_json = False
+        self._json = ""
+        self._complete: Complete | None = None
+        self._paths: dict[Widget, tuple[Field, Path]] = {}
+        self._opened: set[Path] = set()
+
+    # What it is for
+
+    def show(self, root: Field, kept: Any = None, complete: Complete | None = None) -> None:
+        """The form of `root`; with what was typed before, if it is known."""
+        self.root, self._complete = root, complete
+        self._opened = set()
+        if kept is not None:
+            texts, self.is_json, self._json = kept
+            self.typed = Typed(texts)
+        else:
+            self.typed = Typed(to_texts(root, initial(root)))
+            self.is_json = root.kind == "json" or fields_in(root) > MOST
+            self._json = self._as_json() if self.is_json else ""
+        self._draw()
+
+    def clear(self) -> None:
+        """No form."""
+        self.root, self.typed, self.is_json, self._json = None, Typed(), False, ""
+        self._draw()
+
+    def keep(self) -> Any:
+        """What was typed, to be given to `show` later."""
+        return (self.typed.texts, self.is_json, self._json)
+
+    def enter(self) -> None:
+        """Put the focus on the first thing to fill in."""
+        target = next((each for each in self.query("*") if each.focusable), None)
+        if target is not None:
+            target.focus()
+        else:
+            desk_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
+
+    def filled(self) -> Filled:
+        """What was filled in, and what is no value."""
+        if self.root is None:
+            return Filled({})
+        if not self.is_json:
+            return from_texts(self.root, self.typed.texts)
+        try:
+            return Filled(json.loads(self._json or "{}"))
+        except (ValueError, RecursionError) as error:
+            return Filled(None, (FieldProblem("", f"This is not JSON: {error}"),))
+
+    def toggle(self) -> str | None:
+        """From the form to JSON and back; what stands in the way, if something does."""
+        if self.root is None:
+            return None
+        if self.is_json:
+            filled = self.filled()
+            if filled.problems:
+                return filled.problems[0].message
+            self.typed = Typed(to_texts(self.root, filled.value))
+            self.is_json = False
+        else:
+            self._json, self.is_json = self._as_json(), True
+        self._draw()
+        self.call_after_refresh(self.enter)
+        return None
+
+    def _as_json(self) -> str:
+        value = from_texts(self.root, self.typed.texts).value if self.root is not None else None
+        return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
+
+    def action_leave(self) -> None:
+        """Back to the list of what can be called, or to where it was opened from."""
+        if self._leave is not None:
+            self._leave()
+        else:
+            desk_of(self).pane.main_list().focus()
+
+    def action_null(self) -> None:
+        """Set the field that has the focus to null, where that is a value."""
+        found = self._paths.get(cast("Widget", desk_of(self).focused))
+        if found is not None and found[0].nullable:
+            self.typed.put(found[1], None)
+            self._draw()
+
+    def _draw(self) -> None:
+        self._paths = {}
+        self.remove_children()
+        if self.root is None:
+            return
+        if self.is_json:
+            self.mount(TextArea(self._json, classes="whole", compact=True, tab_behavior="focus"))
+            return
+        drawing = Drawing(self.root, self.typed, self._opened, self._complete)
+        widgets = drawing.widgets()
+        self._paths = drawing.paths
+        self.mount_all(widgets)
+
+    # What is typed
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if (found := self._paths.get(event.input)) is not None and found[1][-1:] != ("$new",):
+            self._set(found[1], event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        found = self._paths.get(event.input)
+        if found is not None and found[1][-1:] == ("$new",):
+            if event.value.strip():
+                self.typed.put((*found[1][:-1], event.value.strip()), "")
+                self._draw()
+            return
+        self.screen.focus_next()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if event.text_area.has_class("whole"):
+            self._json = event.text_area.text
+        elif (found := self._paths.get(event.text_area)) is not None:
+            self._set(found[1], event.text_area.text)
+
+    def on_select_changed(self, event: Select.Changed) -> None:
+        event.stop()
+        found = self._paths.get(event.select)
+        if found is None:
+            return
+        field, path = found
+        value = None if event.value is Select.NULL else event.value
+        if field.kind != "choice":
+            self._set(path, "" if value is None else cast("Any", value))
+            return
+        typed = self.typed.get(path)
+        at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
+        if value != at:
+            if value is None:
+                self.typed.drop(path)
+            else:
+                branch = field.fields[cast("int", value)]
+                self.typed.put(path, {"$choice": value, "value": to_texts(branch, initial(branch), self.root)})
+            self._draw()
+
+    def on_selection_list_selected_changed(self, event: SelectionList.SelectedChanged[int]) -> None:
+        event.stop()
+        if (found := self._paths.get(event.selection_list)) is not None:
+            self._set(found[1], [found[0].options[at].value for at in sorted(event.selection_list.selected)])
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        found = self._paths.get(event.button)
+        if found is None:
+            return
+        path = found[1]
+        entries = self.typed.get(path)
+        count = max(len(cast("list[Any]", entries)) if isinstance(entries, list) else 0, len(found[0].fields))
+        match event.button.name:
+            case "add":
+                item = found[0].items
+                self.typed.put((*path, count), to_texts(item, initial(item), self.root) if item is not None else "")
+            case "remove":
+                self.typed.drop((*path, count - 1))
+            case _:
+                self._opened.add(path)
+        self._draw()
+
+    def _set(self, path: Path, value: Any) -> None:
+        if value == "" and self.typed.get(path) is None:
+            return
+        if value == "" and path and isinstance(path[-1], str):
+            self.typed.drop(path)
+        else:
+            self.typed.put(path, value)

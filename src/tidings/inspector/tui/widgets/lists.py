@@ -1,0 +1,405 @@
+"""The list: one widget for every list there is. It draws the rows one sees, however many there are.
+
+A row is one line (or `height` lines) that `draw` makes of an item. The chosen row stays the same item when others come
+and go: in a feed because a list that is read does not follow, in a table because the chosen one is found again by its
+key and the list scrolled along with it.
+
+A list with its head and its filter: what stands on the left of every screen.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widgets import Input
+
+from tidings.inspector.tui.theme import ColorScheme, desk_of, inks_of
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row, wrap
+from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
+from tidings.inspector.tui.words import counted
+
+Draw = Callable[[Any, ColorScheme], "list[tuple[Line, Line]]"]
+"""An item, as lines of a left and a right part."""
+
+
+class RowList(ScrollView, can_focus=True):
+    """A list of rows, of which one is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", "Down", show=False),
+        Binding("k,up", "move(-1)", "Up", show=False),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
+        Binding("g,home", "first", "First", show=False),
+        Binding("G,end", "last", "Last", show=False),
+        Binding("enter", "open", "Open", show=False),
+        Binding("space", "pause", "Pause", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    RowList {
+        background: $t-ground;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size-vertical: 1;
+        height: 1fr;
+    }
+    """
+
+    class Chosen(Message):
+        """Another row is chosen, or none."""
+
+        def __init__(self, rows: "RowList", item: Any) -> None:
+            super().__init__()
+            self.rows = rows
+            self.item = item
+
+        @property
+        def control(self) -> "RowList":
+            return self.rows
+
+    class Opened(Chosen):
+        """Enter was pressed on a row, or it was clicked twice."""
+
+    class Moved(Message):
+        """The list began or stopped following, or was scrolled."""
+
+        def __init__(self, rows: "RowList") -> None:
+            super().__init__()
+            self.rows = rows
+
+        @property
+        def control(self) -> "RowList":
+            return self.rows
+
+    def __init__(
+        self,
+        model: RowSource[Any],
+        draw: Draw,
+        *,
+        empty: str = "",
+        height: int = 1,
+        id: str | None = None,  # noqa: A002 - Textual's name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.model = model
+        self.draw = draw
+        self.empty = empty
+        self.row_height = height
+        self.cursor = 0
+        self.drawn = 0
+        """How many lines it has drawn so far."""
+        self._chosen: Hashable = None
+        self._hovered: int | None = None
+
+    # What it shows
+
+    @property
+    def width(self) -> int:
+        """How wide a row is: the scroll bar has a column of its own."""
+        return self.scrollable_content_region.width
+
+    @property
+    def feed(self) -> "ArrivingEntries[Any] | None":
+        """The model, if entries arrive in it."""
+        return self.model if isinstance(self.model, ArrivingEntries) else None
+
+    @property
+    def chosen(self) -> Any:
+        """The item of the chosen row; None if there is none."""
+        return self.model[self.cursor] if 0 <= self.cursor < len(self.model) else None
+
+    def show(self, model: RowSource[Any], draw: Draw, empty: str) -> None:
+        """Another model from now on."""
+        self.model, self.draw, self.empty = model, draw, empty
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin at the top: what the model holds is another's."""
+        self.cursor, self._chosen = 0, None
+        self.scroll_to(y=0, animate=False)
+        self.take()
+
+    def take(self) -> None:
+        """Show what the model holds now."""
+        count = len(self.model)
+        self.virtual_size = Size(self.width, count * self.row_height)
+        if self.feed is not None and self.feed.following:
+            self.cursor = 0
+            if self.scroll_y:
+                self.scroll_to(y=0, animate=False)
+        elif self._chosen is not None and (at := self.model.find(self._chosen)) is not None:
+            if at != self.cursor and self.scroll_y:
+                # What is read stays where it is on the screen.
+                self.scroll_to(y=self.scroll_y + (at - self.cursor) * self.row_height, animate=False)
+            self.cursor = at
+        self.cursor = max(0, min(self.cursor, count - 1))
+        self._announce()
+        self.refresh()
+
+    def choose(self, key: Hashable) -> bool:
+        """Choose the item of this key, if it is there."""
+        at = self.model.find(key)
+        if at is None:
+            return False
+        self._go(at)
+        return True
+
+    def choose_newest(self) -> None:
+        """Choose the first row as soon as there is another one: what was just asked for is what one looks at."""
+        self.cursor, self._chosen = 0, None
+        self.scroll_to(y=0, animate=False)
+
+    def filter(self, words: str) -> None:
+        """Show only what has these words in it."""
+        self.model.filter(words)
+        if self.feed is not None:
+            self.feed.follow(True)
+        self.scroll_to(y=0, animate=False)
+        self.cursor = 0
+        self.take()
+
+    def _announce(self) -> None:
+        item = self.chosen
+        key = None if item is None else self.model.key(item)
+        if key != self._chosen:
+            self._chosen = key
+            self.post_message(self.Chosen(self, item))
+
+    # Keys and mouse
+
+    def action_move(self, by: int) -> None:
+        self._go(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        self._go(self.cursor + by * max(1, self.size.height // self.row_height - 1))
+
+    def action_first(self) -> None:
+        """To the top; in a feed also to whatever comes."""
+        if self.feed is not None:
+            self.feed.follow(True)
+            self.post_message(self.Moved(self))
+            self.take()
+        self._go(0)
+
+    def action_last(self) -> None:
+        self._go(len(self.model) - 1)
+
+    def action_open(self) -> None:
+        if (item := self.chosen) is not None:
+            self.post_message(self.Opened(self, item))
+
+    def action_pause(self) -> None:
+        """Hold back what arrives, or go on following."""
+        if self.feed is None:
+            return
+        if self.feed.following:
+            self._stop_following()
+        else:
+            self.action_first()
+
+    def _stop_following(self) -> None:
+        if self.feed is not None and self.feed.following:
+            self.feed.follow(False)
+            self.post_message(self.Moved(self))
+
+    def _go(self, index: int) -> None:
+        index = max(0, min(index, len(self.model) - 1))
+        if index != 0:
+            self._stop_following()
+        if index == self.cursor and self._chosen is not None:
+            self._reveal()
+            return
+        self.cursor = index
+        self._reveal()
+        self._announce()
+        self.refresh()
+
+    def _reveal(self) -> None:
+        top, height = self.cursor * self.row_height, self.size.height
+        if top < self.scroll_y:
+            self.scroll_to(y=top, animate=False)
+        elif top + self.row_height > self.scroll_y + height:
+            self.scroll_to(y=top + self.row_height - height, animate=False)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if new_value > 0:
+            self._stop_following()
+
+    def _index_at(self, y: int) -> int | None:
+        index = (y + int(self.scroll_y)) // self.row_height
+        return index if index < len(self.model) else None
+
+    def on_click(self, event: events.Click) -> None:
+        index = self._index_at(event.y)
+        if index is not None:
+            self._go(index)
+            if event.chain > 1:
+                self.action_open()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._hover(self._index_at(event.y))
+
+    def on_leave(self) -> None:
+        self._hover(None)
+
+    def _hover(self, index: int | None) -> None:
+        if index != self._hovered:
+            self._hovered = index
+            self.refresh()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self.width, len(self.model) * self.row_height)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        self.drawn += 1
+        inks, width = inks_of(self), self.width
+        index, part = divmod(y + int(self.scroll_y), self.row_height)
+        if index >= len(self.model):
+            return self._blank(y, inks, width)
+        lines = self.draw(self.model[index], inks)
+        left, right = lines[part] if part < len(lines) else ([], [])
+        ground = inks.ground
+        if index == self.cursor:
+            ground = inks.chosen if self.has_focus else inks.chosen_blurred
+        elif index == self._hovered:
+            ground = inks.hover
+        edge = "▌" if index == self.cursor and self.has_focus else " "
+        style = Style(bgcolor=ground)
+        return Strip.join(
+            [row(1, [(edge, inks["accent"])], None, style), row(width - 2, left, right, style), row(1, [], None, style)]
+        )
+
+    def _blank(self, y: int, inks: ColorScheme, width: int) -> Strip:
+        words = ""
+        if not len(self.model):
+            text = (
+                f"Nothing here has “{self.model.filtered}” in it. Esc shows everything." if self.model.filtered else ""
+            )
+            lines = wrap(text or self.empty, max(10, width - 4))
+            words = lines[y - 1] if 1 <= y <= len(lines) else ""
+        return row(width, [("  " + words, inks["soft"])], None, Style(bgcolor=inks.ground))
+
+
+class Column(Vertical):
+    """The head says how many there are and whether the list follows; `/` opens the filter, Esc closes it.
+
+    Args:
+        noun: What a row is, for the head.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", show=False),
+        Binding("escape", "unfilter", "All", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Column { width: 2fr; min-width: 24; border-right: vkey $t-line; }
+    Column Input { display: none; height: 1; border: none; padding: 0 1; background: $t-hover; }
+    Column.filtering Input { display: block; }
+    """
+
+    def __init__(
+        self,
+        model: RowSource[Any],
+        draw: Draw,
+        *,
+        noun: str,
+        empty: str,
+        id: str | None = None,  # noqa: A002 - Textual's name for it
+        height: int = 1,
+    ) -> None:
+        super().__init__(id=id)
+        self.rows = RowList(model, draw, empty=empty, height=height)
+        self.noun = noun
+        self.extra: list[BarPart] = []
+        """What else the head says, on its right."""
+        self.said = ""
+        """What the head says instead of how many there are."""
+        self._head = Bar("hover")
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield Input(placeholder="words to find; Enter to the list, Esc for all", compact=True)
+        yield self.rows
+
+    @property
+    def head(self) -> str:
+        """The words of the head."""
+        return self._head.text
+
+    def take(self) -> None:
+        """Show what the model holds now."""
+        self.rows.take()
+        self.say()
+
+    def say(self) -> None:
+        """Bring the head up to date."""
+        model, feed = self.rows.model, self.rows.feed
+        found = f"{len(model):,} of {counted(model.total, self.noun)}" if model.filtered else ""
+        words = found or self.said or counted(model.total, self.noun)
+        if feed is None:
+            self._head.show([BarPart(words)], self.extra, ([BarPart(words.partition(", ")[0])], self.extra))
+            return
+        brief = words.partition(" ")[0]
+        if feed.searching:
+            words += ", still looking"
+        if feed.following:
+            state, short = [BarPart(f"Following · {words}")], [BarPart(f"Following · {brief}")]
+            pause = BarPart("space pauses", "faint", "rows_pause")
+        else:
+            held = f"{feed.held:,} newer held back"
+            ink = "b-accent" if feed.held else "soft"
+            state = [BarPart("Paused · ", "warn"), BarPart(held if feed.held else words, ink)]
+            short = [BarPart("Paused · ", "warn"), BarPart(f"{feed.held:,} newer" if feed.held else brief, ink)]
+            pause = BarPart("g follows", "accent", "rows_pause")
+        right = [*self.extra, BarPart("  "), pause] if self.extra else [pause]
+        self._head.show(state, right, (short, right), (short, [pause]))
+
+    def on_row_list_moved(self) -> None:
+        self.say()
+
+    def action_rows_pause(self) -> None:
+        """A click on the head: hold back, or follow."""
+        self.rows.action_pause()
+
+    def action_filter(self) -> None:
+        """Open the filter."""
+        self.add_class("filtering")
+        self.query_one(Input).focus()
+
+    def action_unfilter(self) -> None:
+        """Show everything again."""
+        if not self.has_class("filtering"):
+            desk_of(self).action_focus_servers()
+            return
+        self.remove_class("filtering")
+        self.query_one(Input).value = ""
+        self.rows.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.rows.filter(event.value)
+        self.say()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.rows.focus()

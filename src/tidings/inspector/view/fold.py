@@ -1,0 +1,507 @@
+"""The fold of what goes over the wire: messages, exchanges, notifications, log messages, error output.
+
+Here a flood arrives: each of these costs a few microseconds, whatever it holds.
+
+The fold of what a server is: its entry, its connection, and who it says it is.
+
+The fold of what changes: changes with their hops, subscriptions, and the versions of what is subscribed to.
+
+The fold of a server's lists, and of what is different in them from one load to the next.
+
+What is different belongs to the change that the server told last of this list. If it told none since it was connected,
+it changed while the server was away, and is a change of its own.
+
+The fold of what is asked: requests to the server, with their progress, and the server's questions to the user.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from tidings.inspector.reading import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
+from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record
+from tidings.inspector.view.items import (
+    AnsweredView,
+    ChangeView,
+    ContentVersion,
+    ErrorView,
+    ExchangeView,
+    LineView,
+    ListDifference,
+    LogView,
+    MessageView,
+    NotificationView,
+    QuestionView,
+    RequestView,
+    SubscriptionView,
+)
+from tidings.inspector.view.rings import Ring
+
+if TYPE_CHECKING:
+    from tidings.inspector.view.view import ServerView
+
+
+_MOST_ASKED: Final = 10_000
+"""Requests on the wire without a response. Beyond that the oldest are not waited for."""
+
+
+def _message(view: "ServerView", record: Record) -> None:
+    data = record.data
+    body = as_dict(data.get("body"))
+    incoming, size = data.get("incoming") is True, as_size(data.get("size"))
+    name: Any = body.get("id")
+    known = name if isinstance(name, str | int) and not isinstance(name, bool) else None
+    method = as_text(body.get("method"))
+    message = MessageView(
+        record.seq, record.at, incoming, "notification", method, known, body, size, as_int(data.get("exchange"))
+    )
+    if method is None:
+        message.kind = (
+            "error" if "error" in body else "response" if "result" in body or known is not None else "unknown"
+        )
+        if known is not None:
+            _pair(view, message, known)
+    elif "id" in body:
+        message.kind = "request"
+        if known is not None:
+            view.asked[incoming, known] = message
+            if len(view.asked) > _MOST_ASKED:
+                del view.asked[next(iter(view.asked))]
+    view.messages.append(message, record.seq, size)
+
+
+def _pair(view: "ServerView", response: MessageView, known: str | int) -> None:
+    request = view.asked.pop((not response.incoming, known), None)
+    if response.incoming:
+        view.last_answer_at = response.at
+    if request is None:
+        return
+    response.method, response.partner, request.partner = request.method, request.seq, response.seq
+    response.took = request.took = response.at - request.at
+    if response.incoming:
+        view.last_answer_ms = response.took * 1000
+
+
+def _answer_time(view: "ServerView", record: Record) -> None:
+    view.last_answer_at = record.at
+    view.last_answer_ms = as_float(record.data.get("ms"))
+
+
+def _exchange(view: "ServerView", record: Record) -> None:
+    data = record.data
+    if (known := as_int(data.get("id"))) is None:
+        return
+    exchange = view.open_exchanges.get(known)
+    if exchange is None:
+        exchange = view.open_exchanges[known] = ExchangeView(record.seq, record.at, known)
+        size = len(as_text(data.get("url")) or "") + 60 * len(as_dict(data.get("request_headers")))
+        view.exchanges.append(exchange, record.seq, size + 1_000)
+        if len(view.open_exchanges) > view.limits.exchanges:
+            del view.open_exchanges[next(iter(view.open_exchanges))]
+    for key, read in _EXCHANGE.items():
+        if key in data:
+            setattr(exchange, key, read(data[key]))
+    if not exchange.open:
+        del view.open_exchanges[known]
+
+
+_EXCHANGE: Final[dict[str, Callable[[object], Any]]] = {
+    "method": lambda value: as_text(value) or "",
+    "url": lambda value: as_text(value) or "",
+    "request_headers": as_dict,
+    "status": as_int,
+    "response_headers": as_dict_or_none,
+    "is_stream": lambda value: value is True,
+    "began": as_float,
+    "answered": as_float,
+    "ended": as_float,
+    "error": as_text,
+    "received": as_size,
+}
+
+
+def _notification(view: "ServerView", record: Record) -> None:
+    data = record.data
+    view.notifications.append(
+        NotificationView(
+            record.seq,
+            record.at,
+            as_text(data.get("method")) or "",
+            as_dict_or_none(data.get("params")),
+        ),
+        record.seq,
+        as_size(data.get("size")),
+    )
+
+
+def _log(view: "ServerView", record: Record) -> None:
+    data = record.data
+    view.logs.append(
+        LogView(
+            record.seq,
+            record.at,
+            as_text(data.get("level")) or "info",
+            as_text(data.get("logger")),
+            data.get("data"),
+        ),
+        record.seq,
+        as_size(data.get("size")),
+    )
+
+
+def _line(view: "ServerView", record: Record) -> None:
+    text = as_text(record.data.get("text")) or ""
+    view.stderr.append(LineView(record.seq, record.at, text, record.kind == "garbage"), record.seq, len(text))
+
+
+def _missed(view: "ServerView", record: Record) -> None:
+    view.missed += as_size(record.data.get("count"))
+
+
+FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
+    "message": _message,
+    "exchange": _exchange,
+    "answer-time": _answer_time,
+    "notification": _notification,
+    "log": _log,
+    "stderr": _line,
+    "garbage": _line,
+    "missed": _missed,
+}
+
+
+def _server(view: "ServerView", record: Record) -> None:
+    if record.data.get("what") == "removed":
+        view.removed = True
+    elif (entry := as_dict_or_none(record.data.get("entry"))) is not None:
+        view.entry = entry
+
+
+def _state(view: "ServerView", record: Record) -> None:
+    data = record.data
+    view.state = as_text(data.get("state")) or "disconnected"
+    view.tries = as_size(data.get("tries"))
+    view.next_retry = as_float(data.get("next_retry"))
+    error = ErrorView.read(data.get("error"))
+    if view.state == "connected":
+        view.was_connected, view.connected_at, view.error = True, record.at, None
+    else:
+        view.connected_at = view.pid = None  # Its number may be another's soon.
+        view.asked.clear()  # What was asked on a connection that ended is never answered.
+        if view.state != "connecting" or error is not None:
+            view.error = error
+        if view.state == "disconnected":
+            view.was_connected = False
+
+
+def _hello(view: "ServerView", record: Record) -> None:
+    data = record.data
+    view.transport = as_text(data.get("transport"))
+    view.protocol_version = as_text(data.get("protocol_version"))
+    view.server_info = as_dict(data.get("server_info")) or None
+    view.capabilities = as_dict(data.get("capabilities")) or None
+    view.instructions = as_text(data.get("instructions"))
+    view.pid = as_int(data.get("pid"))
+
+
+CONNECTION_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
+    "server": _server,
+    "state": _state,
+    "hello": _hello,
+}
+
+
+_SEPARATOR: Final = re.compile(r"[/?#]")
+_METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
+
+
+def _change(view: "ServerView", record: Record) -> None:
+    data = record.data
+    times = as_dict(data.get("times"))
+    name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
+    change = ChangeView(
+        record.seq,
+        record.at,
+        name,
+        uri,
+        as_text(data.get("cursor")),
+        as_float(times.get("source")),
+        as_float(times.get("published")),
+        as_float(times.get("received")),
+        as_size(data.get("merged")),
+    )
+    view.changes.append(change, record.seq, size)
+    if uri is None:
+        view.list_changes[name] = record.seq
+    method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
+    view.notifications.append(NotificationView(record.seq, record.at, method, params), record.seq, size)
+    _updated(view, change)
+
+
+def _updated(view: "ServerView", change: ChangeView) -> None:
+    """Tell the subscriptions that this change is of."""
+    if change.uri is None:
+        return
+    for subscription in _covering(view, change.uri):
+        subscription.updates += 1
+        subscription.last_update, subscription.last_uri, subscription.last_change = change.at, change.uri, change.seq
+        subscription.merged += change.merged > 0
+
+
+def _covering(view: "ServerView", uri: str) -> list[SubscriptionView]:
+    """The subscriptions that this resource is of: its own, one to what it is a part of, and prefixes."""
+    subscriptions = view.subscriptions
+    if not subscriptions:
+        return []
+    found = [subscriptions[each] for each in view.prefixes if uri.startswith(each[:-1])]
+    if (own := subscriptions.get(uri)) is not None:
+        return [own, *found]
+    for place in reversed([each.start() for each in _SEPARATOR.finditer(uri)]):
+        if (whole := subscriptions.get(uri[:place])) is not None:
+            return [whole, *found]
+    return found
+
+
+def _content(view: "ServerView", record: Record) -> None:
+    data = record.data
+    if (uri := as_text(data.get("uri"))) is None:
+        return
+    versions = _versions(view, uri)
+    last, digest = versions.last, as_text(data.get("hash")) or ""
+    contents: object = data.get("contents")
+    change = as_int(data.get("change"))
+    if last is not None and last.hash == digest:
+        last.confirmed = record.at
+        version, before = last, last
+    else:
+        kept = as_dict_or_none(contents) or as_dicts(contents)
+        size = as_size(data.get("size"))
+        version = ContentVersion(record.seq, record.at, uri, digest, kept, size, as_float(data.get("took")), change)
+        before = last
+        # What is cut takes no more than its head.
+        weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
+        versions.append(version, record.seq, weight)
+        _make_room(view, uri)
+        was_away = last is not None and (last.confirmed or last.at) < (view.connected_at or 0)
+        # Of what nobody listens to, no one knows when it changed.
+        if was_away and change is None and any(_covering(view, uri)):
+            change = version.change = record.seq
+            found = ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
+            view.changes.append(found, record.seq)
+            _updated(view, found)
+    if change is not None and (shown := view.changes.get(change)) is not None:
+        shown.read, shown.content = record.at, version.seq
+        shown.before = None if before is None else before.seq
+    for subscription in _covering(view, uri):
+        subscription.last_read, subscription.error = record.at, None
+        subscription.last_answered = max(subscription.last_answered, change or 0)
+
+
+def _versions(view: "ServerView", uri: str) -> Ring[ContentVersion]:
+    """The versions of this URI, which is then the one that was looked at last."""
+    versions = view.contents.pop(uri, None)
+    if versions is None:
+        subscription = view.subscriptions.get(uri)
+        versions = _ring(view) if subscription is None else subscription.versions
+    view.contents[uri] = versions
+    while len(view.contents) > view.limits.contents:
+        _let_go(view, next(iter(view.contents)))
+    return versions
+
+
+def _ring(view: "ServerView") -> Ring[ContentVersion]:
+    return Ring(view.limits.versions, view.limits.contents_bytes)
+
+
+def _make_room(view: "ServerView", newest: str) -> None:
+    """While all contents together take too much, let the oldest versions go of what was read longest ago."""
+    total = sum(versions.bytes for versions in view.contents.values())
+    for uri in tuple(view.contents):
+        versions = view.contents[uri]
+        while total > view.limits.contents_bytes and len(versions) > (1 if uri == newest else 0):
+            total -= versions.drop_oldest()
+            view.contents_dropped += 1
+        if total <= view.limits.contents_bytes:
+            return
+
+
+def _let_go(view: "ServerView", uri: str) -> None:
+    versions = view.contents.pop(uri)
+    view.contents_dropped += len(versions)
+    versions.clear()
+
+
+def _content_failed(view: "ServerView", record: Record) -> None:
+    uri, error = as_text(record.data.get("uri")) or "", ErrorView.read(record.data.get("error"))
+    for subscription in _covering(view, uri):
+        subscription.error = error
+
+
+def _subscriptions(view: "ServerView", record: Record) -> None:
+    uris = list(dict.fromkeys(as_texts(record.data.get("uris"))))
+    before = view.subscriptions
+    view.subscriptions = {uri: before.get(uri) or SubscriptionView(uri, record.at, _kept(view, uri)) for uri in uris}
+    view.prefixes = tuple(uri for uri in uris if uri.endswith("*"))
+
+
+def _kept(view: "ServerView", uri: str) -> Ring[ContentVersion]:
+    versions = view.contents.get(uri)
+    return _ring(view) if versions is None else versions
+
+
+def _subscription_failed(view: "ServerView", record: Record) -> None:
+    subscription = view.subscriptions.get(as_text(record.data.get("uri")) or "")
+    if subscription is not None:
+        subscription.error = ErrorView.read(record.data.get("error"))
+
+
+CONTENT_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
+    "change": _change,
+    "content": _content,
+    "content-failed": _content_failed,
+    "subscriptions": _subscriptions,
+    "subscription-failed": _subscription_failed,
+}
+
+
+def _list(view: "ServerView", record: Record) -> None:
+    data = record.data
+    name = as_text(data.get("list")) or ""
+    if name not in LIST_KEYS:
+        return
+    if (error := ErrorView.read(data.get("error"))) is not None:
+        view.list_errors[name] = error
+        return
+    view.list_errors.pop(name, None)
+    items: dict[str, dict[str, Any]] = getattr(view, name)
+    before = dict(items)
+    for gone in as_texts(data.get("removed")):
+        items.pop(gone, None)
+    for what in ("changed", "added"):
+        for item in as_dicts(data.get(what)):
+            if (key := as_text(item.get(LIST_KEYS[name]))) is not None:
+                items[key] = item
+    if isinstance(data.get("order"), list):
+        first = [key for key in dict.fromkeys(as_texts(data["order"])) if key in items]
+        ordered = {key: items[key] for key in first}
+        setattr(view, name, {**ordered, **{key: item for key, item in items.items() if key not in ordered}})
+    for what, kept in (("duplicates", view.duplicates), ("malformed", view.malformed)):
+        if what in data:
+            kept[name] = as_dicts(data[what])
+    _tell(view, record, name, before)
+    view.loaded_at[name] = record.at
+
+
+def _tell(view: "ServerView", record: Record, name: str, before: dict[str, dict[str, Any]]) -> None:
+    """Say with the change that led to this what is different; or make it a change of its own."""
+    kind = LIST_CHANGES[name]
+    since = record.at if view.connected_at is None else view.connected_at
+    seq = view.list_changes.get(kind)
+    change = None if seq is None else view.changes.get(seq)
+    now: dict[str, dict[str, Any]] = getattr(view, name)
+    if change is None or change.at < since:
+        loaded = view.loaded_at.get(name)
+        if loaded is None or loaded >= since or before == now:
+            return
+        change = ChangeView(record.seq, record.at, kind, None, away=True)
+        view.changes.append(change, record.seq)
+        view.list_changes[kind] = record.seq
+    if change.items is None or before != now:
+        # What comes later without a word is added, but says nothing of how soon the change was known.
+        change.read, change.items = change.read or record.at, change.items or ListDifference()
+        change.items.add(before, now)
+
+
+LIST_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {"list": _list}
+
+
+def _request(view: "ServerView", record: Record) -> None:
+    data = record.data
+    if (known := as_text(data.get("id"))) is None:
+        return
+    request = view.requests.get(known)
+    if request is None:
+        request = view.requests[known] = RequestView(known, record.seq)
+        view.requests_total += 1
+    elif request.over:
+        _forget_end(view, known)  # It is told anew: a session that was put together from two.
+    for key, read in _REQUEST.items():
+        if key in data:
+            setattr(request, key, read(data[key]))
+    if request.over:
+        _ended(view, request)
+
+
+_REQUEST: Final[dict[str, Callable[[object], Any]]] = {
+    "method": lambda value: as_text(value) or "",
+    "params": as_dict,
+    "aside": lambda value: value is True,
+    "status": lambda value: as_text(value) or "pending",
+    "created_at": as_float,
+    "started_at": as_float,
+    "completed_at": as_float,
+    "attempts": as_size,
+    "result": lambda value: value,
+    "result_size": as_size,
+    "error": ErrorView.read,
+}
+
+
+def _ended(view: "ServerView", request: RequestView) -> None:
+    """Keep it among those that ended, and let the oldest of its kind go. What the client reads by itself never costs
+    the user the results of their own calls.
+    """
+    ended, most = (view.ended_aside, view.limits.requests // 4) if request.aside else (view.ended, view.limits.requests)
+    ended[request.id] = request.result_size
+    weight = sum(ended.values()) if request.result_size else 0
+    while len(ended) > max(most, 1) or (weight > view.limits.ring_bytes and len(ended) > 1):
+        oldest = next(iter(ended))
+        weight -= ended.pop(oldest)
+        del view.requests[oldest]
+
+
+def _forget_end(view: "ServerView", known: str) -> None:
+    view.ended.pop(known, None)
+    view.ended_aside.pop(known, None)
+
+
+def _progress(view: "ServerView", record: Record) -> None:
+    data = record.data
+    request = view.requests.get(as_text(data.get("id")) or "")
+    if request is not None:
+        request.progress = as_float(data.get("progress"))
+        request.total = as_float(data.get("total"))
+        request.message = as_text(data.get("message"))
+
+
+def _question(view: "ServerView", record: Record) -> None:
+    data = record.data
+    if (known := as_text(data.get("id"))) is not None:
+        view.questions[known] = QuestionView(
+            known,
+            record.seq,
+            record.at,
+            as_text(data.get("kind")) or "",
+            as_dict_or_none(data.get("params")),
+            as_text(data.get("message")) or "",
+            as_text(data.get("request")),
+            as_float(data.get("deadline")),
+        )
+
+
+def _answered(view: "ServerView", record: Record) -> None:
+    data = record.data
+    question = view.questions.pop(as_text(data.get("id")) or "", None)
+    if question is not None:
+        outcome = as_text(data.get("outcome")) or "answered"
+        view.answered.append(
+            AnsweredView(question, record.seq, record.at, outcome, data.get("answer")), record.seq, 1_000
+        )
+
+
+REQUEST_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
+    "request": _request,
+    "progress": _progress,
+    "question": _question,
+    "answered": _answered,
+}

@@ -1,0 +1,356 @@
+"""One file of a vault, from the disk to an entry of the index.
+
+`read_file` never raises: what cannot be read, or is no text, is an entry that says so, and what is not there (or will
+not keep still) is `Missed`. Nothing but a regular file is opened, so nothing blocks.
+
+May import: `canvas`, `entries`, `model`, `notes`. No more, so that the processes which only parse start quickly.
+
+What is known of a file, as rows of the index: made where the file is read, which may be another process.
+
+May import: `model`, `names`. No more, so that the processes which only parse start quickly.
+"""
+
+import codecs
+import errno
+import hashlib
+import json
+import logging
+import math
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from tidings.vault.notes import parse
+from tidings.vault.notes.canvas import canvas_links, canvas_text
+from tidings.vault.notes.model import IndexEntry, Kind, Note, NoteLink, Stamp, key
+
+Row = tuple[Any, ...]
+
+
+def make_entry(
+    path: str,
+    kind: Kind,
+    stamp: Stamp,
+    *,
+    version: str | None = None,
+    text: str = "",
+    note: Note | None = None,
+    problem: str | None = None,
+) -> IndexEntry:
+    """The entry of a file: of one that was not read, if no more is given.
+
+    Args:
+        path: Where it is.
+        kind: What it is.
+        stamp: What the file system says of it.
+        version: The hash of its bytes.
+        text: What can be searched.
+        note: What was found in it.
+        problem: Why it was not read, or not read as it is.
+    """
+    problems = [each for each in (problem, note and note.problem) if each]
+    return IndexEntry(
+        path,
+        kind,
+        stamp,
+        version,
+        text,
+        note.title if note else _title(path, kind),
+        note.words if note else 0,
+        _json(note.properties) if note else "{}",
+        " ".join(problems) or None,
+        {table: rows for table, find in _FOUND.items() if (rows := [*find(note)])} if note else {},
+    )
+
+
+def name_key(path: str, kind: str) -> str:
+    """What `files.name` says of a file."""
+    name = key(path.rpartition("/")[2])
+    return name[:-3] if kind == "note" else name
+
+
+def link_key(target: str) -> str:
+    """What `links.name` says of a link: its target can only be a file whose name is that."""
+    return key(target.rpartition("/")[2]).removesuffix(".md")
+
+
+def _title(path: str, kind: Kind) -> str:
+    name = path.rpartition("/")[2]
+    return name if kind == "attachment" else name.rpartition(".")[0]
+
+
+def _link(link: NoteLink) -> Row:
+    return (
+        *(link_key(link.target), link.target, link.subpath, link.shown),
+        *(link.kind, link.embed, link.line, link.start, link.end),
+    )
+
+
+_FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
+    "tags": lambda note: ((key(tag.name), tag.name, tag.line) for tag in note.tags),
+    "links": lambda note: map(_link, note.links),
+    "headings": lambda note: ((heading.level, heading.text, heading.line) for heading in note.headings),
+    "blocks": lambda note: ((block.id, block.line) for block in note.blocks),
+    "tasks": lambda note: ((task.line, task.status, task.text) for task in note.tasks),
+    "properties": lambda note: ((key(name), *row) for name, some in note.properties.items() for row in _values(some)),
+    "aliases": lambda note: ((key(alias), alias) for alias in note.aliases),
+}
+
+
+def _values(value: Any) -> list[tuple[str | None, float | None]]:
+    if isinstance(value, list | tuple):
+        return [_value(item) for item in cast("list[Any]", value)] or [(None, None)]
+    return [_value(value)]
+
+
+def _value(value: Any) -> tuple[str | None, float | None]:
+    match value:
+        case None:
+            return None, None
+        case bool():
+            return ("true" if value else "false"), None
+        case int() | float():
+            return _json(value), _number(value)
+        case str():
+            return value, None
+        case _:
+            return _json(value), None
+
+
+def _number(value: float) -> float | None:
+    with suppress(OverflowError):  # There are longer integers than numbers of the database.
+        number = float(value)
+        return number if math.isfinite(number) else None
+    return None
+
+
+def _json(value: Any) -> str:
+    """JSON of what a YAML block holds; what JSON has no form for (`.nan`, something within itself) as text."""
+    with suppress(ValueError, TypeError, RecursionError):
+        return json.dumps(value, default=str, allow_nan=False)
+    if isinstance(value, dict):
+        parts = {str(name): _json(part) for name, part in cast("dict[Any, Any]", value).items() if part is not value}
+        return f"{{{', '.join(f'{json.dumps(name)}: {part}' for name, part in parts.items())}}}"
+    return json.dumps(str(value)[:1000])
+
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 3
+_RACY_NS: Final = 2_000_000_000
+"""What is as good as the same time, where a file system counts in seconds: the coarsest counts in two."""
+_RACY_FINE_NS: Final = 100_000_000
+"""And where it counts in parts of a second: some ticks of the system's clock."""
+_BINARY_BYTES: Final = 8192
+_HASH_BYTES: Final = 8
+_SLICE: Final = 2**20
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
+
+TO_BE_READ_AGAIN: Final = -1
+"""Stands for the ctime in a stamp that no file has: the next look finds it different."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much is read."""
+
+    size: int = 20_000_000
+    """Larger files are known by their name only. In bytes."""
+
+
+class Job(NamedTuple):
+    """A file to read."""
+
+    path: str
+    kind: Kind
+    stamp: Stamp
+    hash: str | None
+    """What it had when it was last read, if its stamp is the same since."""
+    root: str
+    """The vault's folder."""
+    inner: str
+    """The path within it."""
+
+
+class ReadTask(NamedTuple):
+    """What a process is asked to do at once."""
+
+    limits: ReadLimits
+    jobs: list[Job]
+
+
+class Missed(NamedTuple):
+    """A file that could not be read, and is not in the index for it."""
+
+    path: str
+    why: Literal["gone", "unsettled"]
+    """`unsettled`: it changed while it was read, again and again, or its disk is in trouble. To be looked at later."""
+
+
+class Same(NamedTuple):
+    """A file that was read again, and holds what it did."""
+
+    path: str
+    stamp: Stamp
+    hash: str
+
+
+def kind_of(name: str) -> Kind:
+    """What a file is, by the end of its name."""
+    return _KINDS.get(os.path.splitext(name)[1].lower(), "attachment")  # noqa: PTH122 - of a name, thousands of times
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What the file system says of a file."""
+    inode = status.st_ino
+    # A database has no unsigned numbers.
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode - (inode >> 63 << 64))
+
+
+def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -> IndexEntry:
+    """The entry of a file that is not read."""
+    return make_entry(path, kind, _settled(stamp, time.time_ns()), problem=problem)
+
+
+def read_attachment(job: Job) -> IndexEntry:
+    """The entry of an attachment: its name, and the hash of what it holds, if that stays as it is meanwhile."""
+    entry = name_only(job.path, job.kind, job.stamp)
+    with suppress(OSError):
+        file = _open(job)
+        try:
+            before = os.fstat(file)
+            if stat.S_ISREG(before.st_mode) and stamp_of(before) == job.stamp:
+                version = _digest(file, before.st_size)
+                return entry._replace(hash=version) if stamp_of(os.fstat(file)) == job.stamp else entry
+        finally:
+            os.close(file)
+    return entry
+
+
+def read_file(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
+    """What a file holds, as far as the index wants to know."""
+    try:
+        return _read(job, limits)
+    except (FileNotFoundError, NotADirectoryError):
+        return Missed(job.path, "gone")
+    except PermissionError:
+        return name_only(job.path, job.kind, job.stamp, "It may not be read: this user lacks the permission.")
+    except (OSError, MemoryError):
+        return Missed(job.path, "unsettled")
+
+
+def _read(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
+    for _ in range(_TRIES):
+        file = _open(job)
+        try:
+            before = os.fstat(file)
+            if not stat.S_ISREG(before.st_mode):
+                return Missed(job.path, "gone")
+            if before.st_size > limits.size:
+                problem = f"It is larger than {limits.size:,} bytes, and was not read."
+                return name_only(job.path, job.kind, stamp_of(before), problem)
+            now = time.time_ns()
+            data = _content(file, before.st_size)
+            after = os.fstat(file)
+        finally:
+            os.close(file)
+        if stamp_of(before) == stamp_of(after) and len(data) == after.st_size:
+            return _entry(job, _settled(stamp_of(after), now), data)
+    return Missed(job.path, "unsettled")
+
+
+def _open(job: Job) -> int:
+    place = os.path.join(job.root, job.inner)  # noqa: PTH118 - thousands of times
+    try:
+        return os.open(place, _OPEN)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    real = os.path.realpath(place)
+    if os.path.commonpath([job.root, real]) != job.root:
+        raise FileNotFoundError(place)
+    return os.open(real, _OPEN)
+
+
+def _content(file: int, size: int) -> bytes:
+    """All that is in a file; of one that has grown, only a little more than it had."""
+    parts: list[bytes] = []
+    while size >= 0 and (part := os.read(file, size + 1)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _digest(file: int, size: int) -> str:
+    """The hash of a file, of which no more than a slice is in memory."""
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    while size >= 0 and (part := os.read(file, _SLICE)):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest()
+
+
+def _settled(stamp: Stamp, now: int) -> Stamp:
+    """The stamp to remember. What changed just before it was read may change again within the same tick."""
+    racy = _is_recent(stamp.mtime, now) or _is_recent(stamp.ctime, now)
+    return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
+
+
+def _is_recent(when: int, now: int) -> bool:
+    """Whether what happened at `when` was so recent that more may have happened at the same time."""
+    return abs(now - when) < (_RACY_FINE_NS if when % 1_000_000_000 else _RACY_NS)
+
+
+def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
+    """Whether a file is to be read again only because it had just changed when it was read."""
+    return before.ctime == TO_BE_READ_AGAIN and before._replace(ctime=now.ctime) == now
+
+
+def _entry(job: Job, stamp: Stamp, data: bytes) -> IndexEntry | Same:
+    version = hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
+    if version == job.hash and stamp[:2] == job.stamp[:2]:
+        return Same(job.path, stamp, version)
+    text, problem = decode(data)
+    note = None
+    try:
+        if job.kind == "canvas":
+            note = _canvas(text, job.path)
+            text = canvas_text(text)
+        elif job.kind == "note":
+            note = parse.parse(text, job.path)
+    except Exception as error:
+        logger.exception("the text of %r was not understood", job.path)
+        problem = f"Its text was not understood ({type(error).__name__}: {error})."
+    return make_entry(job.path, job.kind, stamp, version=version, text=text, note=note, problem=problem)
+
+
+def _canvas(text: str, path: str) -> Note:
+    """What is known of a canvas: as if it were a note that holds nothing but links."""
+    problem = None
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"It is no canvas: {error}." if text.strip() else None
+    words = canvas_text(text)
+    title = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
+    return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem)
+
+
+def decode(data: bytes) -> tuple[str, str | None]:
+    """The text of some bytes, and what is wrong with it. There is none in what seems to be binary."""
+    codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8-sig", "UTF-8")
+    if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
+        return "", "It is binary, though its name says that it is text."
+    try:
+        text, problem = data.decode(codec), None
+    except UnicodeDecodeError as error:
+        text = data.decode(codec, errors="replace")
+        problem = f"It is not valid {name} from byte {error.start} on: what is no text is shown as \ufffd."
+    # A text ends at one, for a database.
+    return text.replace("\0", "\ufffd"), problem

@@ -1,0 +1,178 @@
+"""Walking through the folders of a vault: which files there are, and what the file system says of each.
+
+Nothing outside the vault is seen. A symbolic link to a file of the same vault is a file of its own; one to a folder is
+left out, as in Obsidian: what is in it is in the vault already, or is not to be. So there are no circles.
+
+A vault that is not there is `VaultAway`, and not a vault without files: a disk that was unplugged takes nothing along.
+
+May import: `model`, `paths`, `scan_file`.
+"""
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from tidings.vault.files.paths import BadPath, Mount, Vault
+from tidings.vault.index.read_file import kind_of, stamp_of
+from tidings.vault.notes.model import Kind, Stamp
+
+logger = logging.getLogger(__name__)
+
+Identity = tuple[int, int]
+"""The device and inode of a folder."""
+
+_FORBIDDEN: Final = {errno.EACCES, errno.EPERM}
+_ON_WINDOWS: Final = os.name == "nt"
+
+
+class VaultAway(Exception):
+    """The folder of a vault is not there, or another one is in its place. Nothing can be said about its files."""
+
+
+class WalkedFile(NamedTuple):
+    """A file that is there."""
+
+    path: str
+    kind: Kind
+    stamp: Stamp
+    hash: str | None = None
+    """What the index has of it, if it seems to be the same still: then no more is wanted than that it is."""
+
+
+class FolderWalk:
+    """Walks through `vault`, and keeps what went wrong on the way."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self.unread: list[str] = []
+        """Folders that could not be read because of trouble with the disk: nobody knows what is in them."""
+
+    def is_unread(self, path: str) -> bool:
+        """Whether a path lies in one of them."""
+        return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
+
+    def everything(self) -> Iterator[WalkedFile]:
+        """All files of all vaults.
+
+        Raises:
+            VaultAway: The folder of a vault is not there, or not any more.
+        """
+        for mount in self._vault.mounts:
+            yield from self.below(mount.name)
+
+    def below(self, path: str) -> Iterator[WalkedFile]:
+        """All files in a folder and the folders in it, if it is one.
+
+        Raises:
+            VaultAway: The folder of the vault is not there, or not any more.
+        """
+        mount = self._vault.mount_of(path)
+        before = identity(mount)
+        folders = [path]
+        while folders:
+            folder = folders.pop()
+            for entry in self._list(mount, folder, before):
+                inner = f"{folder}/{entry.name}" if folder else entry.name
+                if not self._vault.visible(inner):
+                    _tell_odd(entry.name, folder)
+                elif _is_folder(entry):
+                    folders.append(inner)
+                elif seen := self._file(mount, inner, entry):
+                    yield seen
+
+    def file(self, path: str) -> WalkedFile | None:
+        """A file, if there is one at `path`."""
+        mount, inner = self._vault.split(path)
+        place = os.path.join(mount.root, inner)  # noqa: PTH118 - thousands of times
+        try:
+            status = os.lstat(place)
+            if stat.S_ISLNK(status.st_mode):
+                status = self._target(mount, place)
+        except OSError:
+            return None
+        return WalkedFile(path, kind_of(path), stamp_of(status)) if status and stat.S_ISREG(status.st_mode) else None
+
+    def _file(self, mount: Mount, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
+        try:
+            if entry.is_symlink() or _ON_WINDOWS:  # There, an entry does not know all of a file.
+                return self.file(path)
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            return None
+        return WalkedFile(path, kind_of(entry.name), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
+
+    def _target(self, mount: Mount, place: str) -> os.stat_result | None:
+        """What a symbolic link leads to, if that is in the same vault."""
+        real = os.path.realpath(place)
+        path = self._vault.relative(real)
+        return os.stat(real) if path is not None and self._vault.mount_of(path) == mount else None  # noqa: PTH116
+
+    def _list(self, mount: Mount, folder: str, before: Identity) -> "list[os.DirEntry[str]]":
+        place = os.path.join(mount.root, self._vault.split(folder)[1])  # noqa: PTH118
+        try:
+            with os.scandir(place) as entries:
+                return list(entries)
+        except OSError as error:
+            if identity(mount) != before:
+                raise _away(mount) from error
+            if error.errno in _FORBIDDEN:
+                logger.warning("the folder %r may not be read, and is left out", folder)
+            elif not isinstance(error, FileNotFoundError | NotADirectoryError):
+                logger.warning("the folder %r cannot be read at present: %s", folder, error)
+                self.unread.append(folder)
+            return []
+
+
+def identity(mount: Mount) -> Identity:
+    """Which folder is that of a vault at present.
+
+    Raises:
+        VaultAway: There is none, or it cannot be reached.
+    """
+    try:
+        status = os.stat(mount.root)  # noqa: PTH116
+    except OSError as error:
+        raise _away(mount) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise _away(mount)
+    return status.st_dev, status.st_ino
+
+
+def identities(vault: Vault) -> dict[str, Identity]:
+    """Which folders are those of the vaults at present, by the vaults' names.
+
+    Raises:
+        VaultAway: One is not there.
+    """
+    return {mount.name: identity(mount) for mount in vault.mounts}
+
+
+def is_within(vault: Vault, path: str) -> bool:
+    """Whether a path lies in one of the vaults, in a part that is served."""
+    try:
+        vault.mount_of(path)
+    except BadPath:
+        return False
+    return vault.visible(path)
+
+
+def _away(mount: Mount) -> VaultAway:
+    return VaultAway(f"The vault's folder {str(mount.root)!r} is not there, or another one is in its place.")
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    with suppress(OSError):
+        return entry.is_dir(follow_symlinks=False)
+    return False
+
+
+def _tell_odd(name: str, folder: str) -> None:
+    """Say of a name why it is left out, if one cannot know: it is no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        logger.warning("a name in the folder %r is no UTF-8, and is left out: %a", folder, name)

@@ -1,0 +1,104 @@
+"""Canvases, by JSON Canvas 1.0: the files that one shows, the links in its texts, and its words.
+
+A change replaces only the texts that change: the rest of the file stays as the app has written it. What is no canvas
+has no links and no words.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from json import decoder, scanner
+from typing import Any, cast
+
+from tidings.vault.notes.links import rewrite
+from tidings.vault.notes.model import NoteLink
+from tidings.vault.notes.parse import parse
+
+# The scanner that is not written in C asks for `parse_string`.
+_SCANNER: Any = vars(scanner)["py_make_scanner"]
+_STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
+
+
+class _Placed(str):
+    """A text of the JSON, and where it stands, quotes included."""
+
+    __slots__ = ("end", "start")
+    start: int
+    end: int
+
+
+class _Decoder(json.JSONDecoder):
+    """Reads texts with their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_string = _placed
+        self.scan_once: Any = _SCANNER(self)
+
+
+def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, int]:
+    value, end = _STRING(document, begin, strict)
+    text = _Placed(value)
+    text.start, text.end = begin - 1, end
+    return text, end
+
+
+def canvas_links(text: str) -> list[NoteLink]:
+    """The files that are shown, as links of the kind "canvas", and the links within texts, as what they are there.
+
+    All stand where their text stands in the JSON. The target of a shown file is its path from the vault's root.
+    """
+    found: list[NoteLink] = []
+    for place, links in _places(text):
+        line = text.count("\n", 0, place.start) + 1
+        found += [link._replace(line=line, start=place.start, end=place.end) for link in links]
+    return found
+
+
+def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> str:
+    """The canvas with other targets in its links, as `links.rewrite` does it for a note."""
+    pieces: list[str] = []
+    last = 0
+    for place, links in _places(text):
+        if links and links[0].kind == "canvas":
+            target = new_target(links[0])
+            changed = str(place) if target is None else target
+        else:
+            changed = rewrite(place, links, new_target)
+        if changed != place:
+            pieces += (text[last : place.start], json.dumps(changed, ensure_ascii=False))
+            last = place.end
+    return "".join((*pieces, text[last:]))
+
+
+def canvas_text(text: str) -> str:
+    """The words of a canvas: its texts, the names of its groups and edges, the files and pages that it shows."""
+    words = [part.get(name) for part in _parts(text) for name in ("label", "text", "file", "url")]
+    return "\n\n".join([word for word in words if isinstance(word, str)])
+
+
+def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
+    """The texts that hold links, in their order."""
+    places: list[tuple[_Placed, list[NoteLink]]] = []
+    for node in _parts(text):
+        file, written, subpath = node.get("file"), node.get("text"), node.get("subpath")
+        if node.get("type") == "file" and isinstance(file, _Placed):
+            shown = str(subpath) if isinstance(subpath, str) else ""
+            places.append((file, [NoteLink("canvas", True, str(file), shown, None, 1, 0, len(file))]))
+        elif node.get("type") == "text" and isinstance(written, _Placed):
+            places.append((written, [link for link in parse(written, "").links if link.kind != "property"]))
+    yield from sorted(places, key=lambda place: place[0].start)
+
+
+def _parts(text: str) -> Iterator[dict[str, Any]]:
+    """The nodes and the edges."""
+    mark = text.startswith("\ufeff")
+    try:
+        canvas: Any = _Decoder().decode(" " + text[1:] if mark else text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(canvas, dict):
+        for kind in ("nodes", "edges"):
+            parts = cast("dict[str, Any]", canvas).get(kind)
+            for part in cast("list[Any]", parts) if isinstance(parts, list) else []:
+                if isinstance(part, dict):
+                    yield cast("dict[str, Any]", part)

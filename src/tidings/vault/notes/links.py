@@ -1,0 +1,186 @@
+"""Where a link leads, how to write one, and how to make one lead somewhere else.
+
+All paths are relative to the vault that holds both ends of the link. The rules are Obsidian's: a path from the vault's
+root wins; a name, or the end of a path, leads to the only file that it fits, else to one in the folder of the note or
+below it, else to the one with the shortest path. Upper and lower case are the same, unless two files differ in nothing
+else. Of notes `.md` may be left out, other files are written with their extension.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from tidings.vault.notes.markdown import DESTINATION
+from tidings.vault.notes.model import NoteLink, key
+
+Style = Literal["shortest", "relative", "absolute"]
+"""As in the app's setting: the name alone where it is unique, a path from the note's folder, one from the root."""
+
+_PATH = re.compile(r"[|#]")
+_DESTINATION = re.compile(DESTINATION)
+_BARE = 2
+"""The group of a destination without angle brackets."""
+_UNWRITABLE = re.compile(r"[\n\r|#]|\[\[|\]\]|^\[|\]$|\\$")
+_ENCODED = re.compile(r"[\0- %<>\\#:\x7f\s]")
+_ENCODED_BRACKETS = re.compile(r"[\0- %()<>\\#:\x7f\s]")
+_BALANCED = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
+_ENCODED_ANGLED = re.compile(r"[\0-\x1f%<>#:\x7f]|^\s|\s$")
+
+
+class Names(Protocol):
+    """The files of a vault by name."""
+
+    def candidates(self, name: str, /) -> Sequence[str]:
+        """The paths of the files with this name, as `paths.key` gives it: of notes without `.md`."""
+        ...
+
+
+def resolve(target: str, source: str, names: Names) -> str | None:
+    """The path that a link in `source` leads to, or None if there is no such file."""
+    if not target:
+        return source
+    folder = posixpath.dirname(source)
+    if target.startswith(("./", "../")):
+        wanted = posixpath.normpath(posixpath.join(folder, target))
+        return None if wanted.startswith("../") else _best(wanted, _fitting(wanted, names, whole=True), folder)
+    if target.startswith("/"):
+        return _best(target[1:], _fitting(target[1:], names, whole=True), folder)
+    return _best(target, _fitting(target, names, whole=False), folder)
+
+
+def _fitting(wanted: str, names: Names, *, whole: bool) -> list[str]:
+    """The files whose path is `wanted`, with or without `.md`, or ends with it."""
+    wanted = key(wanted)
+    name = wanted.rpartition("/")[2]
+    found = list(names.candidates(name))
+    if name.endswith(".md"):
+        found += names.candidates(name[:-3])
+    return [path for path in found if _fits(key(path), wanted, whole=whole)]
+
+
+def _fits(path: str, wanted: str, *, whole: bool) -> bool:
+    return any(path == end or (not whole and path.endswith("/" + end)) for end in (wanted, wanted + ".md"))
+
+
+def _best(wanted: str, paths: list[str], folder: str) -> str | None:
+    """Of several: one that needs no `.md` added, the whole path, its very letters, then near, then short."""
+    if len(paths) < 2:
+        return paths[0] if paths else None
+    near = folder + "/" if folder else ""
+    folded = key(wanted)
+
+    def rank(path: str) -> tuple[object, ...]:
+        folded_path = key(path)
+        added = folded_path != folded and not folded_path.endswith("/" + folded)
+        whole = folded_path == (folded + ".md" if added else folded)
+        alike = path.endswith((wanted, wanted + ".md"))
+        return added, not whole, not (whole and alike), not path.startswith(near), len(path), not alike, path
+
+    return min(paths, key=rank)
+
+
+def shortest(path: str, source: str, names: Names, style: Style = "shortest") -> str:
+    """How a link in `source` to `path` is written, without `.md` where that is not needed.
+
+    It leads to `path` and to nothing else, however many files have the same name.
+    """
+    bare = without_md(path)
+    name = posixpath.basename(bare)
+    if style == "relative":
+        relative = posixpath.relpath(bare, posixpath.dirname(source) or ".")
+        spellings = [relative, relative if relative.startswith("../") else "./" + relative]
+    elif style == "shortest" and len(_fitting(name, names, whole=False)) == 1:
+        spellings = [name, bare]
+    else:
+        spellings = [bare]
+    for spelling in (*spellings, bare, path, "/" + bare):
+        if resolve(spelling, source, names) == path:
+            return spelling
+    return "/" + path
+
+
+def rewritten(link: NoteLink, path: str, source: str, names: Names, style: Style = "shortest") -> str:
+    """How `link` in `source` is written so that it leads to `path`: with `.md` if it had it, or is Markdown's."""
+    target = shortest(path, source, names, style)
+    wanted = link.kind == "markdown" or link.target.lower().endswith(".md")
+    if wanted and path.lower().endswith(".md") and target == without_md(target):
+        full = target + path[-3:]
+        return full if resolve(full, source, names) == path else target
+    return target
+
+
+def without_md(path: str) -> str:
+    """A note's path as links name it; another file's as it is."""
+    return path[:-3] if path[-3:].lower() == ".md" and path[-4:-3] not in ("", "/") else path
+
+
+def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink], str | None]) -> str:
+    """The text with other targets in its links, and all else as it was: subpath, shown text, quotes, brackets.
+
+    Args:
+        text: The note's text.
+        links: The links that `notes.parse` found in it.
+        new_target: Where a link is to lead; None if it is to stay. Where the new target cannot be written, such as one
+            with `#` in double brackets, the link stays too.
+    """
+    changes: list[tuple[int, int, str]] = []
+    for link in links:
+        target = new_target(link)
+        if target is not None and target != link.target:
+            place = _markdown_place(text, link) if link.kind == "markdown" else _wiki_place(text, link)
+            if place is not None and (written := _written(text, link, target, place[0])) is not None:
+                changes.append((*place, written))
+    pieces: list[str] = []
+    last = 0
+    for start, end, written in sorted(changes):
+        pieces += (text[last:start], written)
+        last = end
+    return "".join((*pieces, text[last:]))
+
+
+def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
+    """Where the target of a link in double brackets stands."""
+    start = link.start + (3 if link.embed else 2)
+    path = _PATH.split(text[start : link.end - 2], maxsplit=1)[0]
+    if path.endswith("\\") and text.startswith("|", start + len(path)):
+        path = path[:-1]
+    start += len(path) - len(path.lstrip())
+    return start, start + len(path.strip())
+
+
+def _markdown_place(text: str, link: NoteLink) -> tuple[int, int] | None:
+    """Where the target of a link of Markdown stands, after its text."""
+    found = _DESTINATION.match(text, link.start + (2 if link.embed else 1) + len(link.shown or ""))
+    if found is None:  # The text is not the one that the link was found in.
+        raise ValueError(f"There is no link at {link.start}")
+    start, end = found.span(found.lastindex or 0)
+    mark = text.find("#", start, end)
+    if mark < 0:
+        return start, end
+    if found.lastindex == _BARE and not _BALANCED.fullmatch(text, mark, end):
+        return None  # A bracket of the path is closed in the subpath.
+    return start, mark - text.startswith("\\", mark - 1)
+
+
+def _written(text: str, link: NoteLink, target: str, start: int) -> str | None:
+    """The target as it is written at `start`."""
+    if link.kind == "markdown":
+        return encode(target, angled=text[start - 1] == "<")
+    if _UNWRITABLE.search(target):
+        return None
+    quote = text[link.start - 1] if link.kind == "property" else ""
+    if quote == "'":
+        return target.replace("'", "''")
+    return target.replace("\\", "\\\\").replace('"', '\\"') if quote == '"' else target
+
+
+def encode(target: str, *, angled: bool = False) -> str:
+    """A path as the destination of a Markdown link: what would end it, or mean something else, is percent-encoded."""
+    if angled:
+        return _ENCODED_ANGLED.sub(_percent, target)
+    return (_ENCODED if _BALANCED.fullmatch(target) else _ENCODED_BRACKETS).sub(_percent, target)
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())

@@ -1,0 +1,330 @@
+"""What in a note's Markdown is no text: code, mathematics, comments, HTML and escaped characters.
+
+`mask` gives the text back, of the same length and with the same line ends, with a filler where there is none of
+Obsidian's own syntax to be found. Whatever looks for tags, links and headings looks there, and need not know the rest.
+
+All of it takes time in proportion to the text, whatever the text: what was looked for once without success, in a
+paragraph or in the rest of the text, is not looked for again.
+
+Blocks that links can point at: a paragraph, an item of a list, or a whole list, table, quote or piece of code.
+
+The id stands at the end of its paragraph or item, or on a line of its own after the block.
+"""
+
+import re
+
+from tidings.vault.notes.model import NoteBlock
+
+FILLER = "\0"
+
+WIKI_LINK = r"\[\[(?!\[)([^\[\]\n]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]\n]*+)*+)\]\]"
+"""One group: what stands between the brackets."""
+
+DESTINATION = (
+    r"\]\([ \t]*+(?:<([^<>\n]*+)>|((?:[^\s()<\\\0]|\\[^\n])(?:[^\s()\\\0]++|\\[^\n]"
+    r"|\((?:[^\s()\\\0]++|\\[^\n]|\([^\s()\0]*+\))*+\))*+))"
+    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+[ \t]*+\)"
+)
+"""The end of a link's text and where it leads. Two groups: within angle brackets, and without."""
+
+_MARKER = r"(?:[-*+]|\d{1,9}[.)])[ \t]++"
+# Begins with one set of characters, because that is what the engine can search for quickly. Of links it finds only
+# those that hold something that would open something else.
+_OPENER = re.compile(
+    r"[\\<`~$%\[\]](?:(?<=[\\<])|(?<=`)`*+|(?<=~)~~++|(?<=\$)\$?+|(?<=%)%"
+    r"|(?<=\[)\[(?=[^\[\]\n`$%<\\]{0,500}+[`$%<\\])|(?<=\])\((?=[^()\n`$%<\\]{0,500}+[`$%<\\]))"
+)
+_OPENING = ("`", "\\", "$", "<", "%%", "~~~")
+_CONTAINERS = re.compile(rf"[ \t>]*+(?:{_MARKER}(?:\[.\][ \t]++)?[ \t>]*+)*+")
+_PARAGRAPH_END = re.compile(rf"\n(?=[ \t>]*+(?:\r?\n|\Z|{_MARKER}|#{{1,6}}[ \t]|```|~~~|\|))")
+_FENCE_END = re.compile(r"\n[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+(?=\r?(?:\n|\Z))")
+_QUOTE_END = re.compile(r"\n(?![ \t]*+>)")
+_BLANK_LINE = re.compile(r"\n[ \t>]*+\r?(?:\n|\Z)")
+_MATH_END = re.compile(r"(?<![\s\\])\$(?!\d)")
+_WIKI = re.compile(WIKI_LINK)
+_DESTINATION = re.compile(DESTINATION)
+_HTML = re.compile(
+    r"</?[a-zA-Z][a-zA-Z0-9-]*+(?:\s++[a-zA-Z_:][\w.:-]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'=<>`]++))?+)*+\s*+/?>"
+    r"|<[a-zA-Z][a-zA-Z0-9+.-]++:[^\s<>]*+>"
+)
+_HTML_BLOCK = re.compile(
+    r"</?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl"
+    r"|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main"
+    r"|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title"
+    r"|tr|track|ul)(?=[\s/>]|\Z)",
+    re.IGNORECASE,
+)
+_RAW_BLOCK = re.compile(r"<(pre|script|style|textarea)(?=[\s>]|\Z)", re.IGNORECASE)
+_REST_BLANK = re.compile(r"[ \t\r]*+(?:\n|\Z)")
+_MAYBE_INDENTED = re.compile(r"\n[ \t]*+\r?\n(?: {4}| {0,3}\t)")
+_INDENTED = re.compile(rf"(?: {{4}}| {{0,3}}\t)[ \t]*+(?!{_MARKER})\S")
+_ITEM = re.compile(rf"[ \t>]*+{_MARKER}")
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+Span = tuple[int, int]
+
+
+def mask(text: str) -> tuple[str, list[Span]]:
+    """The text with a filler where it is no text, and where its blocks of code stand."""
+    indented = _indented(text) if text.startswith((" ", "\t")) or _MAYBE_INDENTED.search(text) else []
+    if indented:
+        text = _filled(text, indented)
+    if not any(map(text.__contains__, _OPENING)):
+        return text, []
+    scan = _Scan(text)
+    scan.run()
+    return _filled(text, scan.spans), scan.blocks
+
+
+def _filled(text: str, spans: list[Span]) -> str:
+    pieces: list[str] = []
+    last = 0
+    for start, end in spans:
+        pieces.append(text[last:start])
+        hidden = text[start:end]
+        if "\n" in hidden:
+            pieces.append("\n".join([FILLER * len(line) for line in hidden.split("\n")]))
+        else:
+            pieces.append(FILLER * len(hidden))
+        last = end
+    pieces.append(text[last:])
+    return "".join(pieces)
+
+
+def _indented(text: str) -> list[Span]:
+    """The lines that are code because they are indented: after an empty line, and not within a list."""
+    spans: list[Span] = []
+    position = 0
+    after_blank, in_list, in_code = True, False, False
+    for line in text.split("\n"):
+        if not line or line.isspace():
+            after_blank = True
+        else:
+            in_code = not in_list and (after_blank or in_code) and _INDENTED.match(line) is not None
+            if in_code:
+                spans.append((position, position + len(line)))
+            elif _ITEM.match(line):
+                in_list = True
+            elif after_blank and not line[0].isspace():
+                in_list = False
+            after_blank = False
+        position += len(line) + 1
+    return spans
+
+
+class _Scan:
+    """Walks from one character that may open something to the next."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.spans: list[Span] = []
+        self.blocks: list[Span] = []
+        self._paragraph_end = -1
+        self._runs: dict[int, list[int]] = {}
+        self._runs_until = -1
+        self._line = 0
+        self._line_seen = 0
+        self._content = -1
+        self._content_line = -1
+        self._lacking: dict[str, int] = {}
+        self._open = {"`": self._backticks, "~": self._tildes, "$": self._math, "%": self._comment, "<": self._html}
+
+    def run(self) -> None:
+        """Find all spans."""
+        text, position = self.text, 0
+        while (found := _OPENER.search(text, position)) is not None:
+            start, opener = found.start(), found[0]
+            if opener == "\\":
+                position = start + 2
+                if text[start + 1 : position] in _PUNCTUATION:
+                    self.spans.append((start, position))
+            elif opener in ("[[", "]("):
+                whole = (_WIKI if opener == "[[" else _DESTINATION).match(text, start)
+                position = found.end() - 1 if whole is None else whole.end()
+            else:
+                end = self._open[opener[0]](start, opener)
+                if end:
+                    self.spans.append((start, end))
+                position = end or found.end()
+
+    def _backticks(self, start: int, opener: str) -> int:
+        if len(opener) >= 3 and self._begins_line(start) and "`" not in self._rest(start + len(opener)):
+            return self._fence(start, opener)
+        return self._code(start, len(opener))
+
+    def _tildes(self, start: int, opener: str) -> int:
+        return self._fence(start, opener) if self._begins_line(start) else 0
+
+    def _fence(self, start: int, opener: str) -> int:
+        """A block of code reaches to a fence as long as its own, to the end of its quote, or to the end."""
+        text = self.text
+        end = len(text)
+        if ">" in text[self._line : start] and (quote := _QUOTE_END.search(text, start)) is not None:
+            end = quote.start()
+        for fence in _FENCE_END.finditer(text, start, end):
+            if fence[1].startswith(opener):
+                end = fence.end()
+                break
+        self.blocks.append((self._line, end))
+        return end
+
+    def _code(self, start: int, length: int) -> int:
+        end = self._end_of_paragraph(start)
+        if self._runs_until != end:
+            self._runs_until, self._runs = end, {}
+            for run in re.finditer("`+", self.text[start:end]):
+                self._runs.setdefault(len(run[0]), []).append(start + run.start())
+            for positions in self._runs.values():
+                positions.reverse()
+        positions = self._runs.get(length, [])
+        while positions and positions[-1] <= start:
+            positions.pop()
+        return positions[-1] + length if positions else 0
+
+    def _math(self, start: int, opener: str) -> int:
+        if opener == "$$":
+            return self._pair(start, "$$")
+        if self.text[start + 1 : start + 2].isspace():
+            return 0
+        end = self._end_of_paragraph(start)
+        if self._lacking.get("$") == end:
+            return 0
+        closing = _MATH_END.search(self.text, start + 1, end)
+        if closing is None:
+            self._lacking["$"] = end
+            return 0
+        return closing.end()
+
+    def _comment(self, start: int, opener: str) -> int:
+        end = self._pair(start, opener)
+        return len(self.text) if not end and self._begins_line(start) else end
+
+    def _pair(self, start: int, mark: str) -> int:
+        """To the next such mark: of a block, wherever that is; within a line, in the same paragraph."""
+        end = len(self.text) if self._begins_line(start) else self._end_of_paragraph(start)
+        if self._lacking.get(mark, -1) >= end:
+            return 0
+        closing = self.text.find(mark, start + 2, end)
+        if closing < 0:
+            self._lacking[mark] = end
+            return 0
+        return closing + 2
+
+    def _html(self, start: int, opener: str) -> int:
+        text = self.text
+        begins_line = self._begins_line(start)
+        if text.startswith("<!--", start):
+            return self._html_comment(start, begins_line)
+        if begins_line:
+            if (raw := _RAW_BLOCK.match(text, start)) is not None:
+                closing = re.compile(f"</{raw[1]}>", re.IGNORECASE).search(text, start)
+                return len(text) if closing is None else self._end_of_line(closing.end())
+            if _HTML_BLOCK.match(text, start):
+                return self._before_blank_line(start)
+        tag = _HTML.match(text, start)
+        if tag is None:
+            return 0
+        if begins_line and _REST_BLANK.match(text, tag.end()) and self._follows_blank_line():
+            return self._before_blank_line(start)
+        return tag.end()
+
+    def _html_comment(self, start: int, begins_line: bool) -> int:
+        if begins_line:  # A block: what follows it on its last line is still HTML.
+            closing = self.text.find("-->", start + 4)
+            return len(self.text) if closing < 0 else self._end_of_line(closing)
+        end = self._end_of_paragraph(start)
+        if self._lacking.get("-->") == end:
+            return 0
+        closing = self.text.find("-->", start + 4, end)
+        if closing < 0:
+            self._lacking["-->"] = end
+            return 0
+        return closing + 3
+
+    def _begins_line(self, position: int) -> bool:
+        """Whether only the marks of quotes and lists stand before `position` on its line."""
+        newline = self.text.rfind("\n", self._line_seen, position)
+        self._line_seen = position
+        if newline >= 0:
+            self._line = newline + 1
+        if self._content_line != self._line or self._content < 0:
+            found = _CONTAINERS.match(self.text, self._line)
+            self._content, self._content_line = (found.end() if found else self._line), self._line
+        return self._content == position
+
+    def _end_of_paragraph(self, position: int) -> int:
+        if position >= self._paragraph_end:
+            found = _PARAGRAPH_END.search(self.text, position)
+            self._paragraph_end = len(self.text) if found is None else found.start()
+        return self._paragraph_end
+
+    def _end_of_line(self, position: int) -> int:
+        newline = self.text.find("\n", position)
+        return len(self.text) if newline < 0 else newline
+
+    def _rest(self, position: int) -> str:
+        return self.text[position : self._end_of_line(position)]
+
+    def _before_blank_line(self, position: int) -> int:
+        found = _BLANK_LINE.search(self.text, position)
+        return len(self.text) if found is None else found.start()
+
+    def _follows_blank_line(self) -> bool:
+        before = self.text.rfind("\n", 0, self._line - 1) if self._line else -1
+        return not self.text[before + 1 : self._line].strip()
+
+
+_ID = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*\r?(?=\n|\Z)")
+_STARTS_BLOCK = re.compile(r"[ \t>]*+(?:\r?(?:\n|\Z)|(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}[ \t]|\0|\|)")
+_LIST_ITEM = re.compile(r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])[ \t]")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+_BLANK = re.compile(r"[ \t>]*+\r?(?:\n|\Z)")
+
+
+def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -> list[NoteBlock]:
+    """The blocks with an id, in the order of the ids."""
+    blocks: list[NoteBlock] = []
+    ends = {end + 1: start + 1 for start, end in code}
+    seen = 1
+    for found in _ID.finditer(page):
+        position = found.start()
+        if not page[position - 1].isspace() or not _STARTS_BLOCK.match(page, found.end() + 1):
+            continue
+        line += page.count("\n", seen, position)
+        seen = position
+        line_start = page.rfind("\n", 0, position) + 1
+        if page[line_start:position].strip(" \t>"):
+            start, end = _paragraph(page, line_start), position
+        else:
+            start, end = _above(page, line_start, ends)
+        end = start + len(page[start:end].rstrip())
+        blocks.append(NoteBlock(found[1], line, start + shift, end + shift))
+    return blocks
+
+
+def _paragraph(page: str, line_start: int) -> int:
+    """Where the paragraph or the item of a list begins that the line belongs to."""
+    while line_start > 1 and not _LIST_ITEM.match(page, line_start) and not _HEADING.match(page, line_start):
+        above = page.rfind("\n", 0, line_start - 1) + 1
+        if _BLANK.match(page, above) or _HEADING.match(page, above):
+            break
+        line_start = above
+    return line_start
+
+
+def _above(page: str, line_start: int, code: dict[int, int]) -> tuple[int, int]:
+    """The block that ends before the line, whole."""
+    end = line_start - 1
+    while end > 0 and _BLANK.match(page, page.rfind("\n", 0, end) + 1):
+        end = page.rfind("\n", 0, end)
+    if end <= 0:
+        return line_start, line_start
+    if end in code:
+        return code[end], end
+    start = page.rfind("\n", 0, end) + 1
+    while start > 1:
+        above = page.rfind("\n", 0, start - 1) + 1
+        if _BLANK.match(page, above):
+            break
+        start = above
+    return start, end

@@ -1,0 +1,343 @@
+"""From a note's text to what the index wants to know of it: tags, links, headings, blocks, tasks and properties.
+
+The rules are Obsidian's. `parse` never raises and takes time in proportion to the text, whatever the text. It is made
+to be quick with what most notes are: what a note has no character of is not looked for.
+
+Tags and links within the text of a note, found in one pass over what `markdown.mask` has left of it.
+
+A page is that text with one line end before it, so that every line begins after one. A position in it and `shift`
+together are a position in the note.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, cast
+from urllib.parse import unquote
+
+from tidings.vault.notes.markdown import DESTINATION, WIKI_LINK, find_blocks, mask
+from tidings.vault.notes.model import Heading, Note, NoteLink, NoteTag, NoteTask
+from tidings.vault.notes.properties import Frontmatter, load, split
+
+_NAME = r"[^\0\u2000-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\\s]+"
+_TAG = re.compile(rf"#({_NAME})")
+_WIKI, _NAMED = 1, 2
+_ANY = re.compile(rf"{WIKI_LINK}|#({_NAME})|{DESTINATION}|\[|\]")
+_VALID = re.compile(_NAME)
+_EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_BLANK_LINE = re.compile(r"\n[ \t>]*\r?\n")
+_QUOTE = re.compile(r"[ \t>]*+\Z")
+_TABLE = re.compile(r"[ \t>]*+\|")
+_NEAR = 1000
+_DEEPEST = 16
+"""As many open brackets are remembered. More are no links that anyone wrote, and would take long."""
+
+
+def find_inline(page: str, text: str, shift: int, line: int) -> tuple[list[NoteTag], list[NoteLink]]:
+    """The tags and the links, in their order."""
+    if "[[" in page or "](" in page:
+        return _tags_and_links(page, text, shift, line)
+    return (_tags(page, shift, line) if "#" in page else []), []
+
+
+def _tags(page: str, shift: int, line: int) -> list[NoteTag]:
+    tags: list[NoteTag] = []
+    seen, last = 1, -1
+    for found in _TAG.finditer(page):
+        start = found.start()
+        if (name := _tag_name(page, start, found[1], last)) is not None:
+            line += page.count("\n", seen, start)
+            seen, last = start, found.end()
+            tags.append(NoteTag(name, line, start + 1 + shift, start + 1 + shift + len(name)))
+    return tags
+
+
+def _tags_and_links(  # noqa: C901 - one loop: a call for each thing found would take a third longer
+    page: str, text: str, shift: int, line: int
+) -> tuple[list[NoteTag], list[NoteLink]]:
+    tags: list[NoteTag] = []
+    links: list[NoteLink] = []
+    brackets: list[int] = []
+    seen, last = 1, -1
+    for found in _ANY.finditer(page):
+        start, kind = found.start(), found.lastindex
+        line += page.count("\n", seen, start)
+        seen = start
+        if kind == _WIKI:
+            embed = page[start - 1] == "!"
+            place = (line, start - embed + shift, found.end() + shift)
+            if (link := wiki_link("wiki", embed, found[_WIKI], place)) is not None:
+                links.append(link)
+        elif kind == _NAMED:
+            if (name := _tag_name(page, start, found[_NAMED], last)) is not None:
+                last = found.end()
+                tags.append(NoteTag(name, line, start + 1 + shift, start + 1 + shift + len(name)))
+        elif page[start] == "[":
+            brackets.append(start)
+            if len(brackets) > _DEEPEST:
+                del brackets[0]
+        elif brackets:
+            opening = brackets.pop()
+            if kind is not None and _is_text(page, opening, start):
+                if page[opening - 1] != "!":  # No link within another's text: brackets around it are only brackets.
+                    brackets.clear()
+                if (link := _markdown_link(page, text, opening, found, (line, shift))) is not None:
+                    links.append(link)
+    links.sort(key=_start)
+    return tags, links
+
+
+def _is_text(page: str, opening: int, closing: int) -> bool:
+    """Whether what is between two brackets can be the text of a link: one paragraph, and no footnote."""
+    return page[opening + 1] != "^" and _BLANK_LINE.search(page, opening, closing) is None
+
+
+def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> NoteLink | None:
+    """A link from the bracket at `opening` to the end of what was found on this line, with this shift."""
+    angled, bare = found[_NAMED + 1], found[_NAMED + 2]
+    target, subpath = _destination(_ESCAPED.sub(r"\1", bare) if angled is None else angled)
+    if not target and not subpath:
+        return None
+    line, shift = place
+    closing = found.start()
+    embed = page[opening - 1] == "!"
+    shown = text[opening + 1 + shift : closing + shift]
+    line -= page.count("\n", opening, closing)
+    return NoteLink("markdown", embed, target, subpath, shown, line, opening - embed + shift, found.end() + shift)
+
+
+def _start(link: NoteLink) -> int:
+    return link.start
+
+
+def wiki_link(
+    kind: Literal["wiki", "property"], embed: bool, content: str, place: tuple[int, int, int]
+) -> NoteLink | None:
+    """A link from what stands between its brackets. Within tables, the bar before the text is escaped.
+
+    Args:
+        kind: Where it stands.
+        embed: Whether it is embedded.
+        content: What stands between the brackets.
+        place: Its line, start and end.
+    """
+    if "|" not in content and "#" not in content:
+        target = content.strip()
+        return NoteLink(kind, embed, target, "", None, *place) if target else None
+    path, bar, shown = content.partition("|")
+    if bar and path.endswith("\\"):
+        path = path[:-1]
+    path, mark, rest = path.partition("#")
+    target, subpath = path.strip(), f"#{rest.rstrip()}" if mark else ""
+    if not target and subpath in ("", "#"):
+        return None
+    return NoteLink(kind, embed, target, subpath, shown if bar else None, *place)
+
+
+def _destination(written: str) -> tuple[str, str]:
+    """Path and subpath, decoded; two empty texts if it leads out of the vault."""
+    if _EXTERNAL.match(written):
+        return "", ""
+    path, _, rest = written.partition("#")
+    if "%" in written:
+        path, rest = unquote(path), unquote(rest)
+    return path.strip(), f"#{rest}" if rest else ""
+
+
+def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
+    """The tag at `start`, or None if there is none. `last` is where the tag before it ended."""
+    before = page[start - 1]
+    if not before.isspace():
+        if not _may_follow(page, start, last):
+            return None
+        if before == "_":
+            name = name.rstrip("_")
+    name = name.rstrip("/")
+    return None if not name or (name.isascii() and name.isdigit()) else name
+
+
+def _may_follow(page: str, start: int, last: int) -> bool:
+    """Whether a tag may stand at `start`, right after a character that is no space.
+
+    After another tag, after the marks of emphasis, of a quote or of a cell of a table; after nothing else.
+    """
+    before = page[start - 1]
+    if start == last or (before in "=~" and page[start - 2] == before):
+        return True
+    if before not in "_*>|":
+        return False
+    near = max(0, start - _NEAR)  # Only so far back, or a long line would be read again for each of its tags.
+    line = page.rfind("\n", near, start) + 1
+    if before in "_*":
+        return "://" not in page[max(line, page.rfind(" ", near, start), near) : start]
+    return line > 0 and (_QUOTE if before == ">" else _TABLE).match(page, line, start) is not None
+
+
+def tag_names(values: Iterable[Any]) -> Iterator[str]:
+    """Those of the values of the property `tags` that are tags, with or without `#`."""
+    for value in values:
+        if isinstance(value, str):
+            name = value.strip().removeprefix("#").rstrip("/")
+            if _VALID.fullmatch(name) and not (name.isascii() and name.isdigit()):
+                yield name
+
+
+_LINE = re.compile(
+    r"\n(?: {0,3}(#{1,6})(?=[ \t\r\n]|\Z)[^\n]*"
+    r"|[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)++\[([^\n])\](?=[ \t\r\n]|\Z)[^\n]*"
+    r"| {0,3}(=+|-+)[ \t]*\r?(?=\n|\Z))"
+)
+_CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+$")
+_NO_TITLE = re.compile(r"\s*(?:$|[>|#\0]|[-*+][ \t]|\d{1,9}[.)][ \t]|[-=*_]+\s*$)| {4}|\t")
+_COMMA = re.compile(",")
+_COMMA_OR_SPACE = re.compile(r"[,\s]+")
+_ESCAPE = re.compile(r"\\([\"\\/])")
+_TAGS_KEY = re.compile(r"[{,\n][ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE)
+_WHOLE_LINK = re.compile(rf"\s*{WIKI_LINK}\s*")
+_LINKS = re.compile(WIKI_LINK)
+
+
+def parse(text: str, name: str) -> Note:
+    """All that can be found in a note's text.
+
+    Args:
+        text: The text, with or without a byte order mark.
+        name: The name of the file, with or without `.md`; or its path.
+    """
+    block = split(text)
+    properties, problem = load(block) if block.kind else ({}, None)
+    start = block.body_start
+    body = text[start:]
+    masked, code = mask(body)
+    page = "\n" + masked
+    first_line = text.count("\n", 0, start) + 1
+    shift = start - 1
+
+    tags, links = find_inline(page, text, shift, first_line)
+    headings, tasks = _lines(page, text, shift, first_line)
+    blocks = find_blocks(page, code, shift, first_line) if "^" in page else []
+    aliases: tuple[str, ...] = ()
+    if properties:
+        tags = [*_property_tags(properties, text, block), *tags]
+        aliases = tuple(_aliases(properties))
+        if "[[" in block.text:
+            links = [*_property_links(properties, text, block), *links]
+    return Note(
+        title=_title(name),
+        properties=properties,
+        body_start=start,
+        tags=tuple(tags),
+        aliases=aliases,
+        headings=tuple(headings),
+        blocks=tuple(blocks),
+        links=tuple(links),
+        tasks=tuple(tasks),
+        words=len(body.split()),
+        problem=problem,
+    )
+
+
+def _title(name: str) -> str:
+    name = name.rpartition("/")[2]
+    return name[:-3] if name[-3:].lower() == ".md" else name
+
+
+def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], list[NoteTask]]:
+    headings: list[Heading] = []
+    tasks: list[NoteTask] = []
+    seen = 1
+    for found in _LINE.finditer(page):
+        begin, end = found.start() + 1, found.end()
+        line += page.count("\n", seen, begin)
+        seen = begin
+        kind = found.lastindex
+        if kind == 1:
+            title = text[found.end(1) + shift : end + shift].strip()
+            headings.append(Heading(len(found[1]), _CLOSING_MARKS.sub("", title).rstrip(), line, begin + shift))
+        elif kind == 2:
+            box = found.end(2)
+            tasks.append(NoteTask(text[box - 1 + shift], text[box + 1 + shift : end + shift].strip(), line))
+        elif (above := page.rfind("\n", 0, begin - 1)) >= 0 and not _NO_TITLE.match(page, above + 1, begin - 1):
+            title = text[above + 1 + shift : begin - 1 + shift].strip()
+            headings.append(Heading(1 if found[3][0] == "=" else 2, title, line - 1, above + 1 + shift))
+    return headings, tasks
+
+
+def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -> list[Any]:
+    """The property of that name, whichever its case, as a list: a text may hold several."""
+    value = properties.get(name)
+    if value is None:
+        value = next((value for key, value in properties.items() if key.lower() == name), None)
+    if isinstance(value, str):
+        return separator.split(value)
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _aliases(properties: dict[str, Any]) -> Iterator[str]:
+    for value in _listed(properties, "aliases", _COMMA):
+        if isinstance(value, str | int | float) and (alias := str(value).strip()):
+            yield alias
+
+
+def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) -> list[NoteTag]:
+    values = _listed(properties, "tags", _COMMA_OR_SPACE)
+    if not values:
+        return []
+    key = _TAGS_KEY.search(text, block.start - 1, block.end)
+    position = key.end() if key else block.start
+    line = text.count("\n", 0, position) + 1
+    tags: list[NoteTag] = []
+    for name in tag_names(values):
+        found = _find_name(text, name, position, block.end)
+        if found < 0:  # Written with escapes: it stands somewhere here.
+            tags.append(NoteTag(name, line, position, position))
+            continue
+        line += text.count("\n", position, found)
+        position = found + len(name)
+        tags.append(NoteTag(name, line, found, position))
+    return tags
+
+
+def _find_name(text: str, name: str, start: int, end: int) -> int:
+    """Where `name` stands as a word of its own."""
+    found = text.find(name, start, end)
+    while found >= 0:
+        if not any(around.isalnum() or around in "_/-" for around in (text[found - 1], text[found + len(name)])):
+            break
+        found = text.find(name, found + 1, end)
+    return found
+
+
+def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -> Iterator[NoteLink]:
+    """The texts that are a link and nothing else, where they are written."""
+    wanted = {value.strip() for value in _texts(properties) if _WHOLE_LINK.fullmatch(value)}
+    line, seen = 1, 0
+    for found in _LINKS.finditer(text, block.start, block.end):
+        written = found[0]
+        if written in wanted or _unescaped(written, text[found.start() - 1]) in wanted:
+            line += text.count("\n", seen, found.start())
+            seen = found.start()
+            content = _unescaped(found[1], text[seen - 1])
+            if (link := wiki_link("property", False, content, (line, seen, found.end()))) is not None:
+                yield link
+
+
+def _unescaped(written: str, quote: str) -> str:
+    """What a text in these quotes says."""
+    if quote == "'":
+        return written.replace("''", "'")
+    if quote == '"' and "\\" in written:
+        return _ESCAPE.sub(r"\1", written)
+    return written
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if "[[" in value:
+            yield value
+    elif isinstance(value, dict):
+        for inner in cast("dict[str, Any]", value).values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _texts(inner)

@@ -1,0 +1,293 @@
+"""A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
+
+Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are truth values, and dates, times
+and `yes` are texts. What cannot be read is told in words, never raised: such a note is still a note.
+
+Changing them is in `property_edits.py`.
+
+YAML as most notes have it, read without a parser: names with a text, a number or a list of these.
+
+Where every line is of that kind the result is what the parser would give, in a third of the time; a line that is not
+wholly understood leaves the block to the parser.
+"""
+
+import json
+import re
+import string
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_MOST_DIGITS = 300
+_NUMERIC = frozenset("0123456789+-.")
+_NEVER = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
+"""Characters that YAML does not take as they are: line ends, the byte order mark, half characters."""
+
+
+def _one_of(allowed: str) -> str:
+    """An expression for these of the characters of ASCII, and for all beyond it that are text.
+
+    By what it is not: of large ranges, the compiler looks at each character.
+    """
+    others = "".join(re.escape(character) for character in map(chr, range(0x20, 0x7F)) if character not in allowed)
+    return f"[^{others}{_NEVER}]"
+
+
+_LETTERS = string.ascii_letters + string.digits + "_"
+_PRINTED = "".join(map(chr, range(0x20, 0x7F)))
+_FIRST = _one_of(string.ascii_letters + "_")
+_LETTER = _one_of(_LETTERS)
+_WORD = _one_of(_LETTERS + "-")
+_IN_PLAIN = _one_of(_LETTERS + " .,/+()'\"=;?!&*@$%<>|~^-")
+_IN_ITEM = _one_of(_LETTERS + " ./+()-")
+_IN_DOUBLE = _one_of(_PRINTED.replace('"', "").replace("\\", ""))
+_IN_SINGLE = _one_of(_PRINTED.replace("'", ""))
+_PLAIN = rf"(?:{_LETTER}|-(?=[0-9]))(?:{_IN_PLAIN}|:(?=[^ ]))*+"
+_QUOTED = rf"\"{_IN_DOUBLE}*+\"|'{_IN_SINGLE}*+'"
+_ITEM = rf"{_LETTER}{_IN_ITEM}*+|{_QUOTED}"
+_LINE = re.compile(
+    rf"(?:({_FIRST}{_WORD}{{0,40}}(?: {_WORD}{{1,20}}){{0,4}}):|( *)-)"
+    rf"(?: +(?:({_PLAIN})|({_QUOTED}) *|\[ *((?:(?:{_ITEM}) *(?:, *(?:{_ITEM}) *)*)?)\] *))? *"
+)
+_ITEMS = re.compile(_ITEM)
+
+
+def load_simple(text: str) -> dict[str, Any] | None:
+    """The properties, or None if they are not simple."""
+    result: dict[str, Any] = {}
+    items: list[Any] | None = None
+    indent: str | None = None
+    name = ""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            continue
+        if (found := _LINE.fullmatch(line)) is None:
+            return None
+        key, dash, plain, quoted, listed = found.groups()
+        value = _value(plain, quoted, listed)
+        if key is not None:
+            if key in result:
+                return None
+            name, result[key], indent = key, value, None
+            items = [] if found.lastindex == 1 else None  # Items may follow where no value does.
+        elif items is None or value is None or listed is not None or indent not in (None, dash):
+            return None
+        else:
+            items.append(value)
+            result[name], indent = items, dash
+    return result
+
+
+def _value(plain: str | None, quoted: str | None, listed: str | None) -> Any:
+    if plain is not None:
+        return scalar(plain.rstrip(" "))
+    if quoted is not None:
+        return quoted[1:-1]
+    if listed is None:
+        return None
+    return [item[1:-1] if item[0] in "\"'" else scalar(item.rstrip(" ")) for item in _ITEMS.findall(listed)]
+
+
+def scalar(text: str) -> Any:
+    """What a plain text means."""
+    if text in _SPECIAL:
+        return _SPECIAL[text]
+    if text[0] not in _NUMERIC or len(text) > _MOST_DIGITS:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text[1:2] in ("o", "x") else int(text)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return text if number in (float("inf"), float("-inf")) else number
+    return text
+
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Base
+else:
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # The first is missing where PyYAML lacks libyaml.
+
+_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
+_MOST_NODES = 100_000
+_DEEPEST = 100
+_LONGEST = 1 << 20
+
+
+class Frontmatter(NamedTuple):
+    """Where a note's properties stand."""
+
+    start: int
+    end: int
+    """Of what stands between the two lines; `start` where the block would have to be put if there is none."""
+    text: str
+    kind: Literal["yaml", "json"] | None
+    """None if there is no block; JSON if it is in braces."""
+    body_start: int
+
+
+def split(text: str) -> Frontmatter:
+    """Find the block of properties."""
+    if not text.startswith(("---", "\ufeff")) or (opening := _OPENING.match(text)) is None:
+        start = 1 if text.startswith("\ufeff") else 0
+        return Frontmatter(start, start, "", None, start)
+    start = opening.end()
+    closing = _CLOSING.search(text, start - 1)
+    if closing is None:
+        start = 1 if text.startswith("\ufeff") else 0
+        return Frontmatter(start, start, "", None, start)
+    end = closing.start() + 1
+    block = text[start:end]
+    return Frontmatter(start, end, block, "json" if block.lstrip().startswith("{") else "yaml", closing.end())
+
+
+def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
+    """The properties, and what is wrong with them if something is. Lines are counted from the note's first."""
+    if not block.text or block.text.isspace():
+        return {}, None
+    if block.kind == "json" and (found := _load_json(block.text)) is not None:
+        return found, None
+    simple = load_simple(block.text)
+    return (simple, None) if simple is not None else load_yaml(block.text)
+
+
+class _Loader(_Base):
+    """Leaves it to `scalar` what a plain text means."""
+
+    def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:
+        return "plain" if kind is ScalarNode and implicit[0] else "text"
+
+    def descend_resolver(self, current_node: Node | None, current_index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+
+class PropertiesUnreadable(ValueError):
+    """The YAML can be parsed, but not understood."""
+
+    def __init__(self, place: Node | Event, cause: str) -> None:
+        super().__init__(cause)
+        self.line = int(place.start_mark.line) if place.start_mark else 0
+
+
+def compose(text: str) -> Node | None:
+    """The tree of nodes, with where they stand."""
+    _check_depth(text)
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()  # pyright: ignore[reportUnknownMemberType]
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what is nested so deep that the parser, which calls itself for each level, would end the process."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"they are longer than {_LONGEST} characters")
+    if sum(map(text.count, "[{-?:")) <= _DEEPEST * 10:  # There cannot be more levels than these.
+        return
+    depth = 0
+    events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    for event in cast("Iterator[Event]", events):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise PropertiesUnreadable(event, "too many levels")
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
+
+
+def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
+    """As `load`, by the parser of YAML."""
+    reader = _PropertyReader()
+    try:
+        properties = reader.properties(compose(text))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        cause = error.problem or "not YAML"
+        if cause == "found character that cannot start any token" and "\t" in text:
+            cause = "YAML allows no tab there, only spaces"
+        return {}, _problem(mark.line if mark else 0, cause)
+    except yaml.reader.ReaderError as error:
+        return {}, _problem(text.count("\n", 0, error.position), error.reason)
+    except PropertiesUnreadable as error:
+        return {}, _problem(error.line, str(error))
+    except RecursionError:
+        return {}, _problem(0, "too many levels")
+    except (yaml.YAMLError, ValueError) as error:
+        return {}, f"The properties cannot be read: {error}"
+    if reader.twice is not None:
+        return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' is there twice")
+    return properties, None
+
+
+def _problem(line: int, cause: str) -> str:
+    return f"The properties cannot be read: {cause} (line {line + 2})"
+
+
+class _PropertyReader:
+    """From nodes to values. Aliases are followed, within reason: what they unfold to is counted."""
+
+    def __init__(self) -> None:
+        self.twice: ScalarNode | None = None
+        self._count = 0
+
+    def properties(self, root: Node | None) -> dict[str, Any]:
+        if root is None or (isinstance(root, ScalarNode) and not root.value):
+            return {}
+        if not isinstance(root, MappingNode):
+            raise PropertiesUnreadable(root, "properties are lines of 'name: value'")
+        return self.mapping(root)
+
+    def mapping(self, node: MappingNode) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in cast("list[tuple[Node, Node]]", node.value):
+            if not isinstance(key, ScalarNode):
+                raise PropertiesUnreadable(key, "a name must be a text")
+            name = str(key.value)
+            if name in result:
+                self.twice = self.twice or key
+            result[name] = self.value(value)
+        return result
+
+    def value(self, node: Node) -> Any:
+        self._count += 1
+        if self._count > _MOST_NODES:
+            raise PropertiesUnreadable(node, "too many values")
+        if isinstance(node, ScalarNode):
+            return scalar(node.value) if node.tag == "plain" or node.tag.endswith(_TYPED) else node.value
+        if isinstance(node, SequenceNode):
+            return [self.value(item) for item in cast("list[Node]", node.value)]
+        return self.mapping(cast("MappingNode", node))
+
+
+_TYPED = (":int", ":float", ":bool", ":null")
+
+
+def _load_json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a name is there twice")
+    return result

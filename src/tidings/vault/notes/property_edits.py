@@ -1,0 +1,407 @@
+"""Changing one property of a note, and nothing else: no other byte of the note is touched.
+
+The tree of the YAML says where a property stands; its text is replaced there, in the style that it had. A list keeps
+its items as they are written, with their quotes and comments, as far as they stay. The result is read again before it
+is given out: an edit that would mean anything else than what was asked for is refused.
+
+Where the parts of a block of YAML stand, to the character: what its nodes do not tell exactly.
+
+A node that is a block ends, by its mark, where the next thing begins: after empty lines and comments that are not its
+own. An alias has the marks of what it stands for.
+
+Values as YAML: in the simplest style that is read again as the same value.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from tidings.vault.notes.properties import Frontmatter, compose, load, scalar, split
+
+_COLON = re.compile(r"\s*:")
+_ALIAS = re.compile(r"\s*(\*[^\s,\]}]+)")
+
+
+class YamlSpan(NamedTuple):
+    """One property of a mapping."""
+
+    key: int
+    """Where its name begins."""
+    colon: int
+    """Where its value may begin: after the colon."""
+    start: int
+    end: int
+    """Its value; both where the value would begin if there is none."""
+    node: Node | None
+    """None for an alias."""
+
+
+def index(node: Node) -> int:
+    """Where a node begins."""
+    return cast("int", node.start_mark.index)
+
+
+def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
+    """All properties, in their order."""
+    return {str(key.value): _place(text, key, value) for key, value in cast("list[tuple[Node, Node]]", root.value)}
+
+
+def _place(text: str, key: Node, value: Node) -> YamlSpan:
+    colon = _COLON.match(text, key.end_mark.index)
+    if colon is None:  # A name without a value, between braces.
+        end = cast("int", key.end_mark.index)
+        return YamlSpan(index(key), end, end, end, value)
+    after = colon.end()
+    if index(value) < after:
+        alias = _ALIAS.match(text, after)
+        start, end = alias.span(1) if alias else (after, after)
+        return YamlSpan(index(key), after, start, end, None)
+    if isinstance(value, ScalarNode) and index(value) == value.end_mark.index:
+        return YamlSpan(index(key), after, after, after, value)
+    return YamlSpan(index(key), after, index(value), end_of(text, value), value)
+
+
+def end_of(text: str, node: Node) -> int:
+    """Where a node's text ends."""
+    end = cast("int", node.end_mark.index)
+    if isinstance(node, ScalarNode):
+        return _end_of_literal(text, node) if node.style in ("|", ">") else end
+    block = cast("CollectionNode", node)
+    if block.flow_style:
+        return end
+    last = _last(block)
+    if last is not None:
+        return end_of(text, last)
+    return _without_comments(text, index(node), end, 1 << 30)
+
+
+def _last(node: CollectionNode) -> Node | None:
+    """The last part of a block, if its marks are its own."""
+    if isinstance(node, MappingNode):
+        nodes = [part for pair in cast("list[tuple[Node, Node]]", node.value) for part in pair]
+    else:
+        nodes = cast("list[Node]", node.value)
+    starts = [index(part) for part in nodes]
+    return nodes[-1] if nodes and starts == sorted(set(starts)) and starts[0] >= index(node) else None
+
+
+def _end_of_literal(text: str, node: ScalarNode) -> int:
+    """Of a text after `|` or `>`: its last line that is not empty. What is indented less is a comment."""
+    start, end = index(node), cast("int", node.end_mark.index)
+    head, _, body = text[start:end].partition("\n")
+    indents = [len(line) - len(line.lstrip(" ")) for line in body.split("\n") if line.strip()]
+    if not indents:
+        return start + len(head.rstrip())
+    given = re.search("[1-9]", head.partition("#")[0])
+    return _without_comments(text, start, end, 1 if given else indents[0])
+
+
+def _without_comments(text: str, start: int, end: int, indent: int) -> int:
+    """`end` without the empty lines before it, and without the comments there that are indented less than this."""
+    lines = text[start:end].split("\n")
+    while len(lines) > 1:
+        line = lines[-1]
+        bare = line.strip()
+        if bare and not (bare.startswith("#") and len(line) - len(line.lstrip(" ")) < indent):
+            break
+        lines.pop()
+    return start + len("\n".join(lines).rstrip())
+
+
+def item_lines(text: str, node: SequenceNode) -> list[int] | None:
+    """Where the lines of a list begin that hold its items' dashes; None if that is not clear."""
+    column = cast("int", node.start_mark.column)
+    begin = index(node) - column
+    dash = re.compile(rf"^ {{{column}}}-(?=\s)", re.MULTILINE)
+    found = [match.start() for match in dash.finditer(text, begin, end_of(text, node) + 1)]
+    return found if len(found) == len(cast("list[Node]", node.value)) else None
+
+
+def style_of(node: CollectionNode) -> str | None:
+    """The quotes that all texts of a list are in."""
+    styles = {item.style if isinstance(item, ScalarNode) else None for item in cast("list[Node]", node.value)}
+    style = styles.pop() if len(styles) == 1 else None
+    return style if style in ("'", '"') else None
+
+
+_LETTER = "A-Za-z0-9_\xa1-\u1fff\u2070-\ud7ff\ue000-\ufdcf\uff01-\uffdc\U00010000-\U0001ffff"
+_PLAIN = re.compile(rf"(?:[{_LETTER}./+(]|-(?=[{_LETTER}]))(?:[{_LETTER}/.,+()'\"=;?!&*@$%<>|~^\[\]{{}}\\` #:-])*")
+_PLAIN_IN_FLOW = re.compile(rf"[{_LETTER}./+(](?:[{_LETTER}/.+()'\"=;&*@$%<>|~^ -])*")
+_ENDS_PLAIN = re.compile(r": | #|[: ]\Z|\A\.\.\.")
+_ESCAPED = re.compile('["\\\\\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) -> str:
+    """A text, number, truth value or None; a text in these quotes, if they can hold it."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if quote == "'" and not _ESCAPED.search(value.replace('"', "").replace("\\", "")):
+        return "'" + value.replace("'", "''") + "'"
+    if quote is None and _is_plain(value, in_flow=in_flow):
+        return value
+    return '"' + _ESCAPED.sub(_escape, value) + '"'
+
+
+def _is_plain(text: str, *, in_flow: bool) -> bool:
+    pattern = _PLAIN_IN_FLOW if in_flow else _PLAIN
+    return pattern.fullmatch(text) is not None and not _ENDS_PLAIN.search(text) and scalar(text) is text
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def flow_text(value: Any, quote: str | None = None, *, as_json: bool = False) -> str:
+    """A value on one line: `[a, b]`, `{a: b}`."""
+    if as_json:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{scalar_text(k, in_flow=True)}: {flow_text(v)}" for k, v in pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([flow_text(item, quote) for item in cast("list[Any]", value)]) + "]"
+    return scalar_text(value, quote, in_flow=True)
+
+
+def mapping_text(properties: Mapping[str, Any], indent: str, step: str = "  ") -> str:
+    """Lines of `name: value`."""
+    return "".join(
+        f"{indent}{scalar_text(name)}:{after_colon(properties[name], indent, step)}\n" for name in properties
+    )
+
+
+def after_colon(value: Any, indent: str, step: str = "  ", quote: str | None = None) -> str:
+    """What follows `name:`, without the last line end. Lists are indented by `step`."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and value:
+        return "\n" + items_text(cast("list[Any]", value), indent + step)
+    if isinstance(value, dict) and value:
+        return "\n" + mapping_text(cast("dict[str, Any]", value), indent + "  ").removesuffix("\n")
+    return " " + (flow_text(value) if isinstance(value, list | dict) else scalar_text(value, quote))
+
+
+def items_text(values: Sequence[Any], indent: str, quote: str | None = None) -> str:
+    """Lines of `- value`, without the last line end."""
+    return "\n".join([f"{indent}- {item_text(value, quote)}" for value in values])
+
+
+def item_text(value: Any, quote: str | None = None) -> str:
+    """What follows `- `."""
+    return flow_text(value) if isinstance(value, list | dict) else scalar_text(value, quote)
+
+
+class BadProperties(ValueError):
+    """The properties cannot be changed without harm. Says why, and where."""
+
+
+class _Change(NamedTuple):
+    start: int
+    end: int
+    text: str
+    """With line ends as in Unix."""
+
+
+def set_property(text: str, key: str, value: Any) -> str:
+    """The note with the property set, at its place; if it has none of that name, at the end of the block.
+
+    Args:
+        text: The note's text. The block is made if there is none.
+        key: The property's name. Upper and lower case are the same, as for the app.
+        value: A text, a number, a truth value, None, a list or a dictionary of these.
+
+    Raises:
+        BadProperties: The block cannot be read, or such a value cannot be written.
+    """
+    wanted = _dumped({key: value})
+    block = split(text)
+    if block.kind is None:
+        newline = _newline(text)
+        made = mapping_text({key: value}, "").replace("\n", newline)
+        return _checked(f"{text[: block.start]}---{newline}{made}---{newline}{text[block.start :]}", wanted)
+    editor = _Editor(block)
+    name = editor.name(key)
+    if name is not None and _dumped(editor.properties[name]) == _dumped(value):
+        return text
+    change = editor.appended(key, value) if name is None else editor.replaced(name, value)
+    return editor.apply(text, change, {**editor.properties, name or key: value})
+
+
+def remove_property(text: str, key: str) -> str:
+    """The note without the property; as it was if it has none of that name.
+
+    Raises:
+        BadProperties: The block cannot be read, or something else depends on the property.
+    """
+    block = split(text)
+    if block.kind is None:
+        return text
+    editor = _Editor(block)
+    name = editor.name(key)
+    if name is None:
+        return text
+    others = {other: value for other, value in editor.properties.items() if other != name}
+    return editor.apply(text, editor.removed(name), others)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if text[: text.find("\n") + 1].endswith("\r\n") else "\n"
+
+
+def _dumped(value: Any) -> str:
+    """A text that two values have in common if they are equal and of the same types."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadProperties(f"Such a value cannot be a property: {error}") from error
+
+
+def _checked(text: str, wanted: str) -> str:
+    properties, problem = load(split(text))
+    if problem is not None or _dumped(properties) != wanted:
+        raise BadProperties(f"The property cannot be changed by itself: {problem or 'others would change too'}")
+    return text
+
+
+class _Editor:
+    """One block of properties."""
+
+    def __init__(self, block: Frontmatter) -> None:
+        self.properties, problem = load(block)
+        if problem is not None:
+            raise BadProperties(problem)
+        self._block, self._text = block, block.text
+        try:
+            root = compose(block.text)
+        except (yaml.YAMLError, ValueError) as error:  # JSON can say a little that YAML cannot.
+            raise BadProperties(f"The properties cannot be changed: {error}") from error
+        self._root = root if isinstance(root, MappingNode) else None
+        self._places = places(self._text, self._root) if self._root else {}
+        self._braces = self._root is not None and self._root.flow_style is True
+        first = next(iter(self._places.values()), None)
+        self._indent = "" if first is None or self._braces else self._text[self._line(first.key) : first.key]
+
+    def name(self, key: str) -> str | None:
+        """The name as it is written."""
+        if key in self.properties:
+            return key
+        return next((name for name in self.properties if name.casefold() == key.casefold()), None)
+
+    def apply(self, text: str, change: _Change, wanted: dict[str, Any]) -> str:
+        start, end = self._block.start + change.start, self._block.start + change.end
+        written = change.text.replace("\n", _newline(text))
+        return _checked(text[:start] + written + text[end:], _dumped(wanted))
+
+    def appended(self, key: str, value: Any) -> _Change:
+        if not self._braces:
+            end = len(self._text)
+            return _Change(end, end, mapping_text({key: value}, self._indent, self._step()))
+        as_json = self._block.kind == "json"
+        written = f"{json.dumps(key, ensure_ascii=False)}: {flow_text(value, as_json=as_json)}"
+        if not self._places:
+            start = index(cast("MappingNode", self._root)) + 1
+            return _Change(start, start, written)
+        last = list(self._places.values())[-1]
+        line = self._text[self._line(last.key) : last.key]
+        return _Change(last.end, last.end, f",\n{line}{written}" if line.isspace() else f", {written}")
+
+    def removed(self, name: str) -> _Change:
+        place = self._places[name]
+        if not self._braces:
+            newline = self._text.find("\n", place.end)
+            return _Change(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
+        order = list(self._places.values())
+        at = order.index(place)
+        if at + 1 < len(order):
+            return _Change(place.key, order[at + 1].key, "")
+        return _Change(order[at - 1].end if at else place.key, place.end, "")
+
+    def replaced(self, name: str, value: Any) -> _Change:
+        place, old = self._places[name], self.properties[name]
+        node = place.node
+        if isinstance(value, list) and value and isinstance(old, list) and isinstance(node, SequenceNode) and old:
+            values, olds = cast("list[Any]", value), cast("list[Any]", old)
+            change = self._flow_items(node, olds, values) if node.flow_style else self._items(node, olds, values)
+            if change is not None:
+                return change
+        if self._braces or (isinstance(value, list | dict) and node is not None and _in_braces(node)):
+            as_json = self._block.kind == "json"
+            written = flow_text(value, as_json=as_json)
+            named = self._text.startswith(":", place.colon - 1)  # Between braces a name may stand alone.
+            space = "" if place.start > place.colon else " "
+            return _Change(place.start, place.end, ("" if named else ":") + space + written)
+        quote = node.style if isinstance(node, ScalarNode) and node.style in ("'", '"') else None
+        return self._after_colon(place, after_colon(value, self._indent, self._step(), quote))
+
+    def _after_colon(self, place: YamlSpan, written: str) -> _Change:
+        """What follows the colon, before a comment that stands there."""
+        gap = self._text[place.colon : place.start]
+        comment = gap.partition("\n")[0].rstrip() if "#" in gap else ""
+        if comment and "\n" in written:  # What is written begins on the next line: the comment can stay.
+            return _Change(place.colon + len(comment), place.end, written)
+        return _Change(place.colon, place.end, written + comment)
+
+    def _items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
+        """A list with a line for each item: those that stay keep their lines, and the comments below them."""
+        starts = item_lines(self._text, node)
+        if starts is None:
+            return None
+        last = self._text.find("\n", end_of(self._text, node))
+        last = len(self._text) if last < 0 else last
+        ends = [*[start - 1 for start in starts[1:]], last]
+        lines = [self._text[start:end].rstrip("\r") for start, end in zip(starts, ends, strict=True)]
+        kept = _KeptLines(olds, [line.replace("\r\n", "\n") for line in lines])
+        indent = " " * cast("int", node.start_mark.column)
+        quote = style_of(node)
+        written = [kept.take(value) or f"{indent}- {item_text(value, quote)}" for value in values]
+        return _Change(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
+
+    def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
+        """A list in brackets: what is added at its end is put there, else it becomes one line."""
+        nodes = cast("list[Node]", node.value)
+        starts = [index(item) for item in nodes]
+        if starts != sorted(set(starts)) or starts[0] < index(node):
+            return None
+        as_json = self._block.kind == "json"
+        quote = style_of(node)
+        ends = [end_of(self._text, item) for item in nodes]
+        if _dumped(values[: len(olds)]) == _dumped(olds):
+            added = [flow_text(value, quote, as_json=as_json) for value in values[len(olds) :]]
+            return _Change(ends[-1], ends[-1], "".join(f", {item}" for item in added))
+        kept = _KeptLines(olds, [self._text[start:end] for start, end in zip(starts, ends, strict=True)])
+        written = [kept.take(value) or flow_text(value, quote, as_json=as_json) for value in values]
+        return _Change(starts[0], ends[-1], ", ".join(written))
+
+    def _step(self) -> str:
+        """How far the block's lists are indented."""
+        for place in self._places.values():
+            if isinstance(place.node, SequenceNode) and not place.node.flow_style:
+                return " " * max(0, cast("int", place.node.start_mark.column) - len(self._indent))
+        return "  "
+
+    def _line(self, position: int) -> int:
+        return self._text.rfind("\n", 0, position) + 1
+
+
+class _KeptLines:
+    """The items of a list as they are written, each to be used once."""
+
+    def __init__(self, values: list[Any], written: list[str]) -> None:
+        self._written: dict[str, list[str]] = {}
+        for value, text in zip(reversed(values), reversed(written), strict=True):
+            self._written.setdefault(_dumped(value), []).append(text)
+
+    def take(self, value: Any) -> str | None:
+        left = self._written.get(_dumped(value))
+        return left.pop() if left else None
+
+
+def _in_braces(node: Node) -> bool:
+    return isinstance(node, SequenceNode | MappingNode) and node.flow_style is True

@@ -1,0 +1,453 @@
+"""A query as a condition of SQL on `files AS f`: exact where SQL can decide, else one that nothing it seeks can fail.
+
+What needs the text itself (regular expressions, capitals, `line:`) is left to `search_text`; the condition then only
+keeps what is worth reading. Words become one expression of the full-text index as far as possible, which also ranks.
+
+Conditions on what the index keeps in rows: tags, tasks, properties, names, dates. SQL decides them exactly.
+
+Names of files, values of properties and tasks are short, so SQL asks Python about each of them (`vault_test`).
+
+The one statement of SQL that a search is: which files fulfil a condition, in which order, and how many they are.
+"""
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal
+
+from tidings.vault.files.paths import key
+from tidings.vault.notes.regexes import Pattern, translated
+from tidings.vault.search import query as query_module
+from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, fold, parted, unparted
+from tidings.vault.search.tree import (
+    And,
+    Case,
+    Compared,
+    Empty,
+    Fact,
+    FactName,
+    Not,
+    Or,
+    Phrase,
+    Property,
+    Query,
+    Regex,
+    TagTerm,
+    Within,
+    Word,
+)
+
+Value = str | int | float
+Sql = tuple[str, tuple[Value, ...]]
+"""An expression, and the values of its question marks."""
+
+_MOST_KNOWN: Final = 10_000
+_A_DATE: Final = "GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
+_HAS: Final = {
+    "task": "SELECT file FROM tasks",
+    "todo": "SELECT file FROM tasks WHERE status = ' '",
+    "done": "SELECT file FROM tasks WHERE status <> ' '",
+    "link": "SELECT file FROM links WHERE NOT embed",
+    "embed": "SELECT file FROM links WHERE embed",
+    "attachment": "SELECT l.file FROM links l JOIN files a ON a.name = l.name AND a.kind = 'attachment'",
+    "tag": "SELECT file FROM tags",
+    "property": "SELECT file FROM properties",
+    "alias": "SELECT file FROM aliases",
+    "heading": "SELECT file FROM headings",
+    "block": "SELECT file FROM blocks",
+    "problem": "SELECT id FROM files WHERE problem IS NOT NULL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Which text of a row terms are sought in, and how."""
+
+    column: str
+    match_case: bool
+    name: Callable[[str], str] | None = None
+    """What of a path is its name. In names, terms are found anywhere."""
+
+
+class RowConditions:
+    """The conditions of one search on a connection, and what SQL asks meanwhile."""
+
+    def __init__(self, connection: sqlite3.Connection, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._tests: list[Callable[[str], bool]] = []
+        self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
+        self.slow = 0
+        """How many texts a regular expression was given up on."""
+        connection.create_function("vault_test", 2, self._test, deterministic=True)
+        connection.create_function("vault_fold", 1, fold, deterministic=True)
+
+    def condition(self, query: Query, row: Row) -> Sql:
+        """A condition on one row."""
+        match query:
+            case And(parts):
+                return joined(" AND ", [self.condition(part, row) for part in parts])
+            case Or(parts):
+                return joined(" OR ", [self.condition(part, row) for part in parts])
+            case Not(part):
+                sql, values = self.condition(part, row)
+                return f"NOT {sql}", values
+            case Case(match, part):
+                return self.condition(part, Row(row.column, match, row.name))
+            case TagTerm(name):
+                sql, values = tagged(name)
+                return f"EXISTS (SELECT 1 FROM tags WHERE file = t.file AND line = t.line AND {sql})", values  # noqa: S608
+            case Word() | Phrase() | Regex():
+                return f"vault_test(?, {row.column})", (self._add(query, row),)
+            case _:
+                raise AssertionError(query)  # The parser lets nothing else in.
+
+    def property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
+        """A condition on `f`: it has the property, and for each term of the value some item of a list that has it."""
+        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
+        return there if value is None else joined(" AND ", [there, self._value(name, value, match_case)])
+
+    def _value(self, name: str, value: Query, match_case: bool) -> Sql:
+        match value:
+            case And(parts):
+                return joined(" AND ", [self._value(name, part, match_case) for part in parts])
+            case Or(parts):
+                return joined(" OR ", [self._value(name, part, match_case) for part in parts])
+            case Not(part):
+                sql, values = self._value(name, part, match_case)
+                return f"NOT {sql}", values
+            case Case(match, part):
+                return self._value(name, part, match)
+            case Empty():
+                sql, values = "ifnull(t.text, '') = ''", ()
+            case Compared(operator, text):
+                sql, values = _compared(operator, text)
+            case _:
+                sql, values = self.condition(value, Row("t.text", match_case))
+                if isinstance(value, Word | Phrase) and (number := _number(value.text)) is not None:
+                    sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
+        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (key(name), *values)  # noqa: S608
+
+    def _add(self, term: Word | Phrase | Regex, row: Row) -> int:
+        finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
+        if name is None:
+            self._tests.append(lambda text: finder.found(text, deadline))
+        elif isinstance(term, Regex):
+            self._tests.append(lambda text: finder.found(name(text), deadline))
+        else:
+            normal = _normal if row.match_case else fold
+            wanted = normal(term.text)
+            self._tests.append(lambda text: wanted in normal(name(text)))
+        return len(self._tests) - 1
+
+    def _test(self, number: int, text: str | None) -> bool:
+        if text is None:
+            return False
+        known = self._known.get((number, text))
+        if known is None:
+            try:
+                known = self._tests[number](text)
+            except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
+                self.slow += 1
+                known = False
+            if len(self._known) < _MOST_KNOWN:
+                self._known[number, text] = known
+        return known
+
+
+def joined(joint: str, conditions: list[Sql]) -> Sql:
+    """One condition of several."""
+    return f"({joint.join(sql for sql, _ in conditions)})", tuple(value for _, some in conditions for value in some)
+
+
+def tagged(name: str) -> Sql:
+    """A condition on `tags`: the tag, or one below it. `0` is the character after `/`."""
+    tag = key(name)
+    return "(key = ? OR (key >= ? AND key < ?))", (tag, f"{tag}/", f"{tag}0")
+
+
+def fact(name: FactName, text: str, now: datetime) -> Sql:
+    """A condition on `f`."""
+    match name:
+        case "modified":
+            start, end = query_module.times(text, now)
+            bounds: list[Sql] = [("f.mtime >= ?", (_nanoseconds(start),))] if start else []
+            bounds += [("f.mtime < ?", (_nanoseconds(end),))] if end else []
+            return joined(" AND ", bounds)
+        case "size":
+            operator, size = query_module.sizes(text)
+            return f"f.size {operator} ?", (size,)
+        case "has":
+            return f"f.id IN ({_HAS[text]})", ()
+        case "kind":
+            return "f.kind = ?", (text,)
+        case "in":
+            folder = fold(text)
+            inside = "substr(vault_fold(folder) || '/', 1, ?) = ?"
+            folders = f"WITH d AS MATERIALIZED (SELECT DISTINCT folder FROM files) SELECT folder FROM d WHERE {inside}"  # noqa: S608
+            return f"f.folder IN ({folders})", (len(folder) + 1, f"{folder}/")
+
+
+def _compared(operator: str, text: str) -> Sql:
+    """With a number, numbers are compared; with a date or a year, as much of dates as it says; else whole texts."""
+    date = f"t.text {_A_DATE} AND substr(t.text, 1, ?) {operator} ?", (len(text), text)
+    if (number := _number(text)) is not None:
+        sql = f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))"
+        return sql, (number, *date[1])
+    if re.match(r"[0-9]{4}-[0-9]{2}", text):
+        return date
+    return f"(t.number IS NULL AND t.text <> '' AND vault_fold(t.text) {operator} ?)", (fold(text),)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"[+-]?[0-9]{1,300}(\.[0-9]{1,300})?", text) else None
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * 10**9
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+_STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a file must fulfil: `sql`, and `match` in the full-text index (either may be empty)."""
+
+    sql: str = ""
+    values: tuple[Value, ...] = ()
+    match: str = ""
+    exact: bool = True
+    """Whether whatever fulfils it is sought."""
+
+    def whole(self) -> Sql:
+        """All of it as one expression."""
+        parts: list[Sql] = [(self.sql, self.values)] if self.sql else []
+        if self.match:
+            parts.append(("f.id IN (SELECT rowid FROM fts WHERE fts MATCH ?)", (self.match,)))
+        return joined(" AND ", parts) if parts else ("1", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a part of the query is about."""
+
+    body: bool = False
+    """The text alone, not the title."""
+    match_case: bool = False
+    loose: bool = False
+    """It is to hold for a part of a file: what does not stand there may well stand in the file."""
+
+
+class Translator:
+    """Translates for one search on a connection."""
+
+    def __init__(self, connection: sqlite3.Connection, deadline: Deadline, now: datetime) -> None:
+        self.rows = RowConditions(connection, deadline)
+        self._now = now
+
+    def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
+        """The condition of a query, or of a part of one."""
+        match query:
+            case And(parts) | Or(parts):
+                combined = _all if isinstance(query, And) else _any
+                return combined([self.condition(part, where) for part in parts])
+            case Not(part):
+                return _none(self.condition(part, where), loose=where.loose)
+            case Case(match, part):
+                return self.condition(part, replace(where, match_case=match))
+            case Within():
+                return self._within(query, where)
+            case Word() | Phrase() | Regex():
+                return _term(query, where)
+            case _:
+                return Condition(*self._known(query, where), exact=not where.loose)
+
+    def _within(self, query: Within, where: Where) -> Condition:
+        scope, part = query.scope, query.part
+        if scope in {"file", "path"}:
+            return Condition(
+                *self.rows.condition(part, Row("f.path", where.match_case, _leaf if scope == "file" else str))
+            )
+        inner = self.condition(part, replace(where, body=True, loose=scope != "content"))
+        if scope == "content":
+            return inner
+        if scope not in _STATUS:
+            return replace(inner, exact=inner.exact and isinstance(part, Word))
+        sql, values = self.rows.condition(part, Row("t.text", where.match_case))
+        tasks = f"f.id IN (SELECT t.file FROM tasks t WHERE {sql}{_STATUS[scope]})"  # noqa: S608
+        return replace(_all([inner, Condition(tasks, values)]), exact=True)
+
+    def _known(self, query: Query, where: Where) -> Sql:
+        match query:
+            case TagTerm(name):
+                sql, values = tagged(name)
+                return f"f.id IN (SELECT file FROM tags WHERE {sql})", values  # noqa: S608
+            case Property(name, value):
+                return self.rows.property(name, value, match_case=where.match_case)
+            case Fact(name, text):
+                return fact(name, text, self._now)
+            case _:
+                raise AssertionError(query)  # The parser lets nothing else in.
+
+
+def ranking(query: Query, where: Where = Where()) -> list[str]:  # noqa: B008
+    """What of the full-text index makes a file worth more: each word that is sought."""
+    match query:
+        case And(parts) | Or(parts):
+            return [match for part in parts for match in ranking(part, where)]
+        case Case(_, part):
+            return ranking(part, where)
+        case Within(scope, part) if scope not in {"file", "path"}:
+            return ranking(part, replace(where, body=True))
+        case Word() | Phrase() | Regex():
+            match = _term(query, where).match
+            return [match] if match else []
+        case _:
+            return []
+
+
+def _all(conditions: list[Condition]) -> Condition:
+    sql = [(each.sql, each.values) for each in conditions if each.sql]
+    match = [each.match for each in conditions if each.match]
+    return Condition(
+        *(joined(" AND ", sql) if sql else ("", ())), _match(" AND ", match), all(each.exact for each in conditions)
+    )
+
+
+def _any(conditions: list[Condition]) -> Condition:
+    exact = all(each.exact for each in conditions)
+    only_match = [each.match for each in conditions if each.match and not each.sql]
+    others = [each for each in conditions if not each.match or each.sql]
+    if not others:
+        return Condition(match=_match(" OR ", only_match), exact=exact)
+    if only_match:
+        others.append(Condition(match=_match(" OR ", only_match)))
+    return Condition(*joined(" OR ", [each.whole() for each in others]), exact=exact)
+
+
+def _none(condition: Condition, *, loose: bool) -> Condition:
+    if loose or not condition.exact:
+        return Condition(exact=False)
+    sql, values = condition.whole()
+    return Condition(f"NOT {sql}", values)
+
+
+def _match(joint: str, parts: list[str]) -> str:
+    return joint.join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
+
+
+def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
+    if isinstance(term, Regex):
+        return _narrowed(translated(term.pattern), where)
+    text = unicodedata.normalize("NFC", term.text)
+    whole = isinstance(term, Phrase)
+    words = text.split()
+    if not words:
+        return Condition()
+    if any(unparted(c) or not (c.isascii() or c.isalnum()) for word in words for c in word) or not re.search(
+        r"[^\W_]", text
+    ):
+        return _scanned(text, where, whole=whole)
+    simple = all(word.isalnum() for word in words)
+    star = "" if (whole and simple) or not text.rstrip()[-1].isalnum() else "*"
+    return Condition(match=_quoted(text, where) + star, exact=simple and not where.match_case)
+
+
+def _narrowed(pattern: Pattern, where: Where) -> Condition:
+    if pattern.words or not pattern.literal:
+        return Condition(match=_match(" AND ", [_quoted(word, where) for word in pattern.words]), exact=False)
+    like = re.sub(r"[%_\\]", r"\\\g<0>", pattern.literal)
+    columns = ["body"] if where.body else ["body", "title"]
+    sql = " OR ".join(f"{column} LIKE '%' || ? || '%' ESCAPE '\\'" for column in columns)
+    return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", (like,) * len(columns), exact=False)  # noqa: S608
+
+
+def _scanned(text: str, where: Where, *, whole: bool) -> Condition:
+    """What the full-text index has no words for is looked for in the texts, by SQLite."""
+    runs = re.findall(r"\S+", "".join(c if _caseless(c) else " " for c in text))
+    if not runs:
+        return Condition(exact=False)
+    longest = max(runs, key=len)
+    ends = whole and parted(text.rstrip()[-1])
+    exact = longest == text.strip() and not parted(longest[0]) and not ends
+    sql, values = "instr(body, ?)", (longest,)
+    if not where.body:
+        sql, values = f"{sql} OR instr(vault_fold(title), ?)", (longest, longest)
+    return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", values, exact=exact)  # noqa: S608
+
+
+def _caseless(character: str) -> bool:
+    base = unicodedata.normalize("NFD", character)[0]
+    return not base.isascii() or not base.isalpha() if character.lower() == character.upper() else False
+
+
+def _quoted(text: str, where: Where) -> str:
+    escaped = text.replace('"', '""')
+    return f'body : "{escaped}"' if where.body else f'"{escaped}"'
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+Sort = Literal["relevance", "modified", "path"]
+
+_TITLE_WEIGHT: Final = 8.0
+_BM25: Final = f"bm25(fts, {_TITLE_WEIGHT}, 1.0)"
+"""Lower is better. It can only be asked for where the full-text index itself is looked through."""
+# Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
+_ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
+
+
+def selection(
+    query: Query, condition: Condition, asked: list[Condition], *, sort: Sort, hidden: bool, page: Sql
+) -> Sql:
+    """Rows of id, path, title, score, the number of all rows, and what was asked.
+
+    The candidates are found once, before they are counted and ordered: SQLite would ask each condition twice.
+    """
+    ranks, score = _ranks(query, condition) if sort == "relevance" else (("", ()), "0.0")
+    answers = [each.whole() for each in asked]
+    found = _joined(
+        f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
+        *((f", {sql} AS a{n}", values) for n, (sql, values) in enumerate(answers)),
+        _source(condition, hidden=hidden, ranked=bool(ranks[0])),
+        (")", ()),
+    )
+    columns = "".join(f", c.a{n}" for n in range(len(answers)))
+    shown = (
+        f"SELECT f.id, f.path, f.title, c.score, (SELECT count(*) FROM c){columns} "  # noqa: S608
+        "FROM c JOIN files f ON f.id = c.id"
+    )
+    return _joined("WITH", ranks, found, (f"{shown} ORDER BY {_ORDER[sort]}", ()), page)
+
+
+def _ranks(query: Query, condition: Condition) -> tuple[Sql, str]:
+    """What must be found beforehand for the score, and the column that it is then."""
+    if condition.match:
+        return ("", ()), _BM25
+    match = " OR ".join(f"({each})" for each in ranking(query))
+    if not match:
+        return ("", ()), "0.0"
+    ranks = f"r AS MATERIALIZED (SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?),"  # noqa: S608
+    return (ranks, (match,)), "ifnull(r.score, 0.0)"
+
+
+def _source(condition: Condition, *, hidden: bool, ranked: bool) -> Sql:
+    source = "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f"
+    terms: list[Sql] = [("fts MATCH ?", (condition.match,))] if condition.match else []
+    terms += [(condition.sql, condition.values)] if condition.sql else []
+    terms += [("NOT vault_hidden(f.path)", ())] if hidden else []
+    where = [(f"{'AND' if n else 'WHERE'} {sql}", values) for n, (sql, values) in enumerate(terms)]
+    return _joined(source, ("LEFT JOIN r ON r.id = f.id" if ranked else "", ()), *where)
+
+
+def _joined(start: str, *parts: Sql) -> Sql:
+    return " ".join([start, *(sql for sql, _ in parts)]), tuple(value for _, some in parts for value in some)

@@ -1,0 +1,314 @@
+"""What of a query needs the text of a file: decided in Python, one file after another.
+
+`Judge` has SQL answer all that it can, as further columns of the query that finds the candidates, and adds what only
+the text can tell. The places that `line:`, `block:` and `section:` speak of are cut here too.
+
+The lines of a file that show why it was found, shortened around what was sought.
+"""
+
+import re
+import sqlite3
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from tidings.vault.files.paths import key
+from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow
+from tidings.vault.search.sql import Condition, Translator, Where
+from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word
+
+_FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+
+
+class Occurrence(NamedTuple):
+    """A part of a file: where it begins, its text, and the lines that it has."""
+
+    start: int
+    text: str
+    first: int
+    last: int
+
+
+class Candidate:
+    """A file that the query may seek. Its text is read when it is needed."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, id_: int, path: str, title: str, answers: Sequence[int] = ()
+    ) -> None:
+        self.id = id_
+        self.path = path
+        self.title = title
+        self.answers = answers
+        """What SQL says to what the judge asked."""
+        self._connection = connection
+
+    @cached_property
+    def body(self) -> str:
+        """The whole text."""
+        row = self._connection.execute("SELECT body FROM fts WHERE rowid = ?", (self.id,)).fetchone()
+        return row[0] if row else ""
+
+    @cached_property
+    def tags(self) -> list[tuple[str, int]]:
+        """Keys and lines."""
+        return self._connection.execute("SELECT key, line FROM tags WHERE file = ?", (self.id,)).fetchall()
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *(found.end() for found in re.finditer("\n", self.body))]
+
+    @property
+    def whole(self) -> Occurrence:
+        """All of it."""
+        return Occurrence(0, self.body, 1, len(self.starts))
+
+    def line_of(self, offset: int) -> int:
+        """The number of the line at an offset."""
+        return bisect_right(self.starts, offset)
+
+    def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Occurrence]:
+        """The lines, blocks, sections or tasks of the file; those with one of these lines, if some are given."""
+        match scope:
+            case "line":
+                lines = range(1, len(self.starts) + 1) if anchors is None else anchors
+                yield from (self._place(line, line) for line in lines)
+                return
+            case "section":
+                rows = self._connection.execute("SELECT line FROM headings WHERE file = ? ORDER BY line", (self.id,))
+                firsts = sorted({1, *(line for (line,) in rows)})
+            case "block":
+                firsts = _blocks(self.body)
+            case _:
+                yield from self._tasks(scope)
+                return
+        for first, after in pairwise([*firsts, len(self.starts) + 1]):
+            if anchors is None or bisect_left(anchors, first) < bisect_left(anchors, after):
+                yield self._place(first, after - 1)
+
+    def _tasks(self, scope: Scope) -> Iterator[Occurrence]:
+        for line, status, text in self._connection.execute(
+            "SELECT line, status, text FROM tasks WHERE file = ?", (self.id,)
+        ):
+            if scope == "task" or (status == " ") == (scope == "task-todo"):
+                place = self._place(line, line)
+                yield place._replace(start=place.start + max(0, place.text.find(text)), text=text)
+
+    def _place(self, first: int, last: int) -> Occurrence:
+        start = self.starts[first - 1]
+        end = self.starts[last] if last < len(self.starts) else len(self.body)
+        return Occurrence(start, self.body[start:end], first, last)
+
+
+Test = Callable[[Candidate], bool]
+PlaceTest = Callable[[Candidate, Occurrence], bool]
+
+
+class Judge:
+    """Makes tests of a query's parts."""
+
+    def __init__(self, translator: Translator, deadline: Deadline) -> None:
+        self.asked: list[Condition] = []
+        """What SQL is to answer for each candidate."""
+        self._translator = translator
+        self._deadline = deadline
+
+    def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008 - it is frozen
+        """A test for the whole of a file."""
+        condition = self._translator.condition(query, where)
+        if not condition.exact:
+            return self._read(query, where)
+        self.asked.append(condition)
+        number = len(self.asked) - 1
+        return lambda candidate: bool(candidate.answers[number])
+
+    def _read(self, query: Query, where: Where) -> Test:
+        match query:
+            case And(parts) | Or(parts):
+                tests = [self.test(part, where) for part in parts]
+                holds = all if isinstance(query, And) else any
+                return lambda candidate: holds(test(candidate) for test in tests)
+            case Not(part):
+                test = self.test(part, where)
+                return lambda candidate: not test(candidate)
+            case Case(match, part):
+                return self.test(part, replace(where, match_case=match))
+            case Within("content", part):
+                return self.test(part, replace(where, body=True))
+            case Within(scope, part):
+                places = place_finder(scope, part, self._deadline, match_case=where.match_case)
+                return lambda candidate: next(places(candidate), None) is not None
+            case _:
+                return self._term(query, where)
+
+    def _term(self, term: Query, where: Where) -> Test:
+        assert isinstance(term, Word | Phrase | Regex), term  # noqa: S101 - SQL decides all else
+        finder, deadline = Finder(term, match_case=where.match_case), self._deadline
+        if where.body:
+            return lambda candidate: finder.found(candidate.body, deadline)
+        return lambda candidate: finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline)
+
+
+def place_finder(
+    scope: Scope, query: Query, deadline: Deadline, *, match_case: bool
+) -> Callable[[Candidate], Iterator[Occurrence]]:
+    """Finds the parts of a file that the query holds for."""
+    test = place_test(query, deadline, match_case=match_case)
+    anchor = _anchor(query)
+    finder = Finder(anchor) if anchor else None
+
+    def places(candidate: Candidate) -> Iterator[Occurrence]:
+        anchors = None
+        if finder:
+            spans = finder.spans(candidate.body, deadline)
+            anchors = list(dict.fromkeys(candidate.line_of(start) for start, _ in spans))
+        return (place for place in candidate.places(scope, anchors) if test(candidate, place))
+
+    return places
+
+
+def _anchor(query: Query) -> Word | None:
+    """A word that must be in each part that is sought, so that only the lines with it have to be looked at."""
+    match query:
+        case Word():
+            return query
+        case Case(_, part):
+            return _anchor(part)
+        case And(parts):
+            return next((anchor for part in parts if (anchor := _anchor(part))), None)
+        case _:
+            return None
+
+
+def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTest:
+    """A test for a part of a file."""
+    match query:
+        case And(parts) | Or(parts):
+            tests = [place_test(part, deadline, match_case=match_case) for part in parts]
+            holds = all if isinstance(query, And) else any
+            return lambda candidate, place: holds(test(candidate, place) for test in tests)
+        case Not(part):
+            test = place_test(part, deadline, match_case=match_case)
+            return lambda candidate, place: not test(candidate, place)
+        case Case(match, part):
+            return place_test(part, deadline, match_case=match)
+        case Word() | Phrase() | Regex():
+            finder = Finder(query, match_case=match_case)
+            return lambda _, place: finder.found(place.text, deadline)
+        case TagTerm(name):
+            return lambda candidate, place: any(
+                place.first <= line <= place.last for line in tag_lines(candidate, name)
+            )
+        case _:
+            raise AssertionError(query)  # The parser lets nothing else in.
+
+
+def tag_lines(candidate: Candidate, name: str) -> list[int]:
+    """The lines on which a tag stands, or one below it."""
+    tag = key(name)
+    return [line for one, line in candidate.tags if one == tag or one.startswith(f"{tag}/")]
+
+
+def _blocks(text: str) -> list[int]:
+    """The lines on which blocks begin: paragraphs, headings, items of lists, code as a whole."""
+    firsts = [1]
+    fence: str | None = None
+    alone = False  # What comes next begins a block.
+    for number, line in enumerate(text.split("\n"), 1):
+        found = _FENCE.match(line)
+        if fence is not None:
+            if found and found[1].startswith(fence):
+                fence, alone = None, True
+            continue
+        heading = _HEADING.match(line)
+        if alone or found or heading or _ITEM.match(line):
+            firsts.append(number)
+        fence = found[1] if found else None
+        alone = not line.strip() or heading is not None
+    return list(dict.fromkeys(firsts))
+
+
+_MOST_SPANS = 200  # that are looked at, of one term in one file
+
+
+class LineMatch(NamedTuple):
+    """A line that matches."""
+
+    line: int
+    text: str
+    """The line, or what stands around the match, between `…`."""
+
+
+class _Mark(NamedTuple):
+    term: int
+    """Which of the query's terms, by its identity."""
+    start: int
+
+
+def matching_lines(
+    query: Query, candidate: Candidate, deadline: Deadline, *, most: int, context: int
+) -> tuple[tuple[LineMatch, ...], int]:
+    """Some lines, and how many there are. Those with the most terms are chosen, and are given in their order."""
+    marks: list[_Mark] = []
+    with suppress(SearchTooSlow, OutOfTime):  # The lines found by then will do.
+        marks.extend(_marks(query, candidate, candidate.whole, deadline, match_case=False))
+    lines: dict[int, list[_Mark]] = defaultdict(list)
+    for mark in marks:
+        lines[candidate.line_of(mark.start)].append(mark)
+    best = sorted(lines, key=lambda line: (-len({mark.term for mark in lines[line]}), line))[:most]
+    shown = (
+        LineMatch(line, _shortened(candidate, line, min(mark.start for mark in lines[line]), context))
+        for line in sorted(best)
+    )
+    return tuple(shown), len(lines)
+
+
+def _marks(
+    query: Query, candidate: Candidate, place: Occurrence, deadline: Deadline, *, match_case: bool
+) -> Iterator[_Mark]:
+    match query:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _marks(part, candidate, place, deadline, match_case=match_case)
+        case Case(match, part):
+            yield from _marks(part, candidate, place, deadline, match_case=match)
+        case Within("content", part):
+            yield from _marks(part, candidate, place, deadline, match_case=match_case)
+        case Within(scope, part) if scope not in {"file", "path"}:
+            found = place_finder(scope, part, deadline, match_case=match_case)
+            for inner in islice(found(candidate), _MOST_SPANS):
+                marks = list(_marks(part, candidate, inner, deadline, match_case=match_case))
+                yield from marks or [_Mark(id(query), inner.start)]
+        case Word() | Phrase() | Regex():
+            deadline.left()
+            spans = Finder(query, match_case=match_case).spans(place.text, deadline)
+            yield from (
+                _Mark(id(query), place.start + start) for start, end in islice(spans, _MOST_SPANS) if end > start
+            )
+        case TagTerm(name):
+            lines = (line for line in tag_lines(candidate, name) if place.first <= line <= place.last)
+            yield from (_Mark(id(query), candidate.starts[line - 1]) for line in lines)
+        case _:
+            return
+
+
+def _shortened(candidate: Candidate, line: int, at: int, context: int) -> str:
+    start = candidate.starts[line - 1]
+    end = candidate.starts[line] - 1 if line < len(candidate.starts) else len(candidate.body)
+    first = max(start, at - context // 3) if end - start > context else start
+    last = min(end, first + context)
+    text = candidate.body[first:last]
+    if first > start:
+        head, space, tail = text.partition(" ")
+        text = "…" + (tail if space and len(head) < at - first else text)
+    if last < end:
+        head, space, tail = text.rpartition(" ")
+        text = (head if space and len(tail) < context // 3 else text) + "…"
+    return text.strip()

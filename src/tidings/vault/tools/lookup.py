@@ -1,0 +1,247 @@
+"""What the tools answer that look at the index: lists, each page of which says where the next begins.
+
+Every answer is made twice: lines to read, and the same facts as data. While the index is being built, both say so.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from mcp_types import CallToolResult
+
+from tidings.vault.files.obsidian import ObsidianSettings
+from tidings.vault.files.paths import BadPath, key
+from tidings.vault.index import graph
+from tidings.vault.index.graph import ResolvedLink
+from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.search.matching import meant_instead
+from tidings.vault.search.search import Sort
+from tidings.vault.search.search import search as find
+from tidings.vault.tools.naming import meant
+from tidings.vault.tools.results import HitResult, LinkSeen, answer
+from tidings.vault.view import VaultView, standing
+
+T = TypeVar("T")
+_ROOM: Final = 240
+"""How many characters of a line with a link are shown."""
+
+Direction = Literal["back", "out", "broken", "orphans", "path"]
+
+
+class ResultRange(NamedTuple):
+    """Which part of a list is asked for."""
+
+    limit: int
+    offset: int = 0
+
+    def of(self, items: Sequence[T]) -> Sequence[T]:
+        """That part."""
+        return items[self.offset : self.offset + self.limit]
+
+    def next(self, total: int) -> int | None:
+        """Where the next part begins, if so many items are not all."""
+        end = self.offset + self.limit
+        return end if end < total else None
+
+
+def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
+    """The files that a query finds.
+
+    Raises:
+        BadQuery: It cannot be understood.
+    """
+    connection = view.queries.connection
+    found = find(connection, query, limit=span.limit, offset=span.offset, sort=sort, hidden=_hidden(view))
+    hits: list[HitResult] = []
+    lines: list[str] = []
+    for hit in found.hits:
+        hits.append({"path": hit.path, "lines": [{"line": match.line, "text": match.text} for match in hit.matches]})
+        lines += [hit.path, *(f"  {match.line}: {match.text}" for match in hit.matches)]
+        if (more := hit.lines - len(hit.matches)) > 0:
+            lines.append(f"  and {_count(more, 'more line')}")
+    head = f"{'' if found.exact else 'At least '}{_count(found.total, 'file')} for {query}"
+    data = {"total": found.total, "results": hits}
+    problem = found.problem or ""
+    if not found.total and not problem and (word := meant_instead(connection, query)):
+        problem = f"Did you mean {word!r}?"
+    return _said(view, [head, *lines], data, problem, more=span.next(found.total))
+
+
+def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:
+    """All tags, or the notes of one.
+
+    Raises:
+        NotFound: There is no such tag. Names what comes nearest.
+    """
+    if tag:
+        return _tagged(view, tag, span)
+    wanted = key(prefix.strip().removeprefix("#"))
+    every = [each for each in view.queries.tags() if each.key.startswith(wanted)]
+    every.sort(key=lambda each: (-each.total, each.key))
+    shown = span.of(every)
+    head = f"{_count(len(every), 'tag')}{f' beginning with #{wanted}' if wanted else ''}"
+    lines = [head, *(f"#{each.shown} ({each.total:,})" for each in shown)]
+    data = {"total": len(every), "tags": [{"tag": each.shown, "count": each.total} for each in shown]}
+    return _said(view, lines, data, more=span.next(len(every)))
+
+
+def _tagged(view: VaultView, tag: str, span: ResultRange) -> CallToolResult:
+    count = view.queries.tag(tag)
+    if count is None:
+        raise no_such_tag(view, tag)
+    notes = [each.path for each in view.queries.with_tag(tag, *span)]
+    head = f"{_count(count.total, 'note')} with #{count.shown}"
+    return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
+
+
+def no_such_tag(view: VaultView, tag: str) -> NotFound:
+    """That no note has a tag, with what comes nearest."""
+    known = {each.key: f"#{each.shown}" for each in view.queries.tags()}
+    plain = tag.strip().lstrip("#")
+    return NotFound(f"No note has the tag #{plain}.{_did_you_mean(plain, known) or ' List all of them with `tags`.'}")
+
+
+def links(view: VaultView, direction: Direction, path: str, to: str, span: ResultRange) -> CallToolResult:
+    """Links of one note or of all.
+
+    Raises:
+        NotFound: There is no such note.
+        BadPath: A note is needed and was not named.
+    """
+    queries = view.queries
+    match direction:
+        case "back":
+            target = meant(view, path).path
+            every = graph.backlinks(queries, target)
+            return _links(view, f"{_count(len(every), 'link')} to {target}", every, span)
+        case "out":
+            source = meant(view, path).path
+            every = graph.outgoing(queries, source)
+            return _links(view, f"{_count(len(every), 'link')} in {source}", every, span)
+        case "broken":
+            every, where = _broken(view, path)
+            return _links(view, f"{_count(len(every), 'link')} to nowhere{where}", every, span)
+        case "orphans":
+            notes = graph.orphans(queries)
+            shown = span.of(notes)
+            lines = [f"{_count(len(notes), 'note')} without links", *shown]
+            return _said(view, lines, {"total": len(notes), "notes": shown}, more=span.next(len(notes)))
+        case "path":
+            if not to.strip():
+                raise BadPath("`to` is empty.", "Give the note to find a way to, beside `path`, the one to begin at.")
+            return _between(view, meant(view, path).path, meant(view, to).path)
+
+
+def _broken(view: VaultView, path: str) -> tuple[Sequence[ResolvedLink], str]:
+    if not path:
+        return graph.broken(view.queries), ""
+    source = meant(view, path).path
+    links = graph.outgoing(view.queries, source)
+    return [link for link in links if link.target and link.leads_to is None], f" in {source}"
+
+
+def _links(view: VaultView, head: str, every: Sequence[ResolvedLink], span: ResultRange) -> CallToolResult:
+    shown = list(span.of(every))
+    items: list[LinkSeen] = []
+    for link in shown:
+        item: LinkSeen = {
+            "path": link.source,
+            "line": link.line,
+            "text": _around(link),
+            "link": link.target + link.subpath,
+        }
+        if link.leads_to:
+            item["target"] = link.leads_to
+        items.append(item)
+    lines = [
+        f"{link.source}:{link.line}: {link.target}{link.subpath} → {link.leads_to or 'nowhere'}: {_around(link)}"
+        for link in shown
+    ]
+    data = {"total": len(every), "links": items}
+    return _said(view, [head, *lines], data, more=span.next(len(every)))
+
+
+def _around(link: ResolvedLink) -> str:
+    """What stands around a link; not the whole of a long line."""
+    if len(link.text) <= _ROOM:
+        return link.text
+    start = max(0, link.text.find(link.target) - _ROOM // 2)
+    return f"{'…' if start else ''}{link.text[start : start + _ROOM]}…"
+
+
+def _between(view: VaultView, start: str, end: str) -> CallToolResult:
+    way = list(graph.between(view.queries, start, end) or ())
+    head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
+    return _said(view, [head], {"total": len(way), "notes": way})
+
+
+def recent(view: VaultView, span: ResultRange) -> CallToolResult:
+    """The notes that were changed last."""
+    files = view.queries.recent(span.limit + 1, span.offset)
+    total = span.offset + len(files)
+    shown = files[: span.limit]
+    data = {"files": [{"path": file.path, "modified": iso(file.mtime)} for file in shown]}
+    lines = ["Changed last (UTC)", *(f"{iso(file.mtime)}  {file.path}" for file in shown)]
+    return _said(view, lines, data, more=span.next(total))
+
+
+def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolResult:
+    """The folders below one, and the files in it.
+
+    Raises:
+        NotFound: There is no such folder. Names what comes nearest.
+    """
+    listing = view.queries.folder(folder.strip())
+    if listing is None:
+        known = {key(each.path): repr(each.path) for each in view.queries.structure()}
+        hint = _did_you_mean(folder, known) or " Leave it out to see all folders."
+        raise NotFound(f"There is no folder {folder!r}.{hint}")
+    folders = view.queries.structure(depth, listing.path)
+    files = [each.name for each in listing.files]
+    top = listing.path.count("/") + 1 if listing.path else 0
+    lines = [
+        f"{listing.path or 'The vault'}: {_count(len(folders), 'folder')}, {_count(len(files), 'file')}",
+        *(
+            f"{'  ' * (each.path.count('/') - top)}{each.name}/ ({_count(each.notes, 'note')})"
+            for each in folders[:limit]
+        ),
+        *files[:limit],
+    ]
+    data = {"folder": listing.path, "folders": [each._asdict() for each in folders[:limit]], "files": files[:limit]}
+    left = max(len(folders) - limit, 0) + max(len(files) - limit, 0)
+    more = f"{left:,} more are left out: ask for one of the folders, or with a higher limit." if left else ""
+    return _said(view, lines, data, more)
+
+
+def _said(
+    view: VaultView, lines: Sequence[str], data: dict[str, Any], problem: str = "", *, more: int | None = None
+) -> CallToolResult:
+    """An answer, with what has to be said beside it, and where there is more."""
+    if more is not None:
+        data["next_offset"] = more
+    if note := " ".join(filter(None, [problem, standing(view.status)])):
+        data["note"] = note
+    following = "" if more is None else f"More with offset={more}."
+    return answer("\n".join(filter(None, [*lines, following, note])), data)
+
+
+def _hidden(view: VaultView) -> Any:
+    """What the app's settings keep out of searches; None if they keep nothing out."""
+    settings = {mount.name: ObsidianSettings.read(mount.root) for mount in view.vault.mounts}
+    if not any(each.ignored for each in settings.values()):
+        return None
+
+    def hidden(path: str) -> bool:
+        mount, inner = view.vault.split(path)
+        return settings[mount.name].ignores(inner)
+
+    return hidden
+
+
+def _did_you_mean(word: str, known: dict[str, str]) -> str:
+    near = [known[each] for each in get_close_matches(key(word), known, n=3, cutoff=0.6)]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

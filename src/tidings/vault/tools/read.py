@@ -1,0 +1,335 @@
+"""What the tools answer that show notes: their text, as much as there is room for, or the facts of it.
+
+A text is read from the disk and not from the index: it is what an agent will change, and it is there before the index
+knows of it.
+
+Which part of a note is shown: by lines, and by how much room there is. What is left out is always named.
+
+May import: `parts`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any, Final, NamedTuple
+
+from mcp_types import CallToolResult
+
+from tidings.vault.files.content import Texts
+from tidings.vault.files.disk import Disk
+from tidings.vault.files.outcomes import FileTooLarge, NotText, NotThere
+from tidings.vault.files.paths import BadPath, uri
+from tidings.vault.index import graph
+from tidings.vault.index.rows import FileRow
+from tidings.vault.notes import sections
+from tidings.vault.notes.sections import EditRefused, line_starts
+from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.tools.naming import meant
+from tidings.vault.tools.results import ExcerptResult, Info, answer
+from tidings.vault.view import VaultView, daily_places, local_today, standing
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""A rule of thumb for prose; code has fewer, other scripts too."""
+
+
+class LineRange(NamedTuple):
+    """A range of lines, both ends included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}" if self.last > self.first else f"{self.first}"
+
+
+class Excerpt(NamedTuple):
+    """A part of a text."""
+
+    text: str
+    lines: LineRange | None
+    """Which lines it is; None for nothing at all."""
+    total: int
+    """How many lines the whole text has."""
+    left_out: str
+    """What did not fit, and how to get it; empty if everything did."""
+
+
+def parse_lines(text: str, total: int) -> LineRange:
+    """`12`, `12-20`, `12-` or `-20`, of a text that has `total` lines.
+
+    Raises:
+        EditRefused: It is none of them, or begins after the end.
+    """
+    found = re.fullmatch(r"\s*([0-9]{0,9})\s*(-?)\s*([0-9]{0,9})\s*", text)
+    if found is None or not (found[1] or found[3]) or (found[1] and found[3] and not found[2]):
+        raise EditRefused(f"{text!r} is no range of lines. Write one such as '12', '12-20', '12-' or '-20'.")
+    first = int(found[1] or 1)
+    last = int(found[3]) if found[3] else (total if found[2] else first)
+    if first > total:
+        raise EditRefused(f"There is no line {first}: the note has {total:,}.")
+    if first < 1 or last < first:
+        raise EditRefused(f"{text!r} is no range of lines: they count from 1, and the smaller number comes first.")
+    return LineRange(first, min(last, total))
+
+
+def excerpt(text: str, chosen: str, room: int) -> Excerpt:
+    """As much as fits into `room` characters of the chosen lines; an empty text chooses all.
+
+    Raises:
+        EditRefused: There are no such lines.
+    """
+    starts = line_starts(text)
+    total = len(starts) - 1
+    first, last = parse_lines(chosen, total) if chosen else LineRange(1, total)
+    if not total:
+        return Excerpt("", None, 0, "")
+    begin, end = starts[first - 1], starts[last]
+    if end - begin <= room:
+        return Excerpt(text[begin:end], LineRange(first, last), total, "")
+    fits = first - 1
+    while starts[fits + 1] - begin <= room:
+        fits += 1
+    if fits < first:
+        whole = starts[first] - begin
+        left = (
+            f"Line {first} has {whole:,} characters: the first {room:,} are shown. Ask with max_tokens={tokens(whole)}."
+        )
+        return Excerpt(text[begin : begin + room], LineRange(first, first), total, left)
+    rest = f"{fits + 1}-" if last == total else str(LineRange(fits + 1, last))
+    left = (
+        f"Lines {LineRange(fits + 1, last)} are left out, about {tokens(end - starts[fits]):,} tokens. "
+        f"Ask with lines='{rest}'."
+    )
+    return Excerpt(text[begin : starts[fits]], LineRange(first, fits), total, left)
+
+
+def tokens(characters: int) -> int:
+    """About how many tokens so many characters are."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+_MOST: Final = 200
+"""How many headings, blocks or properties are listed."""
+
+
+class ChosenNotes(NamedTuple):
+    """Which part of a note is wanted: at most one of these; all of it if they are empty."""
+
+    section: str = ""
+    block: str = ""
+    lines: str = ""
+
+    def of(self, text: str) -> str:
+        """The lines of that part, as `excerpt` takes them.
+
+        Raises:
+            EditRefused: There is no such part, or more than one was chosen.
+        """
+        if sum(map(bool, self)) > 1:
+            raise EditRefused("Give only one of section, block and lines.")
+        if self.section:
+            part = sections.section(text, self.section)
+        elif self.block:
+            part = sections.block(text, self.block)
+        else:
+            return self.lines
+        return f"{part.start_line}-{part.end_line}"
+
+
+def read(
+    view: VaultView,
+    texts: Texts,
+    paths: Sequence[str],
+    chosen: ChosenNotes,
+    max_tokens: int,
+    *,
+    remarks: Sequence[str] = (),
+) -> CallToolResult:
+    """Notes, or a part of each, as far as there is room; and remarks that should be read too.
+
+    What they say is kept in `texts`, for when one of them is to be changed and was changed by others meanwhile.
+
+    Raises:
+        NotFound: There is no such note, and no other was asked for.
+        EditRefused: It has no such part, and no other was asked for.
+    """
+    if not paths:
+        raise EditRefused("Name at least one note, as in paths=['Projects/Plan.md'].")
+    room = max_tokens * CHARACTERS_PER_TOKEN
+    pieces: list[ExcerptResult] = []
+    problems = list(remarks)
+    unread: list[str] = []
+    for path in dict.fromkeys(paths):
+        if room <= 0:
+            unread.append(path)
+            continue
+        try:
+            piece = _piece(view, texts, path, chosen, room)
+        except (BadPath, EditRefused, NotFound, NotText, NotThere, FileTooLarge) as error:
+            if len(paths) == 1:
+                raise
+            problems.append(f"{path}: {error}")
+            continue
+        room -= len(piece["text"])
+        pieces.append(piece)
+    if unread:
+        problems.append(f"Not read, for lack of room: {', '.join(unread)}. Ask for them again, or raise max_tokens.")
+    if not pieces:
+        raise EditRefused("\n".join(problems))
+    data: dict[str, Any] = {"notes": pieces} | ({"problems": problems} if problems else {})
+    return answer("\n\n".join([*map(_shown, pieces), *problems]), data)
+
+
+def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: int) -> ExcerptResult:
+    found = meant(view, path)
+    try:
+        content = Disk(view.vault).read(found.path)
+    except NotThere as error:
+        if view.status.phase != "away":
+            raise
+        where = "the vault cannot be reached at present. Try again when its folder is back"
+        raise NotThere(f"{found.path!r} cannot be read: {where}.") from error
+    if content.problem and "\0" in content.text:
+        raise NotText(f"{found.path!r} is no text. Read the resource {uri('attachment', found.path)}.")
+    shown = excerpt(content.text, chosen.of(content.text), room)
+    texts.keep(content.version, content.text)
+    piece: ExcerptResult = {
+        "path": found.path,
+        "version": content.version,
+        "text": shown.text,
+        "lines": str(shown.lines or 0),
+        "total_lines": shown.total,
+    }
+    if shown.left_out:
+        piece["left_out"] = shown.left_out
+    if remarks := [
+        *([f"{path!r} could also be {' or '.join(map(repr, found.also))}."] if found.also else []),
+        *([f"What could not be read is shown as \ufffd: {content.problem}."] if content.problem else []),
+    ]:
+        piece["note"] = " ".join(remarks)
+    return piece
+
+
+def _shown(piece: ExcerptResult) -> str:
+    """A note to read: where it is from, then its text."""
+    total, count = piece["total_lines"], f"{piece['total_lines']:,}"
+    whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
+    which = f"{count} line{'' if total == 1 else 's'}" if whole else f"lines {piece['lines']} of {count}"
+    head = f"=== {piece['path']} (version {piece['version']}, {which}) ==="
+    said = [*filter(None, [head, piece.get("note")]), "", piece["text"].rstrip("\n")]
+    return "\n".join([*said, *filter(None, [piece.get("left_out")])])
+
+
+def daily_path(view: VaultView, day: date) -> str | None:
+    """The daily note of a date; None if there is none."""
+    return next((path for path in daily_places(view, day) if view.vault.locate(path).is_file()), None)
+
+
+def daily(
+    view: VaultView, texts: Texts, day: date, max_tokens: int, *, cure: str = "", note: str = ""
+) -> CallToolResult:
+    """The daily note of a date, with what should be known of it.
+
+    Raises:
+        NotFound: There is none. Says where it would be, and what to do.
+    """
+    path = daily_path(view, day)
+    if path is None:
+        where = " or ".join(map(repr, daily_places(view, day)))
+        raise NotFound(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
+    return read(view, texts, [path], ChosenNotes(), max_tokens, remarks=[note] if note else [])
+
+
+def parse_day(text: str) -> date:
+    """A date as agents write it: ISO 8601, or a word for one that is near.
+
+    Raises:
+        EditRefused: It is none.
+    """
+    near = {"": 0, "today": 0, "yesterday": -1, "tomorrow": 1}
+    word = text.strip().lower()
+    if word in near:
+        return local_today() + timedelta(days=near[word])
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", word):
+            return date.fromisoformat(word)
+    except ValueError:
+        pass
+    raise EditRefused(f"{text!r} is no date. Write one such as '2026-01-31', 'today', 'yesterday' or 'tomorrow'.")
+
+
+def info(view: VaultView, path: str) -> CallToolResult:
+    """The facts of a file, or of the vault.
+
+    Raises:
+        NotFound: There is no such file.
+    """
+    data = _file_info(view, path) if path else _vault_info(view)
+    return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
+
+
+def _indexed(view: VaultView, path: str) -> FileRow:
+    found = meant(view, path).path
+    if file := view.queries.file(found):
+        return file
+    raise NotFound(f"{found!r} is not in the index yet. Try again, or read it.")
+
+
+def _file_info(view: VaultView, path: str) -> Info:
+    queries = view.queries
+    file = _indexed(view, path)
+    facts: Info = {
+        "path": file.path,
+        "kind": file.kind,
+        "version": file.hash,
+        "modified": iso(file.mtime),
+        "size": file.size,
+        "problem": file.problem,
+    }
+    if file.kind == "note":
+        tasks, headings, blocks = queries.tasks(path=file.path), queries.headings(file.path), queries.blocks(file.path)
+        still_open = sum(task.status == " " for task in tasks)
+        facts |= {
+            "words": file.words,
+            "aliases": queries.aliases(file.path),
+            "properties": file.properties,
+            "tags": queries.tags_of(file.path),
+            "headings": [heading._asdict() for heading in headings[:_MOST]],
+            "blocks": [block._asdict() for block in blocks[:_MOST]],
+            "left_out": max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None,
+            "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
+        }
+    facts["links"] = {
+        "out": len(graph.outgoing(queries, file.path)),
+        "back": len(graph.backlinks(queries, file.path)),
+    }
+    facts["note"] = standing(view.status)
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
+
+
+def _vault_info(view: VaultView) -> Info:
+    names = [mount.name for mount in view.vault.mounts if mount.name]
+    used = view.queries.properties_in_use()
+    facts: Info = {
+        "vaults": names,
+        **view.queries.stats()._asdict(),
+        "properties": {use.name: use.notes for use in used[:_MOST]},
+        "index": view.status.phase,
+        "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
+    }
+    return {name: value for name, value in facts.items() if value not in ("", [], {})}
+
+
+def _fact(value: Any) -> str:
+    match value:
+        case [{"level": _}, *_]:
+            return "".join(f"\n  {'#' * each['level']} {each['text']} (line {each['line']})" for each in value)
+        case [{"id": _}, *_]:
+            return ", ".join(f"^{each['id']} (line {each['line']})" for each in value)
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)

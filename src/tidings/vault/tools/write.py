@@ -1,0 +1,234 @@
+"""What the tools that write ask of the writer, and how they tell of what was done.
+
+An edit is asked for as an agent writes it, flat, and becomes one of `edits.py`.
+
+What the index knows of links and names, for the thread that moves something: see `moving.References`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+from anyio import from_thread
+from mcp_types import CallToolResult
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidings.vault.files import outcomes
+from tidings.vault.files.disk import Disk
+from tidings.vault.files.obsidian import ObsidianSettings, fill_template
+from tidings.vault.files.outcomes import Conflict
+from tidings.vault.library import VaultLibrary
+from tidings.vault.notes import edits
+from tidings.vault.notes.sections import EditRefused
+from tidings.vault.tools.lookup import no_such_tag
+from tidings.vault.tools.results import answer
+from tidings.vault.view import VaultView, daily_places
+
+_MOST: Final = 200
+"""How many of the files that were changed are named; how many there are is said."""
+
+_TARGETS: Final = ("find", "section", "block", "lines", "property")
+
+
+class Edit(BaseModel):
+    """One change. It names what it changes in one of five ways."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    find: str = Field("", description="Exact text that occurs once (or set all)")
+    all: bool = False
+    section: str = Field("", description="Heading whose text is replaced; the heading stays")
+    block: str = Field("", description="Block id")
+    lines: str = Field("", description="As in '3-5', numbered as you read them")
+    property: str = Field("", description="Gets `value`; null removes it")
+    value: Any = None
+    content: str = Field("", description="The new text; for all but a property")
+
+
+def parse_edits(asked: Sequence[Edit]) -> list[edits.Edit]:
+    """What an agent asks for, as changes to a text.
+
+    Raises:
+        EditRefused: One of them is not clear.
+    """
+    if not asked:
+        raise EditRefused('There is nothing to do. Give at least one edit, as in {"find": "old", "content": "new"}.')
+    return [_parse(edit, f"Edit {number}: " if len(asked) > 1 else "") for number, edit in enumerate(asked, 1)]
+
+
+def _parse(edit: Edit, which: str) -> edits.Edit:
+    given = edit.model_fields_set
+    named = [target for target in _TARGETS if getattr(edit, target)]
+    if len(named) != 1:
+        raise EditRefused(f"{which}give exactly one of {', '.join(_TARGETS)}; it has {' and '.join(named) or 'none'}.")
+    if edit.property:
+        if "value" not in given or "content" in given:
+            raise EditRefused(f"{which}a property takes a value, not content; null removes it.")
+        if edit.value is None:
+            return edits.RemoveProperty(edit.property)
+        return edits.SetProperty(edit.property, edit.value)
+    if "content" not in given or "value" in given:
+        raise EditRefused(f"{which}{named[0]} takes content, the new text; an empty one removes the old.")
+    if edit.find:
+        return edits.ReplaceText(edit.find, edit.content, all=edit.all)
+    if edit.section:
+        return edits.ReplaceSection(edit.section, edit.content)
+    if edit.block:
+        return edits.ReplaceBlock(edit.block, edit.content)
+    lines = re.fullmatch(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?", edit.lines)
+    if lines is None:
+        raise EditRefused(
+            f"{which}{edit.lines!r} is no range of lines. Write one such as '3' or '3-5', with both ends."
+        )
+    return edits.ReplaceLines(int(lines[1]), int(lines[2] or lines[1]), edit.content)
+
+
+def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -> CallToolResult:
+    """What to say of a file that was written."""
+    if not done.touched:
+        said = f"Nothing changed: {done.path} was like that already"
+    else:
+        said = f"{'Created' if done.created else verb} {done.path}"
+    data = {"path": done.path, "version": done.version, "done": f"{said}."}
+    if with_diff and (diff := done.diff):
+        data["diff"] = diff
+    return answer("\n".join(filter(None, [f"{said} (version {done.version}).", data.get("diff")])), data)
+
+
+def heading_for(where: str, section: str) -> str | None:
+    """The section to add to; None for the note as a whole.
+
+    Raises:
+        EditRefused: It is not clear which.
+    """
+    if where == "section" and not section.strip():
+        raise EditRefused("Which section? Give its heading, as in section='Tasks'.")
+    if where == "start" and section:
+        raise EditRefused("Give a section, or where='start', not both.")
+    return section or None
+
+
+def deleted(done: outcomes.FileDeleted, links: int) -> CallToolResult:
+    """What to say of what was deleted."""
+    said = f"Deleted {done.path}. It is in {done.trash} now."
+    if links:
+        said += f" {links:,} link{'s' if links > 1 else ''} to it lead{'' if links > 1 else 's'} nowhere now."
+    return answer(said, {"path": done.path, "trash": done.trash, "done": said})
+
+
+def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
+    """What to say of what was moved, or would be."""
+    said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
+    if done.changed:
+        said += f" Links {'would be' if dry_run else 'were'} updated in {_files(done.changed)}."
+    data: dict[str, Any] = {"path": done.path if dry_run else done.to}
+    if version:
+        data["version"] = version
+    return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
+
+
+def tagged(view: VaultView, tag: str, if_match: str | None) -> tuple[list[str], str]:
+    """The notes to rename a tag in, and the version of all of them together.
+
+    Raises:
+        NotFound: None has it.
+        Conflict: They are not that version.
+    """
+    notes = [each.path for each in view.queries.with_tag(tag)]
+    if not notes:
+        raise no_such_tag(view, tag)
+    versions = [(path, file.hash) for path in notes if (file := view.queries.file(path))]
+    version = hashlib.blake2b(repr(versions).encode(), digest_size=8).hexdigest()
+    if if_match is not None and if_match != version:
+        why = "Notes with this tag came, went or were edited: dry_run=true lists them as they are."
+        raise Conflict(f"#{tag.strip().lstrip('#')}", if_match, version, why)
+    return notes, version
+
+
+def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: str | None = None) -> CallToolResult:
+    """What to say of a tag that was renamed, note after note; or would be, in the notes of that version."""
+    dry_run = would_be is not None
+    changed = [path for each in done for path in each.changed]
+    count = sum(each.count for each in done)
+    old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
+    verb = "Would rename" if dry_run else "Renamed"
+    said = f"{verb} #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
+    data = {"version": would_be} if dry_run else dict[str, Any]()
+    return _told(said, data, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
+
+
+def _told(
+    said: str, data: dict[str, Any], changed: Sequence[str], skipped: Sequence[outcomes.Skipped], *, dry_run: bool
+) -> CallToolResult:
+    """What was done or would be, to which files, and what is left as it is."""
+    named = list(changed[:_MOST])
+    data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
+    warnings = [f"Not changed: {each.path}. {each.why}" for each in skipped]
+    if warnings:
+        data["warnings"] = warnings
+    return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
+
+
+def _files(paths: Sequence[str]) -> str:
+    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
+
+
+def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple[str, str, str]:
+    """Where the note of a day belongs, what stands in it at first, and what to say of that.
+
+    That is what the app would put into it, and what is to be added.
+    """
+    path = daily_places(view, day)[0]
+    mount = view.vault.mounts[0]
+    settings = ObsidianSettings.read(mount.root)
+    text = note = ""
+    if settings.daily_template:
+        try:
+            template = Disk(view.vault).read(mount.path(settings.daily_template)).text
+        except (ValueError, OSError) as error:
+            note = f"The template of daily notes was left out: {error}"
+        else:
+            title = path.rpartition("/")[2].removesuffix(".md")
+            text = fill_template(template, settings, title=title, when=datetime.combine(day, now.timetz()))
+    return path, edits.append(text, append) if append else text, note
+
+
+Found = Callable[[int], Coroutine[Any, Any, None]]
+"""Told how many files have links that may have to be changed."""
+
+_SOURCES = "SELECT DISTINCT path FROM links JOIN files ON files.id = links.file WHERE links.name IN "
+_VALUES = "(SELECT value FROM json_each(?)) ORDER BY path"
+
+
+class IndexReferences:
+    """Asks the library, from a thread that `VaultLibrary.write` has started."""
+
+    def __init__(self, library: VaultLibrary, found: Found) -> None:
+        self._library = library
+        self._found = found
+        self._candidates: dict[str, Sequence[str]] = {}
+
+    def sources(self, names: Collection[str], /) -> Iterable[str]:
+        """See `moving.References`."""
+        wanted = json.dumps(list(names))
+
+        def question(view: VaultView) -> list[str]:
+            rows = view.queries.connection.execute(_SOURCES + _VALUES, (wanted,))
+            return [path for (path,) in rows]
+
+        paths = from_thread.run(self._library.ask, question)
+        from_thread.run(self._found, len(paths))
+        return paths
+
+    def candidates(self, name: str, /) -> Sequence[str]:
+        """See `moving.References`."""
+
+        def question(view: VaultView) -> Sequence[str]:
+            return view.queries.candidates(name)
+
+        if name not in self._candidates:
+            self._candidates[name] = from_thread.run(self._library.ask, question)
+        return self._candidates[name]

@@ -1,0 +1,263 @@
+"""A content in parts that each fit a budget of tokens. Joined in their order, the parts are the content.
+
+    headings_first    a section stays together with those below it where it fits; small ones share a chunk
+    balanced          as few chunks as needed, of about the same size, parted before headings where one is near
+
+A heading never ends a chunk if anything follows it. Words, rows of tables and lines of code stay whole unless one alone
+is over the budget.
+
+A content cut into pieces that a chunk may begin or end at, each with its weight in tokens.
+
+A piece is a block with the blank lines behind it. One that is too heavy is cut into its lines; a line that still is,
+between sentences; failing that between words, and only what has no words at all anywhere. Joined, the pieces are the
+content.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from math import ceil
+from typing import Literal, NamedTuple
+
+from tidings.web.documents.budget import estimate, weigh
+from tidings.web.documents.markdown import BlockSpan, Sections, blocks_of, common, shown
+from tidings.web.documents.model import Chunk
+
+_SENTENCE_END = re.compile(r"[.!?…]['\")\]]{0,3}\s|[\u3002\uff01\uff1f]|\n")
+_SPACE = re.compile(r"\s")
+_EDGE = re.compile(r"[^\w\s]")
+_JOINING = frozenset("\u200d\ufe0e\ufe0f")
+_CHARACTERS_A_TOKEN = 4
+
+
+class ChunkPiece(NamedTuple):
+    """`content[start:end]`, and what it weighs."""
+
+    start: int
+    end: int
+    weight: float
+    level: int = 0
+    """Of the heading that it is; 0 if it is none."""
+
+
+def pieces_of(content: str, heaviest: float, blocks: list[BlockSpan] | None = None) -> list[ChunkPiece]:
+    """The pieces of `content`, none heavier than `heaviest` unless it is a single character."""
+    spans = blocks_of(content) if blocks is None else blocks
+    pieces: list[ChunkPiece] = []
+    # A block begins with its line, so that its indent stays with it; what is before the first belongs to that.
+    starts = [0, *(content.rfind("\n", 0, span.start) + 1 for span in spans[1:])]
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else len(content)
+        level = spans[number].level if spans else 0
+        pieces.extend(_whole_or_lines(content, start, end, heaviest, level))
+    return pieces
+
+
+def _whole_or_lines(content: str, start: int, end: int, heaviest: float, level: int) -> Iterator[ChunkPiece]:
+    weight = weigh(content[start:end])
+    if weight <= heaviest:
+        if end > start:
+            yield ChunkPiece(start, end, weight, level)
+        return
+    while start < end:
+        behind = content.find("\n", start, end) + 1 or end
+        # Blank lines stay with the line above them.
+        while behind < end and content[behind] == "\n" and behind - start < heaviest:
+            behind += 1
+        weight = weigh(content[start:behind])
+        if weight <= heaviest:
+            yield ChunkPiece(start, behind, weight, level)
+        else:
+            yield from _cut(content, start, behind, heaviest, level)
+        start, level = behind, 0
+
+
+def _cut(content: str, start: int, end: int, heaviest: float, level: int) -> Iterator[ChunkPiece]:
+    """One line that is too heavy: as much of it at a time as fits, to the last good place to part it."""
+    while start < end:
+        size = min(end - start, max(1, int(heaviest * _CHARACTERS_A_TOKEN)))
+        weight = weigh(content[start : start + size])
+        while size > 1 and (weight > heaviest or start + size < end):
+            fitting = size if weight <= heaviest else max(1, int(size * 0.9 * heaviest / weight))
+            size = _parting(content, start, start + fitting, end) - start
+            weight = weigh(content[start : start + size])
+            if weight <= heaviest:
+                break
+        yield ChunkPiece(start, start + size, weight, level)
+        start, level = start + size, 0
+
+
+def _parting(content: str, start: int, most: int, end: int) -> int:
+    """The best place to part `content` behind `start` and not behind `most`."""
+    if most >= end:
+        return end
+    half = start + (most - start) // 2
+    for pattern in (_SENTENCE_END, _SPACE, _EDGE):
+        last = 0
+        for found in pattern.finditer(content, half, most):
+            last = found.end()
+        if last > start:
+            return last
+    place = most
+    while place > start + 1 and most - place < 16 and _belongs_to_what_is_before(content[place]):
+        place -= 1
+    return place
+
+
+def _belongs_to_what_is_before(character: str) -> bool:
+    return character in _JOINING or unicodedata.combining(character) > 0 or "\udc00" <= character <= "\udfff"
+
+
+Strategy = Literal["headings_first", "balanced"]
+
+SMALLEST = 16
+"""Tokens: with fewer, single characters of some scripts would not fit."""
+_WORTH_A_CHUNK = 0.25
+"""The part of the budget that is filled at least before a section too long for one chunk begins a new one."""
+_NEAR = 0.8
+"""The part of a balanced chunk behind which a heading may begin the next one."""
+
+
+def chunk(
+    source_id: str,
+    content: str,
+    *,
+    max_tokens: int = 4000,
+    margin_ratio: float = 0.10,
+    strategy: Strategy = "headings_first",
+) -> list[Chunk]:
+    """The chunks of `content`, none over `max_tokens` less the margin.
+
+    Raises:
+        ValueError: The budget, the margin or the strategy is none; the text says what to give instead.
+    """
+    budget = _budget(max_tokens, margin_ratio)
+    if strategy not in _STRATEGIES:
+        raise ValueError(f"The strategy {strategy!r} is unknown: give headings_first or balanced.")
+    if not content:
+        return []
+    blocks = blocks_of(content)
+    sections = Sections(content, blocks)
+    ends = _STRATEGIES[strategy](content, budget, lambda heaviest: pieces_of(content, heaviest, blocks))
+    return [
+        _chunk(f"{source_id}:c{number}", content, start, end, sections)
+        for number, (start, end) in enumerate(pairwise([0, *ends]))
+    ]
+
+
+def _budget(max_tokens: int, margin_ratio: float) -> int:
+    if not 0 <= margin_ratio < 1:
+        raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1: give 0.1, for example.")
+    budget = int(max_tokens * (1 - margin_ratio))
+    if budget < SMALLEST:
+        raise ValueError(f"Less the margin, {budget} tokens are left for a chunk: give a max_tokens of 20 or more.")
+    return budget
+
+
+def _chunk(name: str, content: str, start: int, end: int, sections: Sections) -> Chunk:
+    text = content[start:end]
+    first = sections.at(start + len(text) - len(text.lstrip()))
+    last = sections.at(start + len(text.rstrip()) - 1)
+    path = common(sections.paths[first : max(first, last) + 1])
+    return Chunk(
+        chunk_id=name,
+        headings_path=shown(path),
+        text=text,
+        est_tokens=estimate(text),
+        start_char=start,
+        end_char=end,
+    )
+
+
+class _Packing:
+    """Pieces on their way into chunks."""
+
+    def __init__(self, content: str, pieces: Sequence[ChunkPiece], budget: int) -> None:
+        self.pieces = pieces
+        self.ends: list[int] = []
+        self._content = content
+        self._budget = budget
+
+    def close(self, first: int, at: int) -> int:
+        """End a chunk before piece `at`, or earlier: without the headings at its end, and within the budget."""
+        last = at
+        while last > first and self.pieces[last - 1].level and at < len(self.pieces):
+            last -= 1
+        last = at if last == first else last  # nothing but headings
+        # Joined, pieces can weigh a little more than each for itself.
+        while last > first + 1 and self._estimate(first, last) > self._budget:
+            last -= 1
+        self.ends.append(self.pieces[last - 1].end)
+        return last
+
+    def finish(self, first: int) -> list[int]:
+        """End the last chunk. What comes back is where each ends."""
+        while first < len(self.pieces):
+            first = self.close(first, len(self.pieces))
+        return self.ends
+
+    def _estimate(self, first: int, behind: int) -> int:
+        return estimate(self._content[self.pieces[first].start : self.pieces[behind - 1].end])
+
+
+def _headings_first(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]]) -> list[int]:
+    pieces = cut(budget)
+    packing = _Packing(content, pieces, budget)
+    before = [0.0, *accumulate(piece.weight for piece in pieces)]
+    behind = _sections_end(pieces)
+    first = at = 0
+    while at < len(pieces):
+        load, piece = before[at] - before[first], pieces[at]
+        whole = before[behind[at]] - before[at]
+        worth = load >= _WORTH_A_CHUNK * budget or load + piece.weight > budget
+        if load + whole <= budget:
+            at = behind[at]
+        elif at == first or (whole > budget and not worth):
+            at += 1  # the section is too long for a chunk: it is entered
+        else:
+            first = at = packing.close(first, at)
+    return packing.finish(first)
+
+
+def _balanced(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]]) -> list[int]:
+    total = weigh(content)
+    if total <= budget:
+        return [len(content)]
+    # Pieces of a quarter of a chunk at most leave a choice of where to part.
+    pieces = cut(min(budget, max(SMALLEST, total / ceil(total / budget) / 4)))
+    packing = _Packing(content, pieces, budget)
+    rest = sum(piece.weight for piece in pieces)
+    first = at = 0
+    load, target = 0.0, rest / ceil(rest / budget)
+    while at < len(pieces):
+        piece = pieces[at]
+        near = piece.level > 0 and load >= _NEAR * target
+        if load and (load + piece.weight > budget or load + piece.weight / 2 > target or near):
+            at = packing.close(first, at)
+            rest -= sum(one.weight for one in pieces[first:at])
+            first, load, target = at, 0.0, rest / max(1, ceil(rest / budget))
+        else:
+            load += piece.weight
+            at += 1
+    return packing.finish(first)
+
+
+_STRATEGIES: dict[str, Callable[[str, int, Callable[[float], list[ChunkPiece]]], list[int]]] = {
+    "headings_first": _headings_first,
+    "balanced": _balanced,
+}
+
+
+def _sections_end(pieces: Sequence[ChunkPiece]) -> list[int]:
+    """For each piece, the one behind it and, if it is a heading, behind all that stands below it."""
+    behind = list(range(1, len(pieces) + 1))
+    open_: list[int] = []
+    for number, piece in enumerate(pieces):
+        while piece.level and open_ and pieces[open_[-1]].level >= piece.level:
+            behind[open_.pop()] = number
+        if piece.level:
+            open_.append(number)
+    for number in open_:
+        behind[number] = len(pieces)
+    return behind

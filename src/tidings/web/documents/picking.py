@@ -1,0 +1,269 @@
+"""A content as it is read for a summary: its sentences, their sections, and where each stands in the original.
+
+Chunks that follow each other are joined again. Where some are missing between them, what is left are several runs, each
+read for itself.
+
+Which sentences a summary keeps: the order in which they are wanted, and those that fit.
+
+salience            what says the most of the whole
+question_focused    what speaks of the question (BM25 over sentences), and what stands beside it
+structural          the headings, then sentence by sentence from every section in turn
+"""
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from tidings.web.documents.budget import estimate, weigh
+from tidings.web.documents.markdown import BlockSpan, Path, Sections, blocks_of
+from tidings.web.documents.model import Chunk, Location, Quote
+from tidings.web.documents.sentences import Salience, Sentence, sentences_of, stem, terms
+
+_BETWEEN = "\n\n"
+_MOST = 200_000
+"""Sentences that are looked at."""
+
+
+@dataclass(frozen=True)
+class _SentenceRun:
+    """A part of the original without gaps."""
+
+    text: str
+    origin: int
+    above: Path = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a summary is made from. Places are those in `content`."""
+
+    content: str
+    blocks: list[BlockSpan]
+    sentences: list[Sentence]
+    paths: list[Path]
+    """The headings of each section."""
+    starts: list[int]
+    """Where each run begins in `content`."""
+    origins: list[int]
+    """Where it began in the original."""
+    unread: int
+    """Characters at the end that were too many to be looked at."""
+    chunks: list[tuple[int, str]]
+    """Where each chunk began in the original, and its id; none if no chunks were given."""
+
+    def quote(self, one: Sentence) -> Quote:
+        """The words of a sentence, with their place in the original."""
+        run = bisect_right(self.starts, one.start) - 1
+        start = self.origins[run] + one.start - self.starts[run]
+        loc = Location(start_char=start, end_char=start + one.end - one.start)
+        quote = Quote(text=self.content[one.start : one.end], loc=loc)
+        if self.chunks:
+            quote["chunk_id"] = self.chunks[bisect_right(self.chunks, start, key=lambda known: known[0]) - 1][1]
+        return quote
+
+
+def document(source: str | Sequence[Chunk]) -> Document:
+    """Read a content, or the chunks that are left of one."""
+    if isinstance(source, str):
+        return _read([_SentenceRun(source, 0)], [])
+    chunks = sorted(source, key=lambda one: one["start_char"])
+    return _read(_runs(chunks), [(one["start_char"], one["chunk_id"]) for one in chunks])
+
+
+def _runs(chunks: Iterable[Chunk]) -> list[_SentenceRun]:
+    runs: list[_SentenceRun] = []
+    texts: list[list[str]] = []
+    end = -1
+    for one in chunks:
+        if one["start_char"] != end:
+            path = tuple(part for part in one["headings_path"].split(" > ") if part)
+            runs.append(_SentenceRun("", one["start_char"], path))
+            texts.append([])
+        texts[-1].append(one["text"])
+        end = one["start_char"] + len(one["text"])
+    return [_SentenceRun("".join(text), run.origin, run.above) for text, run in zip(texts, runs, strict=True)]
+
+
+def _read(runs: Sequence[_SentenceRun], chunks: list[tuple[int, str]]) -> Document:
+    blocks: list[BlockSpan] = []
+    sentences: list[Sentence] = []
+    paths: list[Path] = []
+    starts: list[int] = []
+    at = 0
+    for run in runs:
+        own = blocks_of(run.text)
+        sections = Sections(run.text, own, run.above)
+        for one in islice(sentences_of(run.text, own, sections), _MOST - len(sentences)):
+            place = (
+                one.start + at,
+                one.end + at,
+                one.kind,
+                one.section + len(paths),
+                one.block + len(blocks),
+                one.rank,
+            )
+            sentences.append(Sentence(*place))
+        blocks.extend(BlockSpan(one.kind, one.start + at, one.end + at, one.level) for one in own)
+        paths.extend(sections.paths)
+        starts.append(at)
+        at += len(run.text) + len(_BETWEEN)
+    content = _BETWEEN.join(run.text for run in runs)
+    unread = len(content) - sentences[-1].end if len(sentences) == _MOST else 0
+    origins = [run.origin for run in runs]
+    return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, chunks)
+
+
+_SEPARATOR = 1.5
+_MISSES = 400
+"""Sentences in a row that may be too long for what is left before the search for a shorter one ends."""
+_NEW = 0.2
+"""The part of its words that a sentence must add to those picked before."""
+_K, _B = 1.2, 0.75
+_BESIDE = 30
+"""How many of the best have their neighbours asked in."""
+_ASKING = frozenset(
+    stem(word)
+    for words in (
+        "how what which when where why who whom whose does did are was were is the and for can could should would",
+        "with from this that these those you your have has had its into about there their they them will not",
+        "wie was welche welcher welches wann wo warum wer der die das den dem ist sind und für mit von ein eine",
+        "comment quel quelle quels quelles quand pourquoi qui que les des est sont dans pour avec une",
+        "cómo qué cuál cuáles cuándo dónde por para los las son con una como quais qual quando onde porque",
+    )
+    for word in words.split()
+)
+"""Words of questions that no answer is known by."""
+
+
+def by_salience(salience: Salience) -> list[int]:
+    """All sentences, the one that says the most first."""
+    return sorted(range(len(salience.scores)), key=lambda number: -salience.scores[number])
+
+
+def by_question(text: Document, salience: Salience, question: str) -> list[int]:
+    """The sentences that speak of the question, the best first, then those beside them; none if nothing does."""
+    asked = frozenset(terms(question))
+    asked = asked - _ASKING or asked
+    hits = [words & asked for words in salience.terms]
+    known = Counter(word for words in hits for word in words)
+    count = len(hits)
+    idf = {word: math.log(1 + (count - df + 0.5) / (df + 0.5)) for word, df in known.items()}
+    mean = sum(map(len, salience.terms)) / max(1, count) or 1.0
+    above = [sum(idf.get(word, 0.0) for word in frozenset(terms(" ".join(path))) & asked) for path in text.paths]
+    scores = [
+        sum(idf[word] for word in words)
+        * (_K + 1)
+        / (1 + _K * (1 - _B + _B * len(salience.terms[number]) / mean))
+        * (1.0 if len(salience.terms[number]) > 3 else 0.5)
+        for number, words in enumerate(hits)
+    ]
+    total = [
+        # Of two that match alike, the one that says more, and the one below a heading that matches.
+        score * (1 + 0.3 * salience.scores[number]) + 0.5 * above[text.sentences[number].section] if score else 0.0
+        for number, score in enumerate(scores)
+    ]
+    matching = sorted((number for number in range(count) if total[number]), key=lambda number: -total[number])
+    return list(dict.fromkeys([*matching, *_beside(text, matching)]))
+
+
+def _beside(text: Document, numbers: Sequence[int]) -> Iterable[int]:
+    """What follows and what precedes the best of them in the same block."""
+    for number in numbers[:_BESIDE]:
+        for other in (number + 1, number - 1):
+            if 0 <= other < len(text.sentences) and text.sentences[other].block == text.sentences[number].block:
+                yield other
+
+
+def by_section(text: Document, salience: Salience) -> list[int]:
+    """The best sentence of each section, then the second best of each, and so on."""
+    turns: Counter[int] = Counter()
+    turned: list[tuple[int, int]] = []
+    # What opens a section tells what it is about.
+    order = sorted(by_salience(salience), key=lambda number: -salience.scores[number] - _opens(text, number))
+    for number in order:
+        section = text.sentences[number].section
+        turned.append((turns[section], number))
+        turns[section] += 1
+    return [number for _, number in sorted(turned)]
+
+
+def _opens(text: Document, number: int) -> float:
+    before = text.sentences[number - 1].section if number else -1
+    return 0.6 if text.sentences[number].section != before else 0.0
+
+
+def pick(text: Document, salience: Salience, order: Iterable[int], budget: float, most: int = 10**9) -> list[int]:
+    """As many of `order` as fit into `budget`, first come first kept, without what repeats what is there already."""
+    chosen: list[int] = []
+    covered: set[str] = set()
+    seen: set[str] = set()
+    misses = 0
+    for number in order:
+        if len(chosen) >= most or misses >= _MISSES or budget < _SEPARATOR:
+            break
+        one, words = text.sentences[number], salience.terms[number]
+        said = text.content[one.start : one.end]
+        weight = weigh(said) + _SEPARATOR
+        if weight > budget:
+            misses += 1
+            continue
+        fresh = len(words - covered)
+        if said in seen or (len(words) > 5 and fresh < _NEW * len(words)):
+            continue
+        seen.add(said)
+        covered |= words
+        chosen.append(number)
+        budget -= weight
+        misses = 0
+    return chosen
+
+
+def headings_within(text: Document, budget: float) -> list[int]:
+    """The numbers of the blocks that are headings, down to the deepest level at which all of them fit."""
+    levels: dict[int, list[int]] = {}
+    for number, block in enumerate(text.blocks):
+        if block.kind == "heading":
+            levels.setdefault(block.level, []).append(number)
+    kept: list[int] = []
+    for level in sorted(levels):
+        weight = weight_of(text, levels[level])
+        if weight > budget:
+            break
+        budget -= weight
+        kept += levels[level]
+    return kept
+
+
+def weight_of(text: Document, blocks: Iterable[int]) -> float:
+    """What blocks weigh, with what parts them."""
+    return sum(weigh(text.content[text.blocks[n].start : text.blocks[n].end]) + _SEPARATOR for n in blocks)
+
+
+def written(text: Document, sentences: Sequence[int], headings: Sequence[int] = ()) -> str:
+    """What was picked, in the order of the text, as it stands there."""
+    parts = [(text.blocks[n].start, text.blocks[n].end, -1 - n, "heading") for n in headings]
+    for number in sentences:
+        one = text.sentences[number]
+        parts.append((one.start, one.end, one.block, one.kind))
+    out: list[str] = []
+    before: int | None = None
+    for start, end, block, kind in sorted(parts):
+        if out:
+            together = "\n" if kind in {"list", "table"} else " "
+            out.append(together if block == before else "\n\n")
+        out.append(text.content[start:end])
+        before = block
+    return "".join(out)
+
+
+def fitted(text: Document, sentences: list[int], headings: list[int], budget: int) -> str:
+    """What was picked; less of it, from the last wanted on, while it is over the budget."""
+    said = written(text, sentences, headings)
+    while estimate(said) > budget and (sentences or headings):
+        # Joined, they can weigh a little more than each for itself.
+        (sentences or headings).pop()
+        said = written(text, sentences, headings)
+    return said

@@ -1,0 +1,337 @@
+"""JSON as text that can be read: an outline of its keys, and the whole, indented; lists of flat objects as tables.
+
+JSON lines are read as one list. What is no JSON, whatever its label says, is given as it came, with a warning.
+
+JSON read and written without a loss: numbers stay as they are written, whatever their size.
+
+Tables of separated values as tables of markdown. Which character separates them is told by the first rows.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, cast
+
+from tidings.web.extract.html.page import iso_date
+from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded, fenced, left_out, table
+from tidings.web.extract.sniff import as_text
+
+WIDTH = 100
+"""Characters within which a list or an object is written in one line."""
+_DEEPEST = 40
+"""Levels that are shown by indentation."""
+_GUARDS = (")]}',", ")]}'", "while(1);", "for(;;);")
+"""What services put before JSON so that no browser runs it."""
+
+
+class Number(str):
+    """A number, as it is written."""
+
+    __slots__ = ()
+
+
+class NotJson(ValueError):
+    """The text is no JSON, or no parser should see it; the message says why."""
+
+
+def parsed(text: str) -> Any:
+    """The value of `text`.
+
+    Raises:
+        NotJson: It has none.
+    """
+    text = text.strip()
+    for guard in _GUARDS:
+        text = text.removeprefix(guard)
+    try:
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number, strict=False)
+    except RecursionError as error:
+        raise NotJson("it is nested too deep") from error
+    except json.JSONDecodeError as error:
+        raise NotJson(f"line {error.lineno}: {error.msg}") from error
+
+
+def written(value: Any) -> str:
+    """A value in lines of its own, short lists and objects in one each.
+
+    Raises:
+        NotJson: It is nested too deep to be written.
+    """
+    try:
+        return "".join(_pieces(value, 0))
+    except RecursionError as error:
+        raise NotJson("it is nested too deep") from error
+
+
+def scalar(value: Any) -> str:
+    """A value that holds no others, as JSON writes it."""
+    if isinstance(value, Number):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    if not isinstance(value, dict | list) or not value:
+        yield "{}" if value == {} else "[]" if value == [] else scalar(value)
+        return
+    short = _short(cast("Any", value), WIDTH - 2 * min(depth, _DEEPEST))
+    if short is not None:
+        yield short
+        return
+    indent = "  " * min(depth + 1, _DEEPEST)
+    between = ""
+    if isinstance(value, dict):
+        yield "{"
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield f"{between}\n{indent}{scalar(key)}: "
+            yield from _pieces(inner, depth + 1)
+            between = ","
+    else:
+        yield "["
+        for inner in cast("list[Any]", value):
+            yield f"{between}\n{indent}"
+            yield from _pieces(inner, depth + 1)
+            between = ","
+    yield "\n" + indent[2:] + ("}" if isinstance(value, dict) else "]")
+
+
+def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
+    """The value in one line, if it holds nothing that holds others and the line is not too long."""
+    if len(value) * 3 > room:
+        return None
+    keys: Any = value if isinstance(value, dict) else [None] * len(value)
+    inner: Any = value.values() if isinstance(value, dict) else value
+    parts: list[str] = []
+    for key, one in zip(keys, inner, strict=True):
+        if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > room):
+            return None
+        parts.append(scalar(one) if key is None else f"{scalar(key)}: {scalar(one)}")
+        room -= len(parts[-1]) + 2
+        if room < 0:
+            return None
+    return "{" + ", ".join(parts) + "}" if isinstance(value, dict) else "[" + ", ".join(parts) + "]"
+
+
+_COLUMNS, _CELL = 20, 300
+"""What a table of objects may have to be written as one."""
+_LONG = 40
+"""Lines from which on an outline helps."""
+_OUTLINED, _LEVELS, _KEYS = 60, 3, 20
+"""Lines of an outline, its levels, and the keys that are named of objects in lists."""
+
+
+def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
+    """Any JSON."""
+    text = as_text(body, charset)
+    if not text.strip():
+        return Extracted("data", "json", empty="empty")
+    try:
+        return _shown("json", parsed(text), options)
+    except NotJson as fault:
+        lines = text.strip().split("\n")
+        return _lines(lines, options) if len(lines) > 1 and _is_json(lines[0]) else _as_it_came(text, fault, options)
+
+
+def read_json_lines(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
+    """A value on each line, or behind each record separator."""
+    text = as_text(body, charset).replace("\x1e", "")
+    if not text.strip():
+        return Extracted("data", "ndjson", empty="empty")
+    return _lines(text.strip().split("\n"), options)
+
+
+def _lines(lines: list[str], options: ExtractOptions) -> Extracted:
+    try:
+        return _shown("ndjson", [parsed(line) for line in lines if line.strip()], options)
+    except NotJson as fault:
+        return _as_it_came("\n".join(lines), fault, options)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return isinstance(parsed(line), dict | list)
+    except NotJson:
+        return False
+
+
+def _as_it_came(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
+    text, over = bounded(text.strip(), options.caps.characters, "the body")
+    warning = ExtractWarning(
+        "extraction_fallback", f"it is sent as JSON and cannot be read as that ({fault}): given as it is"
+    )
+    return Extracted("data", "text", fenced(text), text, warnings=(warning, *over))
+
+
+def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
+    about = _about(value)
+    if method == "json" or not isinstance(value, list):
+        whole = written(value)
+    else:
+        whole = "\n".join(map(written, cast("list[Any]", value)))
+    text, over = bounded(whole, options.caps.characters, "the JSON")
+    rows = _rows(value, options)
+    if rows is not None and not over:
+        markdown = table(rows)
+    else:
+        outline = "\n".join(_outline(value)) if text.count("\n") >= _LONG else ""
+        markdown = f"{outline}\n\n{fenced(text, 'json')}".strip()
+    return Extracted(
+        kind="data",
+        method=method,
+        markdown=markdown,
+        text=text,
+        title=_said(about, "title", "headline", "name"),
+        author=_said(about, "author"),
+        published_at=iso_date(_said(about, "datePublished", "published_at", "published") or ""),
+        modified_at=iso_date(_said(about, "dateModified", "updated_at", "modified") or ""),
+        language=_said(about, "inLanguage", "language"),
+        description=_said(about, "description", "summary"),
+        warnings=over,
+    )
+
+
+def _about(value: Any) -> dict[str, Any]:
+    """The object that the JSON is about: itself, or the first of a JSON-LD graph."""
+    if not isinstance(value, dict):
+        return {}
+    found = cast("dict[str, Any]", value)
+    graph = found.get("@graph")
+    if isinstance(graph, list) and graph and isinstance(graph[0], dict):
+        return cast("dict[str, Any]", graph[0])
+    return found
+
+
+def _said(about: dict[str, Any], *keys: str) -> str | None:
+    for key in keys:
+        value = about.get(key)
+        if isinstance(value, list) and value:
+            value = cast("list[Any]", value)[0]
+        if isinstance(value, dict):
+            value = cast("dict[str, Any]", value).get("name")
+        if isinstance(value, str) and not isinstance(value, Number) and value.strip():
+            return " ".join(value.split())[:500]
+    return None
+
+
+def _rows(value: Any, options: ExtractOptions) -> list[list[str]] | None:
+    """The rows of a table, if the value is a small list of flat objects."""
+    if (
+        not options.keep_tables
+        or not isinstance(value, list)
+        or not 0 < len(cast("list[Any]", value)) <= options.caps.rows
+    ):
+        return None
+    columns: dict[str, None] = {}
+    for one in cast("list[Any]", value):
+        if not isinstance(one, dict) or not one:
+            return None
+        columns.update(dict.fromkeys(cast("dict[str, Any]", one)))
+        if len(columns) > _COLUMNS or any(_is_large(cell) for cell in cast("dict[str, Any]", one).values()):
+            return None
+    objects = cast("list[dict[str, Any]]", value)
+    return [list(columns), *([_cell(one[key]) if key in one else "" for key in columns] for one in objects)]
+
+
+def _is_large(cell: Any) -> bool:
+    return isinstance(cell, dict | list) or (isinstance(cell, str) and len(cell) > _CELL)
+
+
+def _cell(value: Any) -> str:
+    return str(value) if isinstance(value, str) else scalar(value)
+
+
+def _outline(value: Any) -> list[str]:
+    lines: list[str] = []
+    for line in _keys(value, 0):
+        if len(lines) == _OUTLINED:
+            lines.append("- …")
+            break
+        lines.append(line)
+    return lines
+
+
+def _keys(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, list) and depth == 0:
+        yield f"- {_described(cast('Any', value))}"
+    if not isinstance(value, dict) or depth == _LEVELS:
+        return
+    for key, inner in cast("dict[str, Any]", value).items():
+        yield f"{'  ' * depth}- `{' '.join(key.replace('`', chr(39)).split())[:100]}`: {_described(inner)}"
+        yield from _keys(inner, depth + 1)
+
+
+def _described(value: Any) -> str:
+    """What sort of value it is, in words."""
+    if isinstance(value, dict):
+        return f"object of {len(cast('dict[str, Any]', value)):,} keys"
+    if isinstance(value, list):
+        inner = cast("list[Any]", value)
+        keys = dict.fromkeys(key for one in inner[:100] if isinstance(one, dict) for key in cast("dict[str, Any]", one))
+        named = ", ".join(f"`{' '.join(key.replace('`', chr(39)).split())[:100]}`" for key in list(keys)[:_KEYS])
+        return f"list of {len(inner):,}" + (f" with {named}" + (", …" if len(keys) > _KEYS else "") if named else "")
+    if isinstance(value, Number):
+        return "number"
+    return "null" if value is None else "text" if isinstance(value, str) else "true or false"
+
+
+_SEPARATORS = ",\t;|"
+_LOOKED_AT = 20
+"""Rows that tell which character separates."""
+_LONGEST = 1_000
+"""Characters of a cell."""
+
+
+def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
+    """The first rows, and how many there are more."""
+    text = as_text(body, charset)
+    caps = options.caps
+    separator = _separator(text)
+    rows: list[list[str]] = []
+    total = widest = 0
+    cut = False
+    for row in _csv_rows(text, separator):
+        if not any(cell.strip() for cell in row):
+            continue
+        total += 1
+        widest = max(widest, len(row))
+        if len(rows) <= caps.rows:  # The header is no row of its own.
+            cut = cut or any(len(cell) > _LONGEST for cell in row)
+            rows.append([_csv_cell(cell) for cell in row[: caps.columns]])
+    if not rows:
+        return Extracted("table", "csv", empty="empty")
+    warnings = [left_out("the table", len(rows) - 1, total - 1, "rows")] if total > len(rows) else []
+    if widest > caps.columns:
+        warnings.append(left_out("the table", caps.columns, widest, "columns"))
+    if cut:
+        warnings.append(ExtractWarning("truncated", f"cells of the table are cut at {_LONGEST:,} characters"))
+    lines = "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
+    whole, over = bounded(table(rows) if options.keep_tables else lines, caps.characters, "the table")
+    short, _ = bounded(lines, caps.characters, "the table")
+    return Extracted("table", "csv", whole, short, warnings=(*warnings, *over))
+
+
+def _csv_cell(cell: str) -> str:
+    return cell.strip() if len(cell) <= _LONGEST else cell[:_LONGEST] + "…"
+
+
+def _csv_rows(text: str, separator: str) -> Iterator[list[str]]:
+    # The module has one limit for all: a cell may be as long as its table.
+    before = csv.field_size_limit(max(131_072, len(text)))
+    try:
+        yield from csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=False)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _separator(text: str) -> str:
+    """The character that parts the first rows into the most columns, and into the same number each."""
+    best, most = ",", (0, 0)
+    for separator in _SEPARATORS:
+        widths = [len(row) for row in islice(_csv_rows(text[:50_000], separator), _LOOKED_AT) if row]
+        if widths and max(widths) > 1:
+            common = max(set(widths), key=widths.count)
+            worth = (widths.count(common) if common > 1 else 0, common)
+            if worth > most:
+                best, most = separator, worth
+    return best

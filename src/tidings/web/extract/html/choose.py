@@ -1,0 +1,165 @@
+"""The method for nearly all pages: ask the model about each block, keep those that together serve the reader best.
+
+How sure one must be to keep a block depends on the page: where everything is doubtful, a low bar loses less than a high
+one. So there is no fixed bar: the blocks are taken from the likeliest down, and the cut is made where the expected
+balance of what is kept wrongly and what is lost (the F-measure, in words) is best.
+
+Boosted decision trees, read from a file of numbers and made into Python functions.
+
+A tree is written as a leaf (a number) or as `[feature, threshold, low, high]`: go `low` when the feature is at most the
+threshold. The sum over all trees is the logarithm of the odds. Each sum is compiled to one function: a single
+expression over local variables, which is several times as quick as walking the trees, and trees are much of the work.
+The numbers are fitted elsewhere (`benchmarks/parts/web_fit.py`); nothing here can learn.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, cast
+
+from tidings.web.extract.html.blocks import PageBlock
+from tidings.web.extract.html.features import NAMES, FeatureReader
+from tidings.web.extract.html.kinds import KINDS, page_features
+from tidings.web.extract.html.page import HtmlPage
+
+Sum = Callable[[Sequence[float]], float]
+"""The sum of the leaves that the features given lead to."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """All that was learned: trees for blocks, trees for each kind of page, and the worths of words."""
+
+    blocks: Sum
+    kinds: tuple[Sum, ...]
+    names: dict[str, float]
+    texts: dict[str, float]
+
+
+@cache
+def model() -> Model:
+    """The model that belongs to this version."""
+    text = resources.files(__package__ or "").joinpath("learned.json").read_text("utf-8")
+    return loaded(json.loads(text))
+
+
+def loaded(written: dict[str, Any]) -> Model:
+    """A model as `web_fit` writes it."""
+    if written["features"] != [*NAMES, *KINDS]:
+        raise ValueError("the model was fitted with other features: fit it again (benchmarks/parts/web_fit.py)")
+    return Model(
+        blocks=compiled(written["blocks"]),
+        kinds=tuple(map(compiled, written["kinds"])),
+        names={word: value / 100 for word, value in written["names"].items()},
+        texts={word: value / 100 for word, value in written["texts"].items()},
+    )
+
+
+def compiled(trees: Sequence[list[Any] | float]) -> Sum:
+    """One function for the sum of `trees`."""
+    features = "".join(f"f{number}, " for number in range(1 + max(map(_last, trees), default=-1)))
+    written = "+".join(["0.0", *map(_written, trees)])
+    names: dict[str, object] = {}
+    # The text holds nothing but names of features and the numbers that `_written` wrote.
+    exec(f"def total(row):\n [{features}*_] = row\n return {written}", names)  # noqa: S102
+    return cast("Sum", names["total"])
+
+
+def _last(tree: list[Any] | float) -> int:
+    """The greatest number of a feature that a tree asks for."""
+    return max(int(tree[0]), _last(tree[2]), _last(tree[3])) if isinstance(tree, list) else -1
+
+
+def _written(tree: list[Any] | float) -> str:
+    if not isinstance(tree, list):
+        return f"({float(tree)!r})"
+    feature, threshold, low, high = tree
+    return f"({_written(low)} if f{int(feature)} <= {float(threshold)!r} else {_written(high)})"
+
+
+def shares(groups: Sequence[Sum], row: Sequence[float]) -> list[float]:
+    """A probability for each of the sums, one together."""
+    powers = [math.exp(total(row)) for total in groups]
+    whole = sum(powers)
+    return [power / whole for power in powers]
+
+
+USUAL = 0.5
+"""The worth of words nobody knows."""
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+NEIGHBOURS = 0.2
+"""How much of a block's odds is its neighbours'."""
+
+
+def kind_of(page: HtmlPage) -> tuple[str, list[float]]:
+    """The likeliest kind, and the probability of each of `KINDS`."""
+    found = shares(model().kinds, page_features(page))
+    return KINDS[found.index(max(found))], found
+
+
+def likelihoods(page: HtmlPage, kinds: Sequence[float]) -> list[float]:
+    """For each block of the page: how likely is it content?"""
+    learned = model()
+    rows = FeatureReader(page.blocks, learned.names, learned.texts, USUAL).read()
+    for row in rows:
+        row.extend(kinds)
+    odds = list(map(learned.blocks, rows))
+    return [1 / (1 + math.exp(-one)) for one in smoothed(odds)]
+
+
+def smoothed(odds: Sequence[float]) -> list[float]:
+    """Content stands together: each block is drawn a little towards its neighbours."""
+    before = [*odds[:1], *odds[:-1]]
+    after = [*odds[1:], *odds[-1:]]
+    side = NEIGHBOURS / 2
+    return [
+        (1 - NEIGHBOURS) * own + side * (left + right) for own, left, right in zip(odds, before, after, strict=True)
+    ]
+
+
+def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
+    """The blocks to keep, in the order of the page."""
+    blocks = page.blocks.blocks
+    likely = likelihoods(page, kinds)
+    keep = set(best_cut(likely, [block.words for block in blocks]))
+    keep |= _headings_of(blocks, keep)
+    return [blocks[index] for index in sorted(keep | _headline(page, keep))]
+
+
+def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
+    """The headings right above what is kept: few words, taken for ornaments by the model, and the first to change."""
+    above: set[int] = set()
+    for index in keep:
+        place = index - 1
+        while place >= 0 and place not in keep and blocks[place].node.tag in _HEADINGS:
+            above.add(place)
+            place -= 1
+    return above
+
+
+def _headline(page: HtmlPage, keep: Collection[int]) -> set[int]:
+    """The page's first `h1`, if neither its title nor what is kept says the same."""
+    blocks = page.blocks.blocks
+    first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    if first is None or not keep:
+        return set()
+    text = blocks[first].text
+    said = text.lower() in page.title.lower() or any(text in blocks[index].text for index in keep)
+    return set() if said else {first}
+
+
+def best_cut(likely: Sequence[float], sizes: Sequence[int]) -> list[int]:
+    """The indexes to keep so that the expected F-measure is greatest."""
+    expected = sum(chance * size for chance, size in zip(likely, sizes, strict=True))
+    order = sorted(range(len(likely)), key=lambda index: -likely[index])
+    right = taken = 0.0
+    best, cut = 0.0, 0
+    for number, index in enumerate(order, 1):
+        right += likely[index] * sizes[index]
+        taken += sizes[index]
+        if (score := 2 * right / (taken + expected)) > best:
+            best, cut = score, number
+    return order[:cut]

@@ -1,0 +1,345 @@
+"""What can be known of a block without understanding it, as a list of numbers: the input of the learned model.
+
+Three sorts: the block itself (length, links, punctuation, the words that boilerplate is made of), where it
+stands (tags and names above it, how much of the page its containers hold, how often its kind is repeated), and what
+stands around it (the blocks before and after, the heading above). `NAMES` tells the order; a model is only good for
+the list it was fitted with.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
+from tidings.web.extract.html.vocabulary import (
+    ASIDE,
+    DIALOG,
+    FOOTER,
+    FORM,
+    GROUPS,
+    HEADER,
+    HEADING,
+    ITEM,
+    LIST,
+    MAIN,
+    NAV,
+    UNSEEN,
+)
+
+PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
+DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
+WORD: Final = re.compile(r"\w+")
+SHORT: Final = 15
+"""Words up to which a block is judged by the words it is made of."""
+
+_TAGS: Final = {
+    tag: float(number)
+    for number, tag in enumerate(
+        [
+            "p",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "blockquote",
+            "pre",
+            "figcaption",
+            "dd",
+            "dt",
+            "td",
+            "th",
+            "li",
+            "main",
+            "article",
+            "section",
+            "div",
+            "summary",
+            "button",
+            "label",
+            "form",
+            "header",
+            "footer",
+            "nav",
+            "aside",
+        ]
+    )
+}
+_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_ENDS: Final = frozenset('.!?:;"”)。\N{FULLWIDTH EXCLAMATION MARK}\N{FULLWIDTH QUESTION MARK}')
+_NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
+_LEVELS: Final = 4
+_SIZES: Final = 4
+"""How many containers' sizes are told of, and how many numbers each is."""
+
+_TELLING: Final = (
+    *("navigation", "footer", "header", "side", "popup", "tags", "content", "post", "description", "review", "list"),
+    *("headline", "slides", "hidden"),
+)
+"""The groups of names that tell something beyond their learned worth, in the order of `GROUPS`."""
+
+Worths = Mapping[str, float]
+"""The learned worth of words: how much of what they stand for is content, as a rule."""
+Worth = tuple[float, float, float, int]
+"""The least, the greatest, the sum and the number of the worths of several words."""
+_UNKNOWN: Final[Worth] = (1.0, 0.0, 0.0, 0)
+
+NAMES: Final = (
+    *("words", "link share", "ends a sentence", "word worth"),
+    *("word worth least", "word worth greatest", "word length", "commas"),
+    *("tag", "depth", "index", "words before", "long before", "from h1"),
+    *("alike", "alike words", "same text", "repeated", "repeated words", "dominance"),
+    *("node long", "node words", "node links"),
+    *(f"{what} {level}" for level in range(_LEVELS) for what in ("words share", "links", "long share", "size")),
+    *(f"{what} {place}" for place in (-2, -1, 1, 2) for what in ("words", "link share", "sentence", "worth")),
+    *("heading worth", "heading least", "since heading", "heading level"),
+    *(f"near worth {what}" for what in ("least", "greatest", "mean", "count")),
+    *(f"above worth {what}" for what in ("least", "greatest", "mean", "count")),
+    *(f"group {name}" for name in _TELLING),
+    *("nav", "header", "footer", "aside", "main", "form", "list", "item", "dialog", "heading", "unseen"),
+)
+_GROUP_BITS: Final = tuple(number for number, (name, _) in enumerate(GROUPS) if name in _TELLING)
+_SEMANTIC_BITS: Final = tuple(
+    mark.bit_length() - 1 for mark in (NAV, HEADER, FOOTER, ASIDE, MAIN, FORM, LIST, ITEM, DIALOG, HEADING, UNSEEN)
+)
+
+
+class Called:
+    """What the names above a text are worth: the last three that are worth something, and all of them."""
+
+    __slots__ = ("_told", "above", "near")
+
+    def __init__(self, near: tuple[Worth, ...], above: Worth) -> None:
+        self.near = near
+        self.above = above
+        self._told: tuple[float, ...] | None = None
+
+    def within(self, named: Worth) -> "Called":
+        """The same further down, where something has these names."""
+        return Called((named, *self.near[:2]), add(self.above, named))
+
+    def told(self, usual: float) -> tuple[float, ...]:
+        """The least, the greatest, the mean and the number: of those close by, and of all."""
+        if self._told is None:
+            close = _UNKNOWN
+            for one in self.near:
+                close = add(close, one)
+            self._told = (*_mean(close, usual), *_mean(self.above, usual))
+        return self._told
+
+
+class Heritage:
+    """What a node passes on to everything in it. A node that adds nothing passes on what it was given."""
+
+    __slots__ = ("called", "chain", "dominance", "groups", "repeated", "repeated_words", "semantics")
+
+    def __init__(  # noqa: PLR0917 - names take time, and there are hundreds on a page
+        self,
+        chain: tuple[float, ...],
+        groups: int,
+        semantics: int,
+        dominance: float,
+        repeated: tuple[int, int],
+        called: Called,
+    ) -> None:
+        self.chain = chain
+        """The sizes of the container and of those around it, one behind the other."""
+        self.groups = groups
+        self.semantics = semantics
+        self.dominance = dominance
+        self.repeated, self.repeated_words = repeated
+        self.called = called
+
+
+def worth(words: Sequence[str], worths: Worths) -> Worth:
+    """The worths of the words that have one."""
+    least, greatest, total, number = 1.0, 0.0, 0.0, 0
+    for word in words:
+        value = worths.get(word)
+        if value is not None:
+            least = value if value < least else least  # noqa: FURB136 - a call takes three times as long
+            greatest = value if value > greatest else greatest  # noqa: FURB136
+            total += value
+            number += 1
+    return least, greatest, total, number
+
+
+def add(one: Worth, other: Worth) -> Worth:
+    """Both together."""
+    least, greatest, total, number = one
+    low, high, whole, times = other
+    return (
+        low if low < least else least,  # noqa: FURB136 - as above
+        high if high > greatest else greatest,  # noqa: FURB136
+        total + whole,
+        number + times,
+    )
+
+
+def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
+    """What every node that holds words passes on, parents first."""
+    holding = [node for node in page.nodes if node.words]
+    alike = Counter([(node.parent, node.key) for node in holding])
+    words, long = page.root.words or 1, page.root.long or 1
+    root = page.root
+    top = _size(root, words, long) * _LEVELS
+    found = {root: Heritage(top, root.groups, root.semantics, 1.0, (1, root.words), Called((), _UNKNOWN))}
+    worths: dict[str, Worth] = {}
+    for node in holding:
+        parent = node.parent
+        if parent is None:
+            continue
+        above = found[parent]
+        chain, dominance, called = above.chain, above.dominance, above.called
+        size = node.words
+        if size != parent.words:  # a wrapper around the same words is no level of its own
+            chain = _size(node, words, long) + chain[:-_SIZES]
+            dominance = min(dominance, size / parent.widest)
+        if node.names:
+            named = worths.get(node.key)
+            if named is None:
+                named = worths[node.key] = worth(node.names, names)
+            if named[3]:
+                called = called.within(named)
+        groups, semantics = above.groups | node.groups, above.semantics | node.semantics
+        times, repeated = alike[parent, node.key], above.repeated
+        if (
+            chain is above.chain
+            and called is above.called
+            and groups == above.groups
+            and semantics == above.semantics
+            and times <= repeated
+        ):
+            found[node] = above
+        else:
+            again = (times, size) if times > repeated else (repeated, above.repeated_words)
+            found[node] = Heritage(chain, groups, semantics, dominance, again, called)
+    return found
+
+
+def _size(node: Node, words: int, long: int) -> tuple[float, ...]:
+    """A container's share of the page's words, its links, its share of the long text, and its size."""
+    own = node.words or 1
+    return own / words, node.links / own, node.long / long, math.log1p(own)
+
+
+def _mean(worth: Worth, usual: float) -> tuple[float, float, float, float]:
+    least, greatest, total, number = worth
+    return (least, greatest, total / number, float(number)) if number else (usual, usual, usual, 0.0)
+
+
+@lru_cache(50_000)
+def _said(close: int, above: int, semantics: int) -> tuple[float, ...]:
+    """For each telling group: 2 if a container close by is named so, 1 if one further up is; and what they are."""
+    return (
+        *(2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS),
+        *(float(semantics >> bit & 1) for bit in _SEMANTIC_BITS),
+    )
+
+
+class FeatureReader:
+    """Reads the features of all blocks of one page."""
+
+    def __init__(self, page: Blocks, names: Worths, texts: Worths, usual: float) -> None:
+        self._page = page
+        self._usual = usual
+        self._texts = texts
+        self._words = page.root.words or 1
+        self._heritages = heritages(page, names)
+        self._times = Counter([block.text for block in page.blocks])
+        self._h1 = next((number for number, block in enumerate(page.blocks) if block.node.tag == "h1"), None)
+
+    def read(self) -> list[list[float]]:
+        """A list of numbers for each block. All are floats, which are compared quicker among themselves."""
+        found: list[list[float]] = []
+        blocks, usual, h1 = self._page.blocks, self._usual, self._h1
+        words, whole = self._words, self._page.root.long or 1
+        log1p, alike = math.log1p, self._alike()
+        themselves = list(map(self._itself, blocks))
+        looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
+        before = long = 0
+        since = 0.0
+        heading = (usual, usual, 0.0)
+        for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
+            node = block.node
+            own = self._heritages[node]
+            found.append(
+                [
+                    *itself,
+                    _TAGS.get(node.tag, 40.0),
+                    float(node.depth),
+                    index / len(blocks),
+                    before / words,
+                    long / whole,
+                    -999.0 if h1 is None else float(index - h1),
+                    *alike[node.key],
+                    float(self._times[block.text]),
+                    log1p(own.repeated),
+                    float(own.repeated_words),
+                    own.dominance,
+                    node.long / whole,
+                    log1p(node.words),
+                    node.links / node.words,
+                    *own.chain,
+                    *looks[index],
+                    *looks[index + 1],
+                    *looks[index + 3],
+                    *looks[index + 4],
+                    heading[0],
+                    heading[1],
+                    since,
+                    heading[2],
+                    *own.called.told(usual),
+                    *_said(_close(node), own.groups, own.semantics),
+                ]
+            )
+            since += 1.0
+            if node.tag in _HEADINGS:
+                heading = (itself[3], itself[4], float(node.tag[1]))
+                since = 0.0
+            before += block.words
+            if block.words >= 12 and block.links * 3 < block.words:
+                long += block.words
+        return found
+
+    def _alike(self) -> dict[str, tuple[float, float]]:
+        """For each sort of container: how many blocks there are in such, and their share of the words."""
+        times: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for block in self._page.blocks:
+            key = block.node.key
+            times[key] = times.get(key, 0) + 1
+            sizes[key] = sizes.get(key, 0) + block.words
+        return {key: (math.log1p(number), sizes[key] / self._words) for key, number in times.items()}
+
+    def _itself(self, block: PageBlock) -> tuple[float, ...]:
+        text, words = block.text, block.words
+        least = greatest = mean = self._usual
+        if words <= SHORT:
+            low, high, total, number = worth(WORD.findall(text.lower()), self._texts)
+            if number:
+                least, greatest, mean = low, high, total / number
+        return (
+            math.log1p(words),
+            block.links / words,
+            1.0 if text[-1] in _ENDS else 0.0,
+            mean,
+            least,
+            greatest,
+            len(text) / words,
+            text.count(",") / words,
+        )
+
+
+def _close(node: Node) -> int:
+    """The groups of names of a container and of the two around it."""
+    close = node.groups
+    if node.parent is not None:
+        close |= node.parent.groups
+        if node.parent.parent is not None:
+            close |= node.parent.parent.groups
+    return close

@@ -1,0 +1,248 @@
+"""What a page keeps from the eyes of its readers, by styles, rules, switches and the names of classes.
+
+    sight_of(styles) -> Sight       how well elements are seen, by their classes, ids and styles
+    words_of(told)                  the words of those that are not
+
+Three degrees. `UNREAD`: hidden by the plainest of styles of its own; as words within a sentence it is no content.
+`VEILED`: what a style, or a rule for one class or id in a `style` element, makes invisible; it may be content, such as
+a tab, and whoever uses the text is told where it stands. `TOLD`: what is kept from some readers only: from those who
+listen (`aria-hidden`), or from those who look (`sr-only`).
+What stands in a `template` or a `noscript` is no part of a page as it is shown, hidden or not, and is not looked at.
+All of it is linear in the size of the page.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from tidings.web.extract.html.tree import Element, concealing, voiced
+from tidings.web.extract.html.vocabulary import INLINE, SILENT
+
+_RULES = 200_000
+"""Characters of style elements that are read."""
+_PARTS, _PART, _ALL = 200, 2_000, 40_000
+"""How many hidden parts are told of, how much of each, and how much together."""
+_LISTENERS = frozenset(
+    (
+        *("sr-only", "visually-hidden", "visuallyhidden", "u-visually-hidden", "show-for-sr", "assistive-text"),
+        *("screen-reader-text", "screen-reader-only", "screenreader-only"),
+    )
+)
+"""Classes of what is for readers who listen."""
+
+_LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|[(,]\s?0|100%", re.IGNORECASE)
+_MEASURE = re.compile(r"([+-]?\d{0,9}(?:\.\d{1,9})?)([a-z]{0,4}|%)")
+_AWAY = {"": -999.0, "px": -999.0, "pt": -750.0, "em": -60.0, "rem": -60.0, "%": -100.0, "vw": -100.0, "vh": -100.0}
+"""From where on what is moved is out of sight."""
+_MOVED = re.compile(r"translate[xy3d]{0,2}\([^)]{0,30}-(?:\d{4,9}px|\d{3,9}v[wh])|scale[xy]?\(0[,)]")
+_CLEAR = re.compile(
+    r"transparent|(?:rgba?|hsla?)\([^()]{1,60}[,/]\s?0?(?:\.0{1,9}|0)%?\s?\)|#[\da-f]{3}0|#[\da-f]{6}00"
+)
+_CLIPPED = re.compile(r"rect\(\s?(?:[01](?:px)?[,\s]{0,3}){4}\)")
+_CUT = re.compile(r"inset\(\s?(?:[5-9]\d|100)%|(?:circle|ellipse)\(\s?0|polygon\(\s?(?:0(?:px|%)?[,\s]{0,3}){4,20}\)")
+_SELECTOR = re.compile(r"[a-z]{0,10}\d?([.#][\w-]{1,100})")
+_THROUGH = re.compile(r"@(?:layer\b.*|supports\b.*|media (?:only )?(?:screen|all))")
+
+TOLD: Final = 1
+VEILED: Final = 2
+UNREAD: Final = 3
+
+
+class _ClassCache(dict[str, int]):
+    """Degrees by what they were found from; each is found once."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> int:
+        found = self[key] = self._find(key)
+        return found
+
+
+class Visibility:
+    """How well the elements of a page are seen; 0 is well."""
+
+    def __init__(self, rules: frozenset[str] = frozenset()) -> None:
+        self.ids = frozenset(one for one in rules if one[0] == "#")
+        """With their sign, in small letters."""
+        self.classes = _ClassCache(partial(_of_classes, rules))
+        self.styles = _ClassCache(_of_style)
+
+    def of_id(self, name: str) -> int:
+        """The degree of what has this id."""
+        return VEILED if f"#{name}".lower() in self.ids else 0
+
+
+def _of_classes(rules: frozenset[str], named: str) -> int:
+    words = named.lower().split()
+    if rules and any(f".{word}" in rules for word in words):
+        return VEILED
+    return 0 if _LISTENERS.isdisjoint(words) else TOLD
+
+
+def _of_style(style: str) -> int:
+    return UNREAD if concealing(style) else VEILED if hides(style) else 0
+
+
+def hides(style: str) -> bool:
+    """Whether nobody sees the words of what has this style."""
+    if not _LIKELY.search(style):
+        return False
+    said: dict[str, str] = {}
+    for declaration in style.lower().split(";"):
+        key, colon, value = declaration.partition(":")
+        if colon:
+            said[key.strip()] = " ".join(value.removesuffix("!important").split())[:200]
+    return any(_reasons(said))
+
+
+def _reasons(said: dict[str, str]) -> Iterator[bool]:
+    def of(key: str) -> str:
+        return said.get(key, "")
+
+    yield of("display") == "none"
+    yield of("visibility") in {"hidden", "collapse"}
+    yield of("content-visibility") == "hidden"
+    yield _small(of("opacity"), 0.02)
+    yield _small(of("font-size"), 1)
+    yield _colourless(said)
+    yield _CLIPPED.match(of("clip")) is not None or _CUT.match(of("clip-path")) is not None
+    yield of("position") in {"absolute", "fixed"} and any(_far(of(side)) for side in ("left", "top", "right", "bottom"))
+    yield _far(of("text-indent")) or any(
+        _far(of(side)) for side in ("margin-left", "margin-top") if "%" not in of(side)
+    )
+    yield _MOVED.search(of("transform")) is not None
+    if of("overflow") in {"hidden", "clip"}:
+        yield any(_small(of(size), 1) for size in ("width", "height", "max-width", "max-height"))
+        yield of("text-indent") == "100%"
+
+
+def _small(value: str, most: float) -> bool:
+    """Whether a measure is nothing, or as good as nothing: `most` is of pixels, or of no unit."""
+    number, unit = _measured(value)
+    return number is not None and (number == 0 or (0 < number <= most and unit in {"", "px"}))
+
+
+def _far(value: str) -> bool:
+    number, unit = _measured(value)
+    return number is not None and number <= _AWAY.get(unit, -999.0)
+
+
+def _measured(value: str) -> tuple[float | None, str]:
+    found = _MEASURE.fullmatch(value) if value else None
+    return (float(found[1]), found[2]) if found and found[1].strip("+-") else (None, "")
+
+
+def _colourless(said: dict[str, str]) -> bool:
+    """Whether letters have no colour, or that of what is behind them; a picture may show through letters, and does."""
+    colour = said.get("-webkit-text-fill-color") or said.get("color")
+    if not colour or "text" in (said.get("background-clip"), said.get("-webkit-background-clip")):
+        return False
+    if _CLEAR.fullmatch(colour):
+        return True
+    behind = said.get("background-color") or said.get("background") or ""
+    return _same(colour) == _same(behind)
+
+
+def _same(colour: str) -> str:
+    """A colour, the ways to write white and black made one."""
+    short = colour.replace(" ", "")
+    if len(short) == 4 and short[0] == "#":
+        short = "#" + "".join(2 * one for one in short[1:])
+    return {"white": "#ffffff", "rgb(255,255,255)": "#ffffff", "black": "#000000", "rgb(0,0,0)": "#000000"}.get(
+        short, short
+    )
+
+
+def sight_of(styles: Iterable[Element]) -> Visibility:
+    """With the classes and ids, in small letters, that the rules of a page hide wherever they stand."""
+    found: set[str] = set()
+    room = _RULES
+    for element in styles:
+        text = (element.text or "")[:room]
+        room -= len(text)
+        if text and (element.get("media") or "").strip() != "print":
+            for selectors, style in _simple(_uncommented(text)):
+                _apply(selectors, style, found)
+    return Visibility(frozenset(found))
+
+
+def _apply(selectors: str, style: str, found: set[str]) -> None:
+    names = [named[1] for one in selectors.split(",") if (named := _SELECTOR.fullmatch(one.strip()))]
+    if names and hides(style):
+        found.update(names)
+    elif names and "display" in style:
+        # The last word counts: what is shown again is shown.
+        found.difference_update(names)
+
+
+def _simple(css: str) -> Iterator[tuple[str, str]]:
+    """The rules that may hide something, or show it again, and always hold: not those for print, or for some widths."""
+    holding: list[bool] = []
+    """For each block around: whether what is in it holds."""
+    doubtful = 0
+    for part in css.split("}"):
+        if (opened := part.count("{")) != 1:
+            if not opened:
+                doubtful -= bool(holding) and not holding.pop()
+                continue
+            for one in part.split("{")[:-2]:
+                holding.append(_THROUGH.fullmatch(" ".join(one.split())) is not None)
+                doubtful += not holding[-1]
+        # What is asked of every rule of a page has to be quick: patterns take several times as long.
+        if not doubtful and (
+            "display" in part
+            or "visibility" in part
+            or "opacity" in part
+            or "size:0" in part
+            or "size: 0" in part
+            or "transparent" in part
+            or "clip" in part
+            or "-999" in part
+        ):
+            around, _, style = part.rpartition("{")
+            yield around.rpartition("{")[2].rpartition(";")[2], style
+
+
+def _uncommented(css: str) -> str:
+    """Rules in small letters, without comments."""
+    css = css.lower().replace("<!--", "")
+    kept: list[str] = []
+    at = 0
+    while (start := css.find("/*", at)) >= 0:
+        kept.append(css[at:start])
+        end = css.find("*/", start + 2)
+        at = end + 2 if end >= 0 else len(css)
+    return "".join([*kept, css[at:]])
+
+
+def words_of(told: Sequence[Element]) -> Iterator[str]:
+    """The words of hidden elements, those within another and those repeated once, bounded in number and size."""
+    covered: set[Element] = set()
+    said: set[str] = set()
+    among = frozenset(told)
+    room, parts = _ALL, _PARTS
+    for element in told:
+        if element in covered or element.tag in SILENT:
+            continue
+        covered.update(one for one in element.iter("*") if one in among)
+        text = " ".join(_spoken(element, min(room, _PART)).split())
+        if text and text not in said:
+            said.add(text)
+            yield text
+            room -= len(text)
+            parts -= 1
+            if room <= 0 or parts <= 0:
+                return
+
+
+def _spoken(element: Element, most: int) -> str:
+    pieces: list[str] = []
+    for text in voiced(element, SILENT, INLINE):
+        pieces.append(text[: most + 1])
+        most -= len(text)
+        if most <= 0:
+            break
+    return "".join(pieces)[:_PART]

@@ -1,0 +1,448 @@
+"""A page after parsing: its tree, its meta tags, its JSON-LD and its blocks, each read once and used by all.
+
+Title, author, dates, language, site and address of a page, from what it says of itself.
+
+Trusted in this order: JSON-LD of the thing the page is about, OpenGraph and other meta tags, the elements on the page.
+Dates are returned as ISO 8601 where they can be read as such, and left out where not: a wrong date is worse than none.
+
+Text that a page carries as data for its scripts: forums that draw themselves, and descriptions in JSON-LD.
+
+Two sources, each read only where the page shows next to nothing itself: the posts that Discourse puts beside its empty
+page, and the bodies and descriptions that JSON-LD and meta tags give to search engines.
+
+Dates as feeds and documents write them, as ISO 8601. What cannot be read without guessing is None.
+"""
+
+import contextlib
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, Final, cast
+from urllib.parse import urljoin, urlsplit
+
+from tidings.web.extract.html.blocks import Blocks
+from tidings.web.extract.html.hidden import Visibility, sight_of, words_of
+from tidings.web.extract.html.tree import Element, parse
+from tidings.web.extract.html.vocabulary import SILENT
+
+_ENOUGH = 100
+"""Words from which on a page is taken to say something itself."""
+_LONGEST = 500_000
+"""Characters of JSON-LD that are read; more is data, not description."""
+
+_TAGS = ("base", "link", "meta", "script", "style", "time", "title")
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """What every later step looks at."""
+
+    url: str
+    base: str
+    """What its links are relative to."""
+    root: Element
+    body: Element
+    parts: dict[str, list[Element]]
+    """The elements of each of some tags that more than one step looks for, or that stand anywhere."""
+    metas: dict[str, str]
+    """By name or property, small; the first of each."""
+    data: tuple[dict[str, Any], ...]
+    """The objects of all JSON-LD scripts, nested ones too, in order."""
+    blocks: Blocks
+    title: str
+    """Of the `title` element."""
+    hidden: tuple[str, ...]
+    """Text that the page holds and does not show."""
+
+    @property
+    def types(self) -> list[str]:
+        """The schema.org types that JSON-LD names, in order."""
+        return [name for one in self.data for name in _names(one.get("@type"))]
+
+
+def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None = None) -> HtmlPage:
+    """Parse `body`, which is UTF-8 and has passed the pre-scan; `prepare` may change the tree before it is read."""
+    root = parse(body)
+    if prepare is not None:
+        prepare(root)
+    within = root.find("body")
+    within = root if within is None else within
+    parts = _parts(root)
+    blocks = _blocks(within, sight_of(parts["style"]))
+    return HtmlPage(
+        url=url,
+        base=_base(parts["base"], url),
+        root=root,
+        body=within,
+        parts=parts,
+        metas=_metas(parts["meta"]),
+        data=tuple(_described(parts["script"])),
+        blocks=blocks,
+        title=" ".join("".join(text for one in parts["title"][:1] for text in one.itertext()).split()),
+        hidden=tuple(words_of(blocks.told)),
+    )
+
+
+def _parts(root: Element) -> dict[str, list[Element]]:
+    found: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
+    for one in root.iter(*_TAGS):
+        found[one.tag].append(one)
+    return found
+
+
+def _blocks(body: Element, sight: Visibility) -> Blocks:
+    """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
+    blocks = Blocks(body, sight=sight)
+    if blocks.root.words < _ENOUGH:
+        others = Blocks(body, SILENT - {"noscript"}, sight)
+        if others.root.words >= _ENOUGH:
+            return others
+    return blocks
+
+
+def _base(bases: Iterable[Element], url: str) -> str:
+    for base in bases:
+        if href := base.get("href"):
+            with contextlib.suppress(ValueError):
+                return urljoin(url, href)
+    return url
+
+
+def _metas(metas: Iterable[Element]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for meta in metas:
+        name = meta.get("property") or meta.get("name") or meta.get("itemprop")
+        content = meta.get("content")
+        if name and content:
+            found.setdefault(name.lower(), content.strip())
+    return found
+
+
+def _described(scripts: Iterable[Element]) -> Iterator[dict[str, Any]]:
+    for script in scripts:
+        text = script.text if "ld+json" in (script.get("type") or "") else None
+        if text and len(text) < _LONGEST:
+            with contextlib.suppress(ValueError, RecursionError):
+                yield from _objects(json.loads(text, strict=False), 0)
+
+
+def _objects(value: object, depth: int) -> Iterator[dict[str, Any]]:
+    if depth > 12:
+        return
+    if isinstance(value, list):
+        for one in cast("list[object]", value):
+            yield from _objects(one, depth + 1)
+    elif isinstance(value, dict):
+        one = cast("dict[str, Any]", value)
+        yield one
+        for inner in one.values():
+            if isinstance(inner, dict | list):
+                yield from _objects(cast("object", inner), depth + 1)
+
+
+def _names(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [one for one in cast("list[object]", value) if isinstance(one, str)]
+    return []
+
+
+_ABOUT_WRITTEN = (
+    "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
+    "Question Recipe Event JobPosting Course Book Movie SoftwareApplication VideoObject SocialMediaPosting "
+    "LiveBlogPosting ReportageNewsArticle OpinionNewsArticle AnalysisNewsArticle WebPage ItemPage AboutPage "
+    "FAQPage CollectionPage Service"
+)
+_ABOUT: Final = frozenset(_ABOUT_WRITTEN.split())
+_PUBLISHED: Final = (
+    "article:published_time", "datepublished", "date", "dc.date", "dcterms.created", "dc.date.issued", "pubdate",
+    "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
+)  # fmt: skip
+_MODIFIED: Final = (
+    "article:modified_time", "og:updated_time", "datemodified", "dcterms.modified", "last-modified",
+)  # fmt: skip
+_AUTHOR: Final = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "citation_author")
+_DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
+_DASHES: Final = "|·•»\N{EN DASH}\N{EM DASH}-"
+_SEPARATOR: Final = re.compile(rf"\s+(?:[{_DASHES}]|::)\s+")
+_LONGEST_METADATA: Final = 500
+_PLAIN_ADDRESS: Final = re.compile(
+    r"https?://[\w.-]+(?::\d+)?(?:/[\w./~+,@!$*()%&=-]*)?(?:\?[\w./~+,@!$*()%&=-]+)?(?:#[\w.-]+)?", re.ASCII
+)
+"""Addresses that nothing has to be made of, as nearly all links to elsewhere are."""
+
+
+@dataclass(frozen=True)
+class PageMetadata:
+    """What was found; None where the page does not say."""
+
+    title: str | None
+    author: str | None
+    published_at: str | None
+    modified_at: str | None
+    language: str | None
+    site_name: str | None
+    description: str | None
+    canonical_url: str | None
+
+
+def read_metadata(page: HtmlPage) -> PageMetadata:
+    """Everything at once."""
+    about = [one for one in page.data if _is_about(one)]
+    metas = page.metas
+    site = _first(metas.get("og:site_name"), metas.get("application-name"), _publisher(page.data))
+    return PageMetadata(
+        title=_title(page, about, site),
+        author=_author(page, about),
+        published_at=_date((one.get("datePublished") for one in about), metas, _PUBLISHED) or _time(page),
+        modified_at=_date((one.get("dateModified") for one in about), metas, _MODIFIED),
+        language=_language(page),
+        site_name=site,
+        description=_first(metas.get("description"), metas.get("og:description")),
+        canonical_url=_canonical(page),
+    )
+
+
+def _is_about(one: dict[str, Any]) -> bool:
+    kinds = one.get("@type")
+    return any(kind in _ABOUT for kind in (cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]))
+
+
+def _clean(value: object) -> str | None:
+    text = " ".join(value.split())[:_LONGEST_METADATA] if isinstance(value, str) else ""
+    return text or None
+
+
+def _first(*values: object) -> str | None:
+    return next((text for value in values if (text := _clean(value))), None)
+
+
+def _title(page: HtmlPage, about: list[dict[str, Any]], site: str | None) -> str | None:
+    """The headline. A page's `title` often has the site's name behind it, which is taken off where it is known."""
+    said = _first(*(one.get("headline") for one in about), page.metas.get("og:title"), page.metas.get("twitter:title"))
+    title = said or _clean(page.title)
+    if title is None:
+        heading = next((block.text for block in page.blocks.blocks if block.node.tag == "h1"), None)
+        return _clean(heading)
+    parts = _SEPARATOR.split(title)
+    if site and len(parts) > 1:
+        if parts[-1].strip().lower() == site.lower():
+            return title[: title.rindex(parts[-1])].rstrip(f" :{_DASHES}")
+        if parts[0].strip().lower() == site.lower():
+            return title[len(parts[0]) :].lstrip(f" :{_DASHES}")
+    return title
+
+
+def _author(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
+    for one in about:
+        names = list(dict.fromkeys(_people(one.get("author"))))
+        if names:
+            return ", ".join(names[:5])
+    for key in _AUTHOR:
+        value = _clean(page.metas.get(key))
+        if value and not urlsplit(value).scheme:
+            return value
+    for element, said in page.blocks.noted["rel"]:
+        if said == "author" and (name := _clean("".join(element.itertext()))):
+            return name
+    return None
+
+
+def _people(value: object) -> Iterable[str]:
+    if isinstance(value, list):
+        for one in cast("list[object]", value):
+            yield from _people(one)
+    elif isinstance(value, dict):
+        yield from _people(cast("dict[str, object]", value).get("name"))
+    elif name := _clean(value):
+        yield name
+
+
+def _publisher(data: tuple[dict[str, Any], ...]) -> str | None:
+    for one in data:
+        if one.get("@type") == "WebSite" and (name := _clean(one.get("name"))):
+            return name
+    for one in data:
+        publisher: object = one.get("publisher")
+        if isinstance(publisher, dict) and (name := _clean(cast("dict[str, object]", publisher).get("name"))):
+            return name
+    return None
+
+
+def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) -> str | None:
+    for value in (*said, *(metas.get(key) for key in keys)):
+        if isinstance(value, str) and (date := iso_date(value)):
+            return date
+    return None
+
+
+def _time(page: HtmlPage) -> str | None:
+    """The one `time` element of the page, or the one that says that it is the date of publication."""
+    times = [element for element in page.parts["time"] if element.get("datetime")]
+    marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
+    chosen = marked or (times if len(times) == 1 else [])
+    return iso_date(str(chosen[0].get("datetime"))) if chosen else None
+
+
+def iso_date(text: str) -> str | None:
+    """`text` as ISO 8601, or None if it is not a date that can be read without guessing."""
+    text = text.strip()
+    try:
+        return datetime.fromisoformat(text).isoformat() if len(text) > 10 else _day(text)
+    except ValueError:
+        return _day(text)
+
+
+def _day(text: str) -> str | None:
+    found = _DAY.match(text)
+    if found is None:
+        return None
+    year, month, day = map(int, found.groups())
+    try:
+        return datetime(year, month, day).date().isoformat()  # noqa: DTZ001 - a day has no time zone
+    except ValueError:
+        return None
+
+
+def _language(page: HtmlPage) -> str | None:
+    for value in (page.root.get("lang"), page.root.get("xml:lang"), page.metas.get("content-language"),
+                  page.metas.get("og:locale")):  # fmt: skip
+        if value and _LANGUAGE.fullmatch(value.strip()):
+            return value.strip().replace("_", "-")
+    return None
+
+
+def _canonical(page: HtmlPage) -> str | None:
+    """The address the page gives itself, if it is one of the web."""
+    for link in page.parts["link"]:
+        if "canonical" in (link.get("rel") or "").lower().split() and link.get("href"):
+            return web_address(page.url, str(link.get("href")))
+    said = page.metas.get("og:url")
+    return web_address(page.url, said) if said else None
+
+
+@lru_cache(2_000)
+def web_address(base: str, link: str) -> str | None:
+    """`link` made absolute; None unless it leads to the web."""
+    if _PLAIN_ADDRESS.fullmatch(link):
+        return link
+    try:
+        whole = urljoin(base, link.strip())
+        return whole if urlsplit(whole).scheme in {"http", "https"} else None
+    except ValueError:
+        return None
+
+
+_LONGEST_EMBEDDED = 5_000_000
+_BODIES = ("articleBody", "text", "reviewBody", "description")
+_WORTH = 25
+"""Words from which on a description is worth more than nothing."""
+
+
+def discourse(page: HtmlPage) -> bytes | None:
+    """The posts of a Discourse topic as HTML, from the data beside the page; None where there are none."""
+    for _, said in page.blocks.noted["data-preloaded"]:
+        posts = list(_posts(said))
+        if posts:
+            return f"<html><body>{''.join(posts)}</body></html>".encode()
+    return None
+
+
+def _posts(said: str) -> Iterator[str]:
+    if len(said) > _LONGEST_EMBEDDED:
+        return
+    with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):
+        topics = cast("dict[str, str]", json.loads(said))
+        for key, value in topics.items():
+            if key.startswith("topic_"):
+                topic: Any = json.loads(value)
+                for post in topic["post_stream"]["posts"]:
+                    name, when = html.escape(str(post.get("username", ""))), _when(str(post.get("created_at", "")))
+                    yield f"<section><p>{name}</p><p>{when}</p><div>{post['cooked']}</div></section>"
+
+
+def _when(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    return f"{moment:%B} {moment.day}, {moment.year}, {moment.hour % 12 or 12}:{moment:%M}{moment:%p}".replace(
+        "AM", "am"
+    ).replace("PM", "pm")
+
+
+def described(page: HtmlPage) -> str | None:
+    """What the page tells search engines that it says; None where that is too little to be of use."""
+    found: dict[str, None] = {}
+    for one in page.data:
+        for key in _BODIES:
+            value = one.get(key)
+            if isinstance(value, str) and len(value.split()) >= _WORTH:
+                found[_plain(value)] = None
+                break
+    if not found:
+        for key in ("og:description", "description", "twitter:description"):
+            value = page.metas.get(key, "")
+            if len(value.split()) >= _WORTH:
+                found[_plain(value)] = None
+                break
+    return "\n\n".join(found) or None
+
+
+def _plain(text: str) -> str:
+    lines = (" ".join(line.split()) for line in html.unescape(text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+_PDF = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+\-Z])(?:(\d\d)'?(\d\d)?'?)?)?")
+_SPACED = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?")
+_LONGEST_DATE = 100
+
+
+def moment(text: str | None) -> str | None:
+    """A date of a feed: RFC 822 as RSS has it, ISO 8601 as Atom has it, and what lies between."""
+    text = " ".join((text or "")[:_LONGEST_DATE].split())
+    if not text:
+        return None
+    if text[:4].isdigit():
+        spaced = _SPACED.fullmatch(text)
+        if spaced:
+            zone = "+00:00" if spaced[3] in {"Z", "UTC", "GMT"} else spaced[3] or ""
+            text = f"{spaced[1]}T{spaced[2]}{zone}"
+        return iso_date(text)
+    try:
+        found = parsedate_to_datetime(text)
+        # `-0000` and names of zones that nobody knows: RFC 2822 says to take them as universal time.
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def pdf_moment(text: str) -> str | None:
+    """A date of a PDF: `D:20240131120000+01'00'`."""
+    found = _PDF.fullmatch(text.strip())
+    if found is None:
+        return iso_date(text)
+    year, month, day, *time = (int(one) if one else None for one in found.groups()[:6])
+    try:
+        if time[0] is None:
+            return datetime(year or 1, month or 1, day or 1, tzinfo=UTC).date().isoformat() if day else None
+        whole = datetime(year or 1, month or 1, day or 1, time[0], time[1] or 0, time[2] or 0, tzinfo=_zone(found))
+    except ValueError:
+        return None
+    return whole.isoformat()
+
+
+def _zone(found: re.Match[str]) -> timezone | None:
+    sign = found[7]
+    if sign is None:
+        return None
+    ahead = timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0))
+    return timezone(-ahead if sign == "-" else ahead) if ahead else UTC

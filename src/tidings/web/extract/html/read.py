@@ -1,0 +1,216 @@
+"""An HTML page from bytes to `Extracted`: pre-scan, parse, recognise the kind, choose the blocks, write them.
+
+    bytes -> prescan -> page (tree, meta, JSON-LD, blocks) -> kind -> choice -> markdown, text, links, metadata
+
+A page that no parser should see is read without one; a page that shows nothing itself is read from the data it carries;
+and one that has neither says why it is empty.
+
+The last resort: the words of a page without a parser, in one pass.
+
+For pages whose shape no parser should see. Scripts, styles and comments are left out, tags become spaces or line ends,
+character references are resolved; nothing is judged, so menus stay in.
+"""
+
+import contextlib
+import gc
+import html
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+
+from tidings.web.extract.html.blocks import PageBlock
+from tidings.web.extract.html.choose import choose, kind_of
+from tidings.web.extract.html.kinds import KINDS
+from tidings.web.extract.html.page import HtmlPage, PageMetadata, described, discourse, read_metadata, read_page
+from tidings.web.extract.html.selectors import remove
+from tidings.web.extract.html.tree import TooDeep
+from tidings.web.extract.html.write import MarkdownWriter
+from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded
+from tidings.web.extract.prescan import scan
+from tidings.web.extract.sniff import as_utf8
+
+_PIECE = re.compile(
+    rb"<!--|<(/?)([a-zA-Z][a-zA-Z0-9:_-]*)"
+    rb"""(?:[^>"'=]++|=\s*+"[^"]*+"|=\s*+'[^']*+'|[="'])*+>?+|<[!?][^>]*+>?+"""
+)
+_SILENT = frozenset(b"script style noscript template svg head title textarea select".split())
+_INLINE = frozenset(b"a abbr b bdi bdo cite code em font i kbd mark q s small span strong sub sup time u var".split())
+_SPACES = re.compile(r"[^\S\n]+")
+_LINES = re.compile(r"\s*\n\s*")
+
+
+def plain_text(body: bytes, most: int = 1_000_000) -> str:
+    """The visible words of `body` (UTF-8), at most `most` characters of them."""
+    pieces: list[bytes] = []
+    endless: set[bytes] = set()
+    at = size = 0
+    while size < most and (tag := _PIECE.search(body, at)):
+        pieces.append(body[at : tag.start()])
+        size += len(pieces[-1])
+        name = (tag[2] or b"").lower()
+        at = tag.end()
+        if tag[0] == b"<!--":
+            at = _behind(body, b"-->", at, endless)
+        elif name in _SILENT and not tag[1]:
+            at = _behind(body, b"</" + name, at, endless)
+        pieces.append(b"" if name in _INLINE else b"\n")
+    if size < most:
+        pieces.append(body[at:])
+    text = html.unescape(b"".join(pieces)[: 4 * most].decode("utf-8", "replace"))
+    return _LINES.sub("\n", _SPACES.sub(" ", text)).strip()[:most]
+
+
+def _behind(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
+    """Where to go on behind `end`; an end that is not there is looked for once, not again for each beginning."""
+    if end in endless:
+        return at
+    # Names are written small nearly always; an end in capitals costs words that nobody should see, no more.
+    found = body.find(end, at)
+    if found < 0:
+        endless.add(end)
+        return at
+    return found + (len(end) if end == b"-->" else 0)
+
+
+_FEW = 30
+"""Words below which a page is suspected of showing nothing without scripts or without a login."""
+_FORM = 200
+"""Words that a page around a login form has at most."""
+_NEEDS_SCRIPTS = re.compile(r"(?:enable|requires?|turn on|without|disabled).{0,40}\bjavascript|javascript.{0,40}"
+                            r"(?:enable|require|disabled|needed)", re.IGNORECASE)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _HtmlFound:
+    method: str
+    text: str
+    markdown: str
+    writer: MarkdownWriter
+    over: tuple[ExtractWarning, ...] = ()
+    """That not all of it is given."""
+
+
+def read_html(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
+    """Everything that can be known of an HTML page."""
+    with _no_collector():
+        return _read(body, charset, url, options)
+
+
+@contextlib.contextmanager
+def _no_collector() -> Generator[None]:
+    """All that is made of a page lives until it is done: looking for garbage meanwhile is a fifth of the time."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
+    body = as_utf8(body, charset)
+    shape = scan(body, options.bounds)
+    if shape.refused:
+        return _unparsed(body, shape.refused, options)
+    try:
+        page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
+    except TooDeep:
+        return _unparsed(body, "tags nested too deep", options)
+    kind, kinds = kind_of(page)
+    if options.prefer_readability:
+        kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
+    found = _posts(page, url, options) or _written("blocks", choose(page, kinds), page, options)
+    kind = "forum" if found.method == "discourse" else kind
+    return _concluded(page, kind, found, read_metadata(page))
+
+
+def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
+    text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
+    warning = ExtractWarning(
+        "extraction_fallback", f"the page has {reason}: its words are given as they come, menus included"
+    )
+    return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
+
+
+def _posts(page: HtmlPage, url: str, options: ExtractOptions) -> _HtmlFound | None:
+    """The posts of a forum that keeps them in data."""
+    posts = discourse(page)
+    if posts is None or scan(posts, options.bounds).refused:
+        return None
+    inner = read_page(posts, url)
+    found = _written("discourse", inner.blocks.blocks, inner, options)
+    return found if len(found.text) > 2 * sum(len(block.text) for block in page.blocks.blocks) else None
+
+
+def _written(method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> _HtmlFound:
+    writer = MarkdownWriter(page.base, options, page.blocks.veiled)
+    most = options.caps.characters
+    text, _ = bounded("\n".join(block.text for block in blocks), most, "the page")
+    markdown, over = bounded(writer.write(blocks), most, "the page")
+    return _HtmlFound(method, text, markdown, writer, over)
+
+
+def _concluded(page: HtmlPage, kind: str, found: _HtmlFound, known: PageMetadata) -> Extracted:
+    most = len(found.markdown)
+    extracted = Extracted(
+        kind=kind,
+        method=found.method,
+        markdown=found.markdown,
+        text=found.text,
+        title=known.title,
+        author=known.author,
+        published_at=known.published_at,
+        modified_at=known.modified_at,
+        language=known.language,
+        site_name=known.site_name,
+        description=known.description,
+        canonical_url=known.canonical_url,
+        links=tuple(dict.fromkeys(found.writer.links)),
+        warnings=(*_warnings(page), *found.over),
+        hidden=page.hidden,
+        concealed=tuple((start, min(end, most)) for start, end in found.writer.concealed if start < most),
+    )
+    reason = _emptiness(page, found)
+    if reason is None:
+        return extracted
+    said = described(page)
+    if said is None:
+        return replace(extracted, empty=reason)
+    warning = ExtractWarning(
+        "extraction_fallback", f"the page shows nothing ({reason}): this is how it describes itself"
+    )
+    warnings = (*extracted.warnings, warning)
+    return replace(
+        extracted, method="described", markdown=said, text=said, empty=reason, warnings=warnings, concealed=()
+    )
+
+
+def _warnings(page: HtmlPage) -> list[ExtractWarning]:
+    if any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data):
+        return [ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")]
+    return []
+
+
+def _emptiness(page: HtmlPage, found: _HtmlFound) -> str | None:
+    """Why the page shows nothing, or None if it does."""
+    words = page.blocks.root.words
+    if found.method == "discourse" or words >= _FORM:
+        return None if found.text else "empty"
+    if page.body.find(".//input[@type='password']") is not None:
+        return "login"
+    if words < _FEW and page.parts["script"] and (not words or _drawn_by_scripts(page)):
+        return "script-only"
+    return None if found.text else "empty"
+
+
+def _drawn_by_scripts(page: HtmlPage) -> bool:
+    """Whether what little there is asks for scripts, or stands beside a container they fill."""
+    shown = " ".join("".join(one.itertext()) for one in page.body.iter("noscript"))
+    shown += " ".join(block.text for block in page.blocks.blocks)
+    if _NEEDS_SCRIPTS.search(shown):
+        return True
+    return any(
+        node.words == 0 and node.element.get("id") in {"root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"}
+        for node in page.blocks.nodes
+    )

@@ -1,0 +1,70 @@
+"""Parts of a page that the caller does not want, named by simple CSS selectors.
+
+Understood: tags, `*`, `#id`, `.class`, `[attribute]` and `[attribute=value]` in any combination, descendants (a space),
+children (`>`), and several selectors with commas. Anything else is an error that says so, not a selector that silently
+matches nothing.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidings.web.extract.html.tree import Element
+
+_STEP = re.compile(r"\s*(>)?\s*((?:[\w-]+|\*)?)((?:[#.][\w-]+|\[[\w-]+(?:=(?:\"[^\"']*\"|'[^\"']*'|[\w-]+))?\])*)")
+_PART = re.compile(r"([#.])([\w-]+)|\[([\w-]+)(?:=[\"']?([^\"'\]]*)[\"']?)?\]")
+
+
+class BadSelector(ValueError):
+    """A selector that is not understood."""
+
+    def __init__(self, selector: str) -> None:
+        super().__init__(
+            f"the selector {selector!r} is not understood: use tags, #id, .class, [attribute], spaces and >"
+        )
+        self.selector = selector
+
+
+def remove(root: "Element", selectors: Iterable[str]) -> None:
+    """Take everything that one of the selectors matches out of the tree."""
+    for selector in selectors:
+        for one in selector.split(","):
+            for element in root.xpath(_path(one)):
+                _drop(element)
+
+
+def _drop(element: "Element") -> None:
+    # Imported here, so that selectors can be checked where no page is ever parsed.
+    from tidings.web.extract.html.tree import drop  # noqa: PLC0415
+
+    drop(element)
+
+
+def _path(selector: str) -> str:
+    """The XPath of one selector without commas."""
+    rest, path = selector.strip(), ""
+    while rest:
+        step = _STEP.match(rest)
+        if step is None or not (step[2] or step[3]):
+            raise BadSelector(selector)
+        path += ("/" if step[1] and path else "//") + (step[2].lower() or "*") + "".join(_tests(step[3]))
+        rest = rest[step.end() :]
+        if rest and not rest[0].isspace() and rest[0] != ">":
+            raise BadSelector(selector)
+        rest = rest.strip()
+    if not path:
+        raise BadSelector(selector)
+    return path
+
+
+def _tests(parts: str) -> Iterable[str]:
+    for mark, name, attribute, value in _PART.findall(parts):
+        if mark == "#":
+            yield f"[@id='{name}']"
+        elif mark == ".":
+            yield f"[contains(concat(' ', normalize-space(@class), ' '), ' {name} ')]"
+        elif value:
+            yield f"[@{attribute.lower()}='{value}']"
+        else:
+            yield f"[@{attribute.lower()}]"

@@ -1,0 +1,152 @@
+"""What the elements of a page are for, told by their tags and roles.
+
+What the authors of a page call its parts: the words in `class`, `id` and the like, and what they tend to mean.
+
+A name such as `siteNav footer-links` is taken apart into words; each word belongs to some of the groups below and may
+have a learned worth: how much of what stands under it is content, as a rule. Both are looked up once a word and kept.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_INLINE_WRITTEN = (
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
+    "strike strong sub sup time tt u var wbr"
+)
+INLINE: Final = frozenset(_INLINE_WRITTEN.split())
+_SILENT_WRITTEN = (
+    "script style noscript template svg math iframe object embed applet head select option datalist textarea "
+    "canvas audio video map link meta title"
+)
+SILENT: Final = frozenset(_SILENT_WRITTEN.split())
+MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
+"""Inline elements whose beginning and end are kept."""
+
+PASS, MARK, POINT, SKIP = range(4)
+WAYS: Final = {
+    **dict.fromkeys(("input", "source", "hr", "col", "track", "param"), SKIP),
+    **dict.fromkeys(("br", "img"), POINT),
+    **dict.fromkeys(SILENT, SKIP),
+    **dict.fromkeys(INLINE, PASS),
+    **dict.fromkeys(MARKED, MARK),
+}
+"""What is done with an element; those that are not here are containers."""
+
+NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
+QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
+SEMANTICS: Final = 22
+
+BY_TAG: Final = {
+    "nav": NAV,
+    "header": HEADER,
+    "footer": FOOTER,
+    "aside": ASIDE,
+    "main": MAIN,
+    "article": ARTICLE,
+    "form": FORM,
+    "table": TABLE,
+    "ul": LIST,
+    "ol": LIST,
+    "dl": TERMS,
+    "section": SECTION,
+    "figure": FIGURE,
+    "blockquote": QUOTE,
+    "details": DETAILS,
+    "pre": VERBATIM,
+    "button": BUTTON,
+    "li": ITEM,
+    "dialog": DIALOG,
+    "fieldset": LABEL,
+    **{f"h{level}": HEADING for level in range(1, 7)},
+}
+BY_ROLE: Final = {
+    "navigation": NAV,
+    "menu": NAV,
+    "menubar": NAV,
+    "menuitem": NAV,
+    "tablist": NAV,
+    "banner": HEADER,
+    "contentinfo": FOOTER,
+    "complementary": ASIDE,
+    "main": MAIN,
+    "article": ARTICLE,
+    "form": FORM,
+    "search": FORM,
+    "list": LIST,
+    "listitem": ITEM,
+    "button": BUTTON,
+    "dialog": DIALOG,
+    "alertdialog": DIALOG,
+    "heading": HEADING,
+}
+
+
+GROUPS: tuple[tuple[str, str], ...] = (
+    ("navigation", r"nav|menu|crumb|^toc$|pag(?:er|inat)"),
+    ("footer", r"foot|copyright|colophon|legal|disclaimer"),
+    ("header", r"header|masthead|topbar|banner|brand|logo"),
+    ("side", r"side|widget|rail|toolbar"),
+    ("related", r"relat|recommend|similar|popular|trend|^more$|^also$|upsell|latest|recent|suggest|featured"),
+    ("comment", r"comment|disqus|respond|discuss"),
+    ("share", r"^shar|social|follow|twitter|facebook"),
+    ("popup", r"cookie|consent|gdpr|modal|popup|overlay|dialog|drawer|lightbox|tooltip|toast|offcanvas|flyout"),
+    ("advert", r"^ads?$|advert|sponsor|promo|outbrain|taboola"),
+    ("subscribe", r"newsletter|subscri|signup|optin|^cta$|^lead$"),
+    ("byline", r"author|byline|^bio$|avatar|date|^meta$|timestamp|posted|publish|credit|caption"),
+    ("tags", r"^tags?$|categor|topic|keyword"),
+    ("content", r"content|article|entry|story|body|^main$|text|copy|prose|markdown|rte|wysiwyg"),
+    ("post", r"^post|message|repl(?:y|ies)|thread|answer|question|bbcode"),
+    ("product", r"product|pdp|item|sku"),
+    ("price", r"price|cost|amount|sale|discount|money"),
+    ("description", r"desc|spec|feature|ingredient|detail|accordion|^tab|faq|summary|about|info"),
+    ("review", r"review|rating|star|testimonial|feedback"),
+    ("list", r"list|grid|card|tile|row|collection|catalog|result|archive|feed"),
+    ("filter", r"filter|facet|sort|refine|search|select|dropdown|form|input"),
+    ("user", r"user|member|profile|login|account|signin|register|signature|cart|basket|wishlist|checkout"),
+    ("headline", r"hero|jumbotron|intro|headline|title|heading"),
+    ("slides", r"slide|carousel|swiper|slick|gallery|thumb|image|media|video"),
+    ("hidden", r"hidden|^sr$|visually|hide|collapse|skip|print"),
+    ("button", r"btn|button|action|control|vote|score|badge|icon"),
+)
+
+_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
+_PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
+_ANY = re.compile("|".join(pattern for _, pattern in GROUPS))
+"""Most words belong to no group, which one look tells sooner than one for each group."""
+_KEPT = 50_000
+
+
+class _Groups(dict[str, int]):
+    """The groups of each word that was met."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) > _KEPT:  # a page can invent words without end
+            self.clear()
+        found = 0
+        if _ANY.search(word):
+            found = sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
+        self[word] = found
+        return found
+
+
+_groups = _Groups()
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a class list or an id, small; camel case is taken apart."""
+    found: list[str] = _WORD.findall(name)
+    return found if name.islower() else [word.lower() for word in found]
+
+
+def groups(word: str) -> int:
+    """A bit for each group that `word` belongs to."""
+    return _groups[word]
+
+
+def groups_of(words: Iterable[str]) -> int:
+    """A bit for each group that one of `words` belongs to."""
+    found = 0
+    for word in words:
+        found |= _groups[word]
+    return found

@@ -1,0 +1,376 @@
+"""A page from its URL to an entry for the store: fetched, rendered if need be, read, normalised.
+
+Nothing is called a success that says nothing: a page without text carries an `empty` warning that says why, and with
+mode `auto` it is rendered, where that is offered. What no reader reads becomes an entry that says what it is, with its
+bytes. An answer of 400 and above is an error that names the status, the page's own title, and what to do.
+
+Which version of a page speaks for it.
+
+A version belongs to a variant (`FetchOptions.variant`): what was fetched by another URL or with other headers, or read
+in another way, is not compared with it, and the validators of one say nothing of the other.
+
+What is said of an answer that has no text to read: an error, bytes that nothing reads, a page that is gone.
+
+From a URL to a version of its page: fetched, read, compared, kept.
+"""
+
+import hashlib
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from anyio import to_thread
+
+from tidings.web.documents.injection import disarm
+from tidings.web.documents.model import page_id, source_id
+from tidings.web.documents.normalise import normalise
+from tidings.web.extract.html.selectors import BadSelector
+from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
+from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
+from tidings.web.fetch.retries import retry_after
+from tidings.web.page_options import FetchOptions, RenderOptions
+from tidings.web.sharing import Progress
+from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
+
+
+def newest_of(page: StoredPage, variant: str, known: str | None = None) -> Version | None:
+    """The newest version of a page that was fetched and read in this way, or that is known to be the same.
+
+    Versions with the same content are one: who fetched it in another way since has written that way down.
+    """
+    return next((each for each in page.versions if is_of(each, variant) or each.source_id == known), None)
+
+
+def is_of(version: Version, variant: str) -> bool:
+    """Whether it was fetched and read in this way."""
+    return version.options.get("variant") == variant
+
+
+def speaks_for(page: StoredPage, version: Version) -> bool:
+    """Whether what is known of the page, its validators above all, is known of this version."""
+    return page.options.get("variant") == version.options.get("variant") and page.content_hash == version.content_hash
+
+
+def last_request(page: StoredPage, otherwise: str) -> tuple[str, FetchOptions]:
+    """How the page was fetched last: the URL, and the options but for headers, which are not kept."""
+    return str(page.options.get("url", otherwise)), FetchOptions.from_json(page.options)
+
+
+def as_version_of(page: StoredPage, entry: StoredVersion) -> StoredVersion:
+    """The entry as one of this page, wherever it led to: what is watched is the page that was asked for."""
+    if entry.page_id == page.page_id:
+        return entry
+    packet = entry.packet
+    at = datetime.fromisoformat(packet["retrieved_at"])
+    renamed = source_id(page.canonical_url, at, packet["hashes"]["content_hash"])
+    return replace(
+        entry, page_id=page.page_id, packet={**packet, "canonical_url": page.canonical_url, "source_id": renamed}
+    )
+
+
+_TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+_CURES: Final = {
+    401: "it wants a login: send an Authorization header with the request",
+    402: "it wants to be paid",
+    403: "it refuses this client: try another page, or other headers if you may",
+    404: "check the address, or look for the page with `map`",
+    407: "it wants a login: send the headers that it asks for",
+    410: "it is gone for good: look for another page with `map`",
+    429: "it is asked too often: ask again later, and less often",
+    451: "it may not be shown for legal reasons",
+}
+
+
+class HttpFailed(FetchError):
+    """The site answered with an error."""
+
+    kind = "http-status"
+
+    def __init__(self, message: str, *, url: str, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(message, url=url)
+        self.status = status
+        self.headers = headers
+
+
+def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
+    """What can be said of bytes that nothing reads."""
+    kind = content_type.partition(";")[0].strip().lower() or "bytes without a content type"
+    name = disarm(unquote(PurePosixPath(urlsplit(url).path).name))[:200]
+    digest = hashlib.sha256(body).hexdigest()
+    # The digest is in the content, so that other bytes are another version.
+    text = f"{kind}, {len(body):,} bytes, SHA-256 {digest}"
+    warning = ExtractWarning("extraction_fallback", f"Nothing here reads {kind}: its bytes are kept, as `raw`.")
+    return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
+
+
+def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
+    """The error for an answer that is one: what it is, what the page says, what to do."""
+    status = response.status
+    said = title_of(response.body)
+    cure = (
+        cures.get(status)
+        or _CURES.get(status)
+        or ("the site has a problem: try it later" if status >= 500 else "check the request")
+    )
+    if asked := retry_after(response.headers.get("retry-after"), response.retrieved_at):
+        cure = f"{cure} (in {asked:.0f} s, it says)"
+    quoted = f', its page is titled "{said}"' if said else ""
+    message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."
+    return HttpFailed(message, url=response.url, status=status, headers=response.headers)
+
+
+def title_of(body: bytes) -> str:
+    """The title of an HTML page, made harmless and short; empty if there is none."""
+    found = _TITLE.search(body[:65_536])
+    plain = disarm(html.unescape(found[1].decode("utf-8", "replace"))) if found else ""
+    return " ".join(plain.replace('"', "'").split())[:120]
+
+
+def as_gone(status: int) -> Extracted:
+    """What a watched page says when there is none any more."""
+    text = f"This page is gone: its address answers with {status} {phrase(status)}."
+    return Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
+
+
+def phrase(status: int) -> str:
+    """What a status is called; empty if it has no name."""
+    return next((known.phrase for known in HTTPStatus if known == status), "")
+
+
+AT: Final = "at"
+"""Among the options that are kept of a page: where it was found, if its URL led on."""
+
+_HTML: Final = "text/html; charset=utf-8"
+
+
+class Fetches(Protocol):
+    """What fetches a page; see `net.fetch.Fetcher`."""
+
+    async def fetch(self, request: Request, progress: Progress | None = None) -> Response: ...
+
+
+class Extracts(Protocol):
+    """What reads a page; see `extract.workers.Workers`."""
+
+    async def extract(
+        self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
+    ) -> Extracted: ...
+
+
+class HasPage(Protocol):
+    """A page as a browser shows it; see `render.Rendered`."""
+
+    @property
+    def html(self) -> bytes: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def screenshot(self) -> bytes | None: ...
+    @property
+    def warnings(self) -> Sequence[ExtractWarning]: ...
+
+
+class Renders(Protocol):
+    """What renders a page; see `render.Renderer`."""
+
+    async def render(self, url: str, options: RenderOptions, request: Request) -> HasPage: ...
+
+
+class NoRenderer(FetchError):
+    """The page was to be rendered, and this server does not."""
+
+    kind = "no-renderer"
+
+
+@dataclass(frozen=True)
+class Got:
+    """What came of a request."""
+
+    headers: Mapping[str, str]
+    entry: StoredVersion | None = None
+    """None: the page is what it was."""
+    facts: PageFacts | None = None
+    empty: str | None = None
+    """Why it has no text, if it has none."""
+
+    @property
+    def etag(self) -> str | None:
+        """As the answer has it."""
+        return self.headers.get("etag")
+
+    def modified(self, page: StoredPage) -> str | None:
+        """When it was last modified: a 304 need not say, and then it is what was known."""
+        return self.headers.get("last-modified", page.last_modified)
+
+
+class Fetching:
+    """Fetches pages and reads them. Keeps nothing."""
+
+    def __init__(
+        self, fetcher: Fetches, workers: Extracts, renderer: Renders | None = None, *, read_pdf: bool = True
+    ) -> None:
+        self._read_pdf = read_pdf
+        self._fetcher = fetcher
+        self._workers = workers
+        self._renderer = renderer
+
+    async def get(
+        self,
+        url: str,
+        options: FetchOptions,
+        progress: Progress | None = None,
+        *,
+        etag: str | None = None,
+        last_modified: str | None = None,
+        of: str | None = None,
+        insist: bool = True,
+    ) -> Got:
+        """Fetch a page; with `etag` or `last_modified` only if it is another one than they are of.
+
+        `of`: where the page was that they are of, if its URL led there. What it leads to now may be another one with
+        the same marks.
+
+        `insist`: as for `Request`.
+
+        Raises:
+            FetchError: It could not be had.
+            ExtractionFailed: It could not be read.
+        """
+        request = replace(options.request(url, etag=etag, last_modified=last_modified), insist=insist)
+        if options.mode == "render":
+            return await self._rendered(request, options)
+        unseen: tuple[ExtractWarning, ...] = ()
+        if options.mode == "auto" and options.render.screenshot:
+            try:
+                return await self._rendered(request, options)
+            except FetchError as error:
+                if error.kind != "not-rendered":
+                    raise
+                unseen = (ExtractWarning("notice", f"There is no screenshot: {error}"),)
+        response = await self._fetcher.fetch(request, progress)
+        if response.not_modified and (etag or last_modified):
+            if response.url == (of or response.requested):
+                return Got(response.headers)
+            response = await self._fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
+        if response.status >= 400 or response.not_modified:
+            raise failed(response)
+        extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
+        extracted = _with(extracted, *unseen)
+        if extracted.empty and options.mode == "auto" and self._renderer is not None:
+            return await self._instead(extracted, response, request, options)
+        return await self._made(extracted, response, request, options)
+
+    async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
+        """The entry of bytes that the caller has.
+
+        Raises:
+            ExtractionFailed: They could not be read.
+        """
+        extracted = await self._read(body, content_type, url, options.extraction)
+        response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
+        got = await self._made(extracted, response, Request(url), options)
+        return replace(got, facts=PageFacts(None))
+
+    async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
+        """The entry of a page of which there is none any more."""
+        response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
+        got = await self._made(as_gone(status), response, Request(url), options)
+        assert got.entry is not None  # noqa: S101 - it was made
+        # What is said of an error's own words does not hold here: these are not the site's.
+        warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
+        return replace(got, entry=replace(got.entry, packet={**got.entry.packet, "warnings": warnings}))
+
+    async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
+        if not body:
+            return Extracted("empty", "none", empty="empty")
+        if not self._read_pdf and body.startswith(b"%PDF-"):
+            return as_raw(body, content_type, url)
+        try:
+            return await self._workers.extract(body, content_type, url, options)
+        except Unsupported:
+            return as_raw(body, content_type, url)
+        except BadSelector as error:
+            raise BadRequest(str(error), url=url) from error
+
+    async def _instead(self, extracted: Extracted, response: Response, request: Request, options: FetchOptions) -> Got:
+        """Rendered, because it says nothing otherwise; what there is, if it cannot be."""
+        try:
+            return await self._rendered(request, options)
+        except FetchError as error:
+            warning = ExtractWarning("extraction_fallback", f"It could not be rendered: {disarm(str(error))}")
+            return await self._made(_with(extracted, warning), response, request, options)
+
+    async def _rendered(self, request: Request, options: FetchOptions) -> Got:
+        if self._renderer is None:
+            raise NoRenderer(
+                f"{request.url} was to be rendered, which this server does not: leave out mode 'render' and the "
+                "screenshot, or start the server with --render.",
+                url=request.url,
+            )
+        page = await self._renderer.render(request.url, options.render, request)
+        extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
+        response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
+        return await self._made(extracted, response, request, options, screenshot=page.screenshot)
+
+    async def _made(
+        self,
+        extracted: Extracted,
+        response: Response,
+        request: Request,
+        options: FetchOptions,
+        screenshot: bytes | None = None,
+    ) -> Got:
+        if extracted.empty:
+            extracted = _with(extracted, ExtractWarning("empty", self._why_empty(extracted.empty)))
+        if response.truncated:
+            extracted = _with(extracted, ExtractWarning("truncated", "The page is longer than what was fetched of it."))
+        packet = await to_thread.run_sync(
+            lambda: normalise(
+                extracted,
+                original_url=request.url,
+                final_url=response.url,
+                status=response.status,
+                content_type=response.content_type,
+                retrieved_at=response.retrieved_at,
+                raw=response.body,
+                notes=response.notes,
+                include_raw_excerpt=options.include_raw_excerpt,
+            )
+        )
+        keeps = options.keep_raw or extracted.method == "raw"
+        entry = StoredVersion(
+            packet,
+            page_id(packet["canonical_url"]),
+            raw=response.body if keeps else None,
+            raw_type=(response.content_type or "application/octet-stream") if keeps else None,
+            screenshot=screenshot,
+            entries=extracted.entries,
+        )
+        facts = PageFacts(
+            request.url,
+            aliases=tuple(dict.fromkeys((*response.redirects, response.url))),
+            etag=response.etag,
+            last_modified=response.last_modified,
+            options=options.to_json(request.url) | ({AT: response.url} if response.url != request.url else {}),
+        )
+        return Got(response.headers, entry, facts, extracted.empty)
+
+    def _why_empty(self, why: str) -> str:
+        if why == "login":
+            return "The page shows a login instead of its content: send the headers of somebody who may see it."
+        if why == "scanned":
+            return "Its pages are pictures: there is no text in it."
+        if why != "script-only":
+            return "The page has no text."
+        cure = "rendering it brought none either" if self._renderer else "start the server with --render to have it run"
+        return f"The page has no text of its own, only scripts that would make it: {cure}."
+
+
+def _with(extracted: Extracted, *warnings: ExtractWarning) -> Extracted:
+    return replace(extracted, warnings=(*extracted.warnings, *warnings))

@@ -1,1 +1,0 @@
-"""From a URL to a version of its page: fetched, read, compared, kept."""

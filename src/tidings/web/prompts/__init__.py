@@ -1,1 +1,0 @@
-"""Prompts, with what the store holds on them."""

@@ -1,1 +1,0 @@
-"""Which pages a site has."""

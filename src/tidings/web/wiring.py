@@ -1,0 +1,139 @@
+"""The parts of a running web server, made of its settings: from the way to the network up to what watches pages.
+
+Begun in this order and ended in the other. What takes long to import or to start (a client of HTTP, processes that
+read, a browser) is left until it is needed.
+"""
+
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from tidings.web.extract.pool import ExtractionPool
+from tidings.web.fetch.fetcher import Fetcher
+from tidings.web.fetch.request import FetchLimits
+from tidings.web.library import OnChange, WebLibrary
+from tidings.web.refresh import Intervals
+from tidings.web.settings import Settings
+from tidings.web.store.model import StoreError
+from tidings.web.store.store import Store
+from tidings.web.watch.watcher import PageWatcher
+
+if TYPE_CHECKING:
+    from tidings.web.pages import Renders
+
+logger = logging.getLogger(__name__)
+
+_FIRST_INTERVAL: Final = 5.0
+"""The interval at first, in shortest ones: who wants to hear soon says so by that."""
+_FOLLOWING: Final = 2.0
+_RESTING: Final = 20.0
+"""Seconds after which the store is asked what others did: where no bus tells of it, and where one does."""
+_LONGEST_REST: Final = 60.0
+_SHORTEST_REST: Final = 0.1
+
+
+@dataclass(frozen=True)
+class WebWiring:
+    """What a running server works with."""
+
+    store: Store
+    library: WebLibrary
+    watcher: PageWatcher
+
+
+@asynccontextmanager
+async def running(settings: Settings, on_change: OnChange, *, alone: bool = True) -> AsyncGenerator[WebWiring]:
+    """The parts, while they run.
+
+    Args:
+        settings: What they are made of.
+        on_change: Told the URIs of resources that are different, and whether the list is.
+        alone: Whether no bus brings what other processes on the same store find.
+    """
+    follows = alone and settings.store is not None
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
+        )
+        fetcher = await stack.enter_async_context(_fetcher(settings))
+        workers = await stack.enter_async_context(
+            ExtractionPool(count=settings.workers or None, timeout=settings.read_timeout, memory=settings.read_memory)
+        )
+        library = await stack.enter_async_context(
+            WebLibrary(
+                fetcher,
+                workers,
+                store,
+                renderer=await _renderer(settings, fetcher, stack),
+                cache_ttl=settings.cache_ttl,
+                per_host=settings.per_host,
+                read_pdf=settings.pdf,
+                on_change=on_change,
+            )
+        )
+        watcher = await stack.enter_async_context(
+            PageWatcher(
+                library,
+                limits=intervals(settings),
+                most=settings.max_watches,
+                follow=follows,
+                rest=_FOLLOWING if follows else _RESTING,
+            )
+        )
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(_keep_house, store, settings.keep, on_change)
+        yield WebWiring(store, library, watcher)
+        tasks.cancel_scope.cancel()
+
+
+def intervals(settings: Settings) -> Intervals:
+    """How often watched pages are looked at."""
+    first = min(_FIRST_INTERVAL * settings.watch_min, settings.watch_max)
+    return Intervals(first=first, least=settings.watch_min, most=settings.watch_max)
+
+
+def _fetcher(settings: Settings) -> Fetcher:
+    limits = FetchLimits(
+        max_bytes=settings.max_bytes,
+        timeout=settings.timeout,
+        max_redirects=settings.max_redirects,
+        per_host_minute=settings.requests_per_minute,
+        per_host_at_once=settings.per_host,
+        at_once=settings.at_once,
+        retries=settings.retries,
+        user_agent=settings.user_agent,
+    )
+    return Fetcher(
+        limits,
+        allow_private=settings.allow_private,
+        allow_domains=settings.allow_domain,
+        block_domains=settings.block_domain,
+    )
+
+
+async def _renderer(settings: Settings, fetcher: Fetcher, stack: AsyncExitStack) -> "Renders | None":
+    if not settings.render:
+        return None
+    from tidings.web.browser.render import Renderer  # noqa: PLC0415 - the browser's package is there only if it was asked for
+
+    return await stack.enter_async_context(Renderer(fetcher))
+
+
+async def _keep_house(store: Store, keep: float, on_change: OnChange) -> None:
+    """Forget what has expired, soon after it does, and say that the list is another one then."""
+    while True:
+        rest = min(keep, _LONGEST_REST)  # What comes from now on stays at least as long.
+        try:
+            if await store.prune():
+                await on_change((), True)
+            expiry = await store.next_expiry()
+            if expiry is not None:
+                rest = min(max(expiry - time.time(), _SHORTEST_REST), rest)
+        except StoreError as error:
+            logger.warning("what has expired is forgotten later: %s", error)
+        await anyio.sleep(rest)

@@ -1,0 +1,249 @@
+"""Fetching pages from honest sites."""
+
+import gzip
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from tests.web.fetch.servers import ROOMY, Ask, Names, Time, fetcher, in_turn, leads_to, raw, silent, site, text
+from tidings.web.fetch.fetcher import Fetcher
+from tidings.web.fetch.request import FetchLimits, FetchTimedOut, RateLimited, Request, RobotsRefused, Unreachable
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_page_comes_with_its_headers_and_where_it_came_from() -> None:
+    page = text("hello", Content_Type="text/html; charset=utf-8", ETag='"1"', Last_Modified="then", Set_Cookie="a=b")
+    async with site({"/page": page}) as here, fetcher() as fetch:
+        response = await fetch.fetch(Request(here.url("/x/../page#part")))
+    assert (response.status, response.body) == (200, b"hello")
+    assert response.url == response.requested == here.url("/page")
+    assert response.content_type == "text/html; charset=utf-8"
+    assert (response.etag, response.last_modified) == ('"1"', "then")
+    assert response.headers["content-length"] == "5"
+    assert "set-cookie" not in response.headers
+    assert (response.truncated, response.not_modified) == (False, False)
+    assert (response.redirects, response.notes) == ((), ())
+
+
+async def test_it_asks_for_markdown_first_names_itself_and_sends_no_cookies() -> None:
+    async with site({"/": text("x", Set_Cookie="session=1")}) as here, fetcher() as fetch:
+        await fetch.fetch(Request(here.url()))
+        await fetch.fetch(Request(here.url(), headers={"X-Thing": "a"}, user_agent="Other/1"))
+    _, first, second = here.asked
+    assert first.headers["accept"].startswith("text/markdown")
+    assert first.headers["user-agent"] == "Tidings"
+    assert first.headers["host"] == f"127.0.0.1:{here.port}"
+    assert first.headers["accept-encoding"] == "gzip, deflate, br"
+    assert (second.headers["x-thing"], second.headers["user-agent"]) == ("a", "Other/1")
+    assert "cookie" not in second.headers
+
+
+async def test_connections_are_kept_and_used_again() -> None:
+    async with site({"/": text(), "/r": leads_to("/")}) as here, fetcher() as fetch:
+        for _ in range(3):
+            await fetch.fetch(Request(here.url("/r")))
+    assert here.connections == 1
+
+
+async def test_an_ipv6_address_is_fetched_from() -> None:
+    async with site(host="::1") as here, fetcher() as fetch:
+        url = f"http://[::1]:{here.port}/"
+        assert (await fetch.fetch(Request(url))).url == url
+    assert here.asked[0].headers["host"] == f"[::1]:{here.port}"
+
+
+async def test_a_packed_page_is_unpacked_and_progress_is_told_in_bytes_that_came() -> None:
+    body = bytes(range(256)) * 2_000
+    packed = gzip.compress(body, 0)
+    told: list[tuple[int, int | None]] = []
+
+    async def progress(came: int, total: int | None) -> None:
+        told.append((came, total))
+
+    async with site({"/": text(packed, Content_Encoding="gzip")}) as here, fetcher() as fetch:
+        response = await fetch.fetch(Request(here.url()), progress)
+    assert response.body == body
+    assert told[-1] == (len(packed), len(packed))
+    assert [came for came, _ in told] == sorted({came for came, _ in told})
+    assert len(told) > 2
+
+
+async def test_a_body_without_a_length_has_no_total_until_it_is_here() -> None:
+    told: list[tuple[int, int | None]] = []
+
+    async def progress(came: int, total: int | None) -> None:
+        told.append((came, total))
+
+    body = b"hello" * 30_000
+    page = raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    async with site({"/": page}) as here, fetcher() as fetch:
+        assert (await fetch.fetch(Request(here.url()), progress)).body == body
+    assert told[-1] == (len(body), len(body))
+    assert {total for _, total in told[:-1]} == {None}
+
+
+async def test_whatever_the_status_it_is_a_response() -> None:
+    async with site({"/500": text("broken", 500), "/204": raw(b"HTTP/1.1 204 X\r\n\r\n")}) as here, fetcher() as fetch:
+        missing = await fetch.fetch(Request(here.url("/404")))
+        broken = await fetch.fetch(Request(here.url("/500")))
+        nothing = await fetch.fetch(Request(here.url("/204")))
+    assert [(r.status, r.body) for r in (missing, broken, nothing)] == [
+        (404, b"nothing here"),
+        (500, b"broken"),
+        (204, b""),
+    ]
+
+
+async def test_a_page_that_has_not_changed_is_not_sent_again() -> None:
+    async def page(ask: Ask) -> None:
+        known = ask.headers.get("if-none-match") == '"1"' or "if-modified-since" in ask.headers
+        await (ask.send(b'HTTP/1.1 304 X\r\nETag: "1"\r\n\r\n') if known else ask.reply(b"hello", ETag='"1"'))
+
+    async with site({"/": page, "/r": leads_to("/")}) as here, fetcher() as fetch:
+        first = await fetch.fetch(Request(here.url()))
+        again = await fetch.fetch(Request(here.url(), etag=first.etag))
+        moved = await fetch.fetch(Request(here.url("/r"), last_modified="then"))
+    assert (first.not_modified, again.not_modified, moved.not_modified) == (False, True, True)
+    assert (again.status, again.body, again.etag) == (304, b"", '"1"')
+
+
+async def test_robots_txt_is_asked_first_and_its_refusal_names_the_rule_and_the_cure() -> None:
+    pages = {"/robots.txt": text("User-agent: *\nDisallow: /private"), "/": text(), "/private": text("secret")}
+    async with site(pages) as here, fetcher() as fetch:
+        await fetch.fetch(Request(here.url()))
+        with pytest.raises(RobotsRefused, match=r"“Disallow: /private”.*respect_robots=false"):
+            await fetch.fetch(Request(here.url("/private")))
+        assert here.paths() == ["/robots.txt", "/"]
+        assert (await fetch.fetch(Request(here.url("/private"), respect_robots=False))).body == b"secret"
+
+
+async def test_robots_txt_that_fails_means_no() -> None:
+    async with site({"/robots.txt": text("", 503), "/": text()}) as here, fetcher() as fetch:
+        with pytest.raises(RobotsRefused, match="cannot be had"):
+            await fetch.fetch(Request(here.url()))
+    assert here.paths() == ["/robots.txt"]
+
+
+async def test_robots_txt_may_be_elsewhere_and_long() -> None:
+    rules = "User-agent: *\nDisallow: /first\n" + "# padding\n" * 60_000 + "Disallow: /last\n"
+    pages = {"/robots.txt": leads_to("/elsewhere"), "/elsewhere": text(rules), "/first": text(), "/last": text()}
+    async with site(pages) as here, fetcher() as fetch:
+        with pytest.raises(RobotsRefused):
+            await fetch.fetch(Request(here.url("/first")))
+        assert (await fetch.fetch(Request(here.url("/last")))).status == 200
+
+
+async def test_robots_txt_can_be_asked_for_by_itself() -> None:
+    pages = {"/robots.txt": text("Sitemap: /map.xml\nUser-agent: *\nCrawl-delay: 2")}
+    async with site(pages) as here, fetcher() as fetch:
+        robots = await fetch.robots(here.url("/any/page"))
+    assert robots.sitemaps() == (here.url("/map.xml"),)
+    assert robots.crawl_delay("Tidings") == 2
+
+
+async def test_an_answer_that_may_change_is_asked_for_again() -> None:
+    time = Time()
+    pages = {"/": in_turn(text("busy", 503), text("busy", 429, Retry_After="3"), text("hello"))}
+    async with site(pages) as here, fetcher(replace(ROOMY, retries=2), clock=time, sleep=time.sleep) as fetch:
+        response = await fetch.fetch(Request(here.url()))
+    assert response.body == b"hello"
+    assert len(response.notes) == 2
+    assert "status 503" in response.notes[0]
+    assert "status 429" in response.notes[1]
+    assert 0.25 <= time.slept[0] <= 0.5
+    assert 3 <= time.slept[1] <= 3.5
+
+
+async def test_who_does_not_insist_takes_the_first_answer_and_is_asked_again_only_for_want_of_one() -> None:
+    time = Time()
+    pages = {"/": in_turn(text("busy", 503), text("hello")), "/cut": in_turn(raw(b""), text("hello"))}
+    async with site(pages) as here, fetcher(replace(ROOMY, retries=2), clock=time, sleep=time.sleep) as fetch:
+        assert (await fetch.fetch(Request(here.url(), insist=False))).status == 503
+        assert (await fetch.fetch(Request(here.url("/cut"), insist=False))).body == b"hello"
+
+
+async def test_the_last_answer_counts_when_attempts_or_time_run_out() -> None:
+    time = Time()
+    pages = {"/": text("busy", 429), "/later": text("busy", 503, Retry_After="Fri, 31 Dec 2100 23:59:59 GMT")}
+    async with site(pages) as here, fetcher(replace(ROOMY, retries=1), clock=time, sleep=time.sleep) as fetch:
+        response = await fetch.fetch(Request(here.url()))
+        assert (response.status, here.paths().count("/")) == (429, 2)
+        assert any("too often" in note for note in response.notes)
+        assert (await fetch.fetch(Request(here.url("/later")))).status == 503
+        assert here.paths().count("/later") == 1
+        with pytest.raises(RateLimited, match="asked to be left alone"):
+            await fetch.fetch(Request(here.url()))
+    assert sum(time.slept) < 1
+
+
+async def test_a_connection_that_breaks_is_made_again_at_once() -> None:
+    time = Time()
+    pages = {"/": in_turn(raw(), raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), text("hello"))}
+    async with site(pages) as here, fetcher(replace(ROOMY, retries=2), clock=time, sleep=time.sleep) as fetch:
+        response = await fetch.fetch(Request(here.url()))
+    assert response.body == b"hello"
+    assert response.notes == ("It was asked again, as the connection had failed.",)
+    assert time.slept[0] == 0
+    assert time.slept[1] > 0
+
+
+async def test_the_limit_of_requests_to_a_host_holds_back_or_refuses() -> None:
+    time = Time()
+    limits = FetchLimits(timeout=100, per_host_minute=2)
+    async with site() as here, fetcher(limits, clock=time, sleep=time.sleep) as fetch:
+        await fetch.fetch(Request(here.url()))
+        response = await fetch.fetch(Request(here.url()))
+        assert response.notes == ("The limit of requests to 127.0.0.1 held it up for 60 s.",)
+        await fetch.fetch(Request(here.url()))
+        with pytest.raises(RateLimited, match="2 requests a minute are allowed, and the next can be made in 60 s"):
+            await fetch.fetch(Request(here.url(), timeout=10))
+
+
+async def test_a_site_that_is_not_there_is_unreachable() -> None:
+    async with site() as here:
+        pass
+    async with fetcher(resolver=Names()) as fetch:
+        with pytest.raises(Unreachable, match="cannot be reached") as refused:
+            await fetch.fetch(Request(here.url("/page")))
+        assert refused.value.url == here.url("/page")
+        assert refused.value.again
+        with pytest.raises(Unreachable, match=r"nowhere\.example cannot be resolved") as unknown:
+            await fetch.fetch(Request("https://nowhere.example/page"))
+        assert not unknown.value.again
+
+
+async def test_a_page_in_time_is_not_the_matter_of_one_that_is_late() -> None:
+    async with site({"/": text(), "/silent": silent}) as here, fetcher() as fetch:
+        with pytest.raises(FetchTimedOut, match=r"within 0.05 s: .*; give it more time"):
+            await fetch.fetch(Request(here.url("/silent"), timeout=0.05, respect_robots=False))
+        assert (await fetch.fetch(Request(here.url()))).status == 200
+
+
+async def test_a_cancelled_request_leaves_nothing_behind() -> None:
+    reached = anyio.Event()
+
+    async def stalls(ask: Ask) -> None:
+        await ask.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        reached.set()
+        await anyio.sleep_forever()
+
+    async with site({"/": text(), "/stalls": stalls}) as here, fetcher(replace(ROOMY, per_host_at_once=1)) as fetch:
+        for _ in range(3):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(fetch.fetch, Request(here.url("/stalls")))
+                await reached.wait()
+                tasks.cancel_scope.cancel()
+            reached = anyio.Event()
+        assert (await fetch.fetch(Request(here.url()))).status == 200
+
+
+async def test_a_closed_fetcher_fetches_nothing() -> None:
+    fetch = fetcher()
+    await fetch.aclose()
+    async with site() as here:
+        with pytest.raises(RuntimeError, match="closed"):
+            await fetch.fetch(Request(here.url()))
+    unused = Fetcher()
+    await unused.aclose()
