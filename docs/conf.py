@@ -1,7 +1,7 @@
-"""How the documentation becomes a site: `make docs` builds it into build/docs.
+"""The configuration of the documentation site, which `make docs` builds into build/docs.
 
-It is built strictly: every warning is an error, and so is a link that leads nowhere. Nothing is fetched, neither when
-it is built nor when it is read: no web fonts, no scripts from elsewhere (tests/test_docs.py looks).
+The build is strict: every warning and every broken link is an error. Neither the build nor the site fetches anything,
+such as web fonts or scripts from other hosts (tests/test_docs.py checks this).
 """
 
 import re
@@ -16,7 +16,7 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 
-# Anchors are those that GitHub makes of headings, so that a link holds in both places.
+# The same heading anchors as on GitHub, so that a link works in both places.
 myst_heading_anchors = 4
 
 html_theme = "furo"
@@ -29,7 +29,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 
-# The reference: what the docstrings say, in the order of the source.
+# The reference is generated from the docstrings, in the order of the source.
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
@@ -41,22 +41,22 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 add_module_names = False
 
-# Docstrings are written as markdown: a word in `backticks` is code, and a link where the reference knows it.
+# Docstrings are markdown: a word in `backticks` is code, and a link if the reference contains the name.
 default_role = "py:obj"
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:obj", ".*"),  # see above: code that is no name of ours
-    ("py:.*", r"(?!tidings\.).*"),  # other packages' names: their pages are elsewhere, and nothing is fetched
+    ("py:obj", ".*"),  # see above: code that is not a name of Tidings
+    ("py:.*", r"(?!tidings\.).*"),  # names of other packages: nothing is fetched, so they cannot be linked
     ("py:class", r"tidings\..*T"),  # type variables
-    ("py:class", r"tidings\.client\.cache\.Kind"),  # one of four classes; its functions say which
+    ("py:class", r"tidings\.client\.cache\.Kind"),  # one of four classes, which its functions name
     ("py:class", r"tidings\.web\.(library|store|watch)\..*"),  # behind `WebServer`: its properties say what for
 ]
 
 
 def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
-    """Make reStructuredText of a docstring, where markdown differs: code, lists and tables."""
+    """Converts a docstring to reStructuredText where markdown differs: code, lists and tables."""
     text = re.sub(r"(?<!`)(`[^`\n]+`)(\w?)", lambda found: "\\ ".join(filter(None, found.groups())), "\n".join(lines))
-    text = re.sub(r"^May import: .*(?:\n.+)*", "", text, flags=re.MULTILINE)  # for those who change Tidings
+    text = re.sub(r"^May import: .*(?:\n.+)*", "", text, flags=re.MULTILINE)  # for contributors only
     text = re.sub(r"^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"^((?!- |  )\S.*)\n(?=- )", r"\1\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"(?:^\|.*\|(?:\n|\Z))+", lambda found: _table(found.group()), text, flags=re.MULTILINE)
@@ -72,5 +72,5 @@ def _table(markdown: str) -> str:
 
 
 def setup(app: Any) -> None:
-    """Sphinx calls this."""
+    """Connects the converter. Sphinx calls this function."""
     app.connect("autodoc-process-docstring", from_markdown, priority=100)  # before napoleon

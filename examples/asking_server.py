@@ -1,9 +1,9 @@
-"""A server that asks before it acts: what `in_ci.py` tries.
+"""A server that asks the user before it acts; `in_ci.py` tests it.
 
-    tidings call --era legacy 'python examples/asking_server.py' book seats=3     # in a terminal, it asks you
+    tidings call --era legacy 'python examples/asking_server.py' book seats=3     # asks you in the terminal
 
-Where nobody is, a script answers: `--answers examples/in_ci_answers.json`. The SDK's servers ask with `ctx.elicit` in
-the old era only, hence `--era`.
+Without a user, a script answers: `--answers examples/in_ci_answers.json`. The SDK's servers support `ctx.elicit` only
+in the legacy era (protocol versions up to 2025-11-25), hence `--era`.
 """
 
 from mcp.server.mcpserver import Context

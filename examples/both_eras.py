@@ -1,8 +1,8 @@
-"""Watch a change travel: one live server, and the official SDK's own clients of both eras listening to it.
+"""One live server, and two clients of the official SDK, one for each era of the protocol, that follow its changes.
 
-    python examples/both_eras.py [how many changes]     (Ctrl-C ends it)
+    python examples/both_eras.py [number of changes]     (Ctrl-C stops it)
 
-Nothing of Tidings is in the clients: they are told because the server is live.
+The clients contain no Tidings code. They are notified because the server is live.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from mcp_types import ResourceUpdatedNotification
 
 from tidings import LiveServer
 
-warnings.simplefilter("ignore")  # The SDK says at each call that the old era is old.
+warnings.simplefilter("ignore")  # The SDK warns at each call that the legacy era is deprecated.
 
 URI = "clock://now"
 
 Heard = tuple[str, float, str]
-"""Which client, when, and what it then read."""
+"""The client, the time of the notification, and the content it then read."""
 
 
 def clock() -> LiveServer:
-    # To the SDK's log, a client that Ctrl-C takes away in the middle of a request is an error.
+    # The SDK logs an error when Ctrl-C ends a client during a request.
     mcp = LiveServer("clock", log_level="CRITICAL")
 
     @mcp.resource(URI)
@@ -48,7 +48,7 @@ async def modern_client(url: str, heard: MemoryObjectSendStream[Heard], ready: a
             await heard.send(("modern", at, await text(client)))
 
 
-async def old_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyio.Event) -> None:
+async def legacy_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyio.Event) -> None:
     async def on_message(message: object) -> None:
         if isinstance(message, ResourceUpdatedNotification):
             updates.send_nowait(time.perf_counter())
@@ -58,7 +58,7 @@ async def old_client(url: str, heard: MemoryObjectSendStream[Heard], ready: anyi
         await client.subscribe_resource(URI)
         ready.set()
         async for at in arrivals:
-            await heard.send(("old", at, await text(client)))
+            await heard.send(("legacy", at, await text(client)))
 
 
 async def text(client: Client) -> str:
@@ -67,7 +67,7 @@ async def text(client: Client) -> str:
 
 
 class WebServer(uvicorn.Server):
-    """A web server that leaves Ctrl-C to asyncio, which then ends the clients first and the server after them."""
+    """A web server that leaves Ctrl-C to asyncio, which ends the clients before the server."""
 
     def capture_signals(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -89,9 +89,9 @@ async def serving(mcp: LiveServer) -> AsyncIterator[str]:
 async def main(changes: int) -> None:
     mcp = clock()
     async with serving(mcp) as url, anyio.create_task_group() as tasks:
-        print(f"A live server on {url}\nTwo stock clients listen to {URI}:\n")
+        print(f"A live server at {url}\nTwo clients of the SDK are subscribed to {URI}:\n")
         send, heard = anyio.create_memory_object_stream[Heard](64)
-        for client in (modern_client, old_client):
+        for client in (modern_client, legacy_client):
             ready = anyio.Event()
             tasks.start_soon(client, url, send, ready)
             await ready.wait()
@@ -99,8 +99,8 @@ async def main(changes: int) -> None:
             changed = time.perf_counter()
             await mcp.notify.resource_updated(URI)
             news = sorted([await heard.receive(), await heard.receive()])
-            told = ", ".join(f"{era} era after {(at - changed) * 1000:4.1f} ms" for era, at, _ in news)
-            print(f"  change {count:3}: heard in the {told}; both read {news[0][2]}", flush=True)
+            times = ", ".join(f"{era} era after {(at - changed) * 1000:4.1f} ms" for era, at, _ in news)
+            print(f"  change {count:3}: received in the {times}; both read {news[0][2]}", flush=True)
             await anyio.sleep(1 if count < changes else 0)
         tasks.cancel_scope.cancel()
 

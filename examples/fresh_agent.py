@@ -1,11 +1,11 @@
-"""An agent whose context stays fresh: the model is shown what the server has, and only what changed is read.
+"""An agent whose context stays fresh: the model sees the server's current content, and only changes are read again.
 
-    python examples/fresh_agent.py                             # starts live_server.py, and somebody who changes things
-    python examples/fresh_agent.py http://127.0.0.1:8000/mcp   # with a live_server.py of yours: you change things
+    python examples/fresh_agent.py                             # starts live_server.py and makes a change itself
+    python examples/fresh_agent.py http://127.0.0.1:8000/mcp   # uses your live_server.py; you make the change
 
-The agent subscribes to what it needs to know. Before a turn, `client.wait_fresh()` makes sure that nothing is on its
-way; what did not change since the last turn is in `client.cache`, and costs nothing. (`client.watch` is for programs
-that act on each change as it comes.) `model` stands for a real one: it gets the prompt that you would send.
+The agent subscribes to the resources it needs. Before each turn, `client.wait_fresh()` waits until no change is in
+flight. Content that did not change since the last turn is in `client.cache`, and costs nothing. (`client.watch` is for
+programs that act on each change as it arrives.) `model` stands for a real model and receives the prompt for it.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ import tidings
 from tidings.client import Backoff, ClientConfig
 
 BOARDS = ["board://kitchen", "board://office"]
-PATIENT = ClientConfig(backoff=Backoff(delays=(0.1, 0.2, 0.4, 0.8), tries=None))  # However long the server is away.
+PATIENT = ClientConfig(backoff=Backoff(delays=(0.1, 0.2, 0.4, 0.8), tries=None))  # Never gives up.
 
 
 def model(prompt: str) -> str:
-    """Call yours here. This one can but repeat what it was shown."""
+    """Call your model here. This one only repeats the context."""
     return "\n".join(f"  {line}" for line in prompt.splitlines() if line.startswith("board://"))
 
 
@@ -34,7 +34,7 @@ class Agent:
     async def turn(self, question: str) -> str:
         await self.client.wait_fresh()
         context = "\n".join([f"{uri} says: {await self.text(uri)}" for uri in BOARDS])
-        return model(f"This is how things stand:\n{context}\n\nThe user asks: {question}")
+        return model(f"The current notices:\n{context}\n\nThe user asks: {question}")
 
     async def text(self, uri: str) -> str:
         if kept := self.client.cache.get_resource(uri):
@@ -50,9 +50,9 @@ async def converse(url: str, *, alone: bool) -> None:
         await ask(agent, "What is new?")
         await ask(agent, "And now?")
         if alone:
-            await somebody_else(url)
+            await another_client(url)
         else:
-            await asyncio.to_thread(input, f"Now type elsewhere: tidings call {url} post room=kitchen text=… [Enter] ")
+            await asyncio.to_thread(input, f"Run elsewhere: tidings call {url} post room=kitchen text=… [Enter] ")
         await ask(agent, "And now?")
 
 
@@ -62,8 +62,8 @@ async def ask(agent: Agent, question: str) -> None:
     print(f"> {question}\n{answer}\n  ({agent.reads - before} read for it)\n", flush=True)
 
 
-async def somebody_else(url: str) -> None:
-    print("Somebody else posts a notice in the kitchen.\n")
+async def another_client(url: str) -> None:
+    print("Another client posts a notice in the kitchen.\n")
     async with tidings.connect(url) as client:
         await client.call_tool("post", {"room": "kitchen", "text": "There is cake."})
 

@@ -1,11 +1,11 @@
-"""A FastMCP server that exists, made live by two lines: `attach`, and `notify` where something changes.
+"""An existing FastMCP server, made live with `attach` and a `notify` call after each change.
 
     pip install fastmcp
-    python examples/from_fastmcp.py                                 # serves until Ctrl-C; a port may follow
+    python examples/from_fastmcp.py                                 # serves until Ctrl-C; takes a port as argument
     tidings watch http://127.0.0.1:8000/mcp todo://open             # in a second terminal
-    tidings call http://127.0.0.1:8000/mcp add task='Feed the cat'  # in a third: look at the second
+    tidings call http://127.0.0.1:8000/mcp add task='Feed the cat'  # in a third; the second shows it
 
-Everything else is as it was: the same tools, the same `run`, and clients that know nothing of subscriptions.
+Nothing else changes: the tools, `run`, and clients without subscriptions work as before.
 """
 
 import sys
@@ -15,7 +15,7 @@ from fastmcp import FastMCP
 from tidings import attach
 
 mcp = FastMCP("todo")
-live = attach(mcp)  # Before the server is run, or its app made.
+live = attach(mcp)  # Before the server runs or creates its app.
 tasks: list[str] = []
 
 

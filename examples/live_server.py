@@ -1,10 +1,10 @@
-"""A live server in 20 lines: notice boards, and whoever reads one hears of each new notice.
+"""A live server in 20 lines: notice boards that notify their readers of each new notice.
 
-    python examples/live_server.py                                         # serves until Ctrl-C; a port may follow
-    tidings watch http://127.0.0.1:8000/mcp board://kitchen                # in a second terminal: the notice, always
-    tidings call http://127.0.0.1:8000/mcp post room=kitchen text=Cake!    # in a third: look at the second
+    python examples/live_server.py                                         # serves until Ctrl-C; takes a port
+    tidings watch http://127.0.0.1:8000/mcp board://kitchen                # in a second terminal
+    tidings call http://127.0.0.1:8000/mcp post room=kitchen text=Cake!    # in a third; the second shows it
 
-Nobody asks twice: the second terminal is told.
+The second terminal does not poll: the server notifies it.
 """
 
 import sys
@@ -23,7 +23,7 @@ def board(room: str) -> str:
 @mcp.tool()
 async def post(room: str, text: str) -> str:
     notices[room] = text
-    await mcp.notify.resource_updated(f"board://{room}")  # All that makes it live.
+    await mcp.notify.resource_updated(f"board://{room}")  # This line makes the server live.
     return "posted"
 
 

