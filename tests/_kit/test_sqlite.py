@@ -481,7 +481,7 @@ def test_a_file_system_without_shared_memory_is_told(make: Make, monkeypatch: py
 
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **given: real(*args, factory=Without, **given))
-    with pytest.raises(ThingsUnusable, match="without shared memory") as caught:
+    with pytest.raises(ThingsUnusable, match="no shared memory") as caught:
         make().open()
     assert caught.value.trouble is Trouble.NO_SHARED_MEMORY
 

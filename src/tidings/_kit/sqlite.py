@@ -204,7 +204,7 @@ class Database:
         """Holds a write transaction, as `write` does, around a `with` block. For an `exclusive` database."""
         connection = self.connection
         try:
-            with _transaction(connection, "BEGIN IMMEDIATE"):
+            with transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
         except sqlite3.Error as error:
             raise self.explained(error) from error
@@ -302,7 +302,7 @@ class Database:
 
     def _run(self, connection: sqlite3.Connection, work: Work[T], begin: str | None) -> T:
         if begin is not None:
-            with _transaction(connection, begin):
+            with transaction(connection, begin):
                 return work(connection)
         try:
             return work(connection)
@@ -392,7 +392,7 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         # In one transaction: another process may be creating it between one look and the next.
-        with _transaction(connection, "BEGIN"):
+        with transaction(connection, "BEGIN"):
             ours = self._is_ours(connection)
         if not ours:
             self._fill(connection)
@@ -422,7 +422,7 @@ class Database:
         return True
 
     def _fill(self, connection: sqlite3.Connection) -> None:
-        with _transaction(connection, "BEGIN EXCLUSIVE"):
+        with transaction(connection, "BEGIN EXCLUSIVE"):
             if self._is_ours(connection):
                 return  # Another process was faster.
             # When only the main file was deleted, its shared memory is still there, and in use by processes that have
@@ -503,7 +503,8 @@ class Database:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Generator[None]:
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Generator[None]:
+    """Holds a transaction: committed at the end, rolled back on any failure. For work in `Database.use`."""
     connection.execute(begin)
     try:
         yield

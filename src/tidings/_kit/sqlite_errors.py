@@ -90,7 +90,7 @@ _TEXTS: Final[Mapping[Trouble, str]] = {
     Trouble.OLDER: _OTHER_VERSION,
     Trouble.NEWER: _OTHER_VERSION,
     Trouble.NO_SHARED_MEMORY: (
-        "is on a file system without shared memory, which SQLite needs to share it between processes. "
+        "is on a file system that has no shared memory, which SQLite needs to share it between processes. "
         "Put it on a local disk."
     ),
     Trouble.REPLACED: "is replaced again and again. End what deletes or overwrites it.",

@@ -1,0 +1,382 @@
+"""Child processes that answer jobs within a deadline and a memory limit: one job at a time, for asyncio.
+
+    async with WorkerPool("package.module:function", decode) as pool:
+        answer = await pool.ask(job)
+
+`worker` is the child's side; `bulk_pool` has many jobs done for a thread. The processes are programs of their own and
+not made by `multiprocessing`, which would run the `__main__` of the program that uses this. Should this process die,
+their input ends, and they with it.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
+
+from tidings._kit.worker import LEFT, WorkerLimits, framed, read_answer, read_frame, worker_command
+
+if TYPE_CHECKING:
+    import asyncio
+
+if sys.platform == "linux":
+    import fcntl
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MOST: Final = 4
+_PIPE: Final = 2**20
+"""Bytes of answers that may lie in a pipe: a process goes on while nobody has time to take them."""
+_START_SECONDS: Final = 60.0
+_LEAVING_SECONDS: Final = 1.0
+_TRIES: Final = 3
+"""Processes that a job is given to if each leaves in that moment."""
+
+Kind = Literal["start", "busy", "timeout", "crash", "stopped"]
+
+
+class WorkerGone(Exception):
+    """The process ended, or said something that is not an answer."""
+
+
+class WorkerFailed(Exception):
+    """A job was not answered.
+
+    `kind` says why: no process could be started ("start"), all were busy for too long ("busy"), the job took too long
+    ("timeout"), the process ended under it ("crash"), the pool was left ("stopped"). The text has the details.
+    """
+
+    def __init__(self, kind: Kind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind: Kind = kind
+
+
+def cores() -> int:
+    """Returns how many cores this process may use; 0 where the interpreter is not a program that can be started."""
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes_for(jobs: int) -> int:
+    """Returns how many processes to start: one a core, and not more than 4, or than there are jobs."""
+    return min(_MOST, cores(), jobs)
+
+
+class WorkerProcess:
+    """One child process, used by one thread at a time; any thread may kill it.
+
+    Args:
+        command: What is started; see `worker_command`.
+        quiet: Whether its standard error is thrown away, instead of being this process's own.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], *, quiet: bool = False) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - a program of ours
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            bufsize=_PIPE,
+        )
+        self._jobs = cast("IO[bytes]", self._process.stdin)
+        self._answers = cast("IO[bytes]", self._process.stdout)
+        if sys.platform == "linux":
+            with suppress(OSError):  # The user has no more room for pipes.
+                fcntl.fcntl(self._answers, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._is_ready = False
+        self._is_silent = False
+        self._ending = threading.Lock()
+        self._ended = False
+        self.last = False
+        """Whether it has said that it ends."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called."""
+        return self._ended
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be given a job, as far as is known."""
+        return not self._ended and not self.last and self._process.poll() is None
+
+    def wait_until_ready(self) -> None:
+        """Waits until it has started. `receive` does so by itself.
+
+        Raises:
+            WorkerGone: It ended before.
+        """
+        if not self._is_ready:
+            self._frame()
+            self._is_ready = True
+
+    def send(self, job: object) -> None:
+        """Gives it a job. It may have several at a time, and answers them in order.
+
+        Raises:
+            WorkerGone: It has ended.
+        """
+        try:
+            self._jobs.write(framed(pickle.dumps(job, pickle.HIGHEST_PROTOCOL)))
+            self._jobs.flush()
+        except (OSError, ValueError) as error:
+            self._is_silent = True
+            raise WorkerGone(f"it takes no jobs: {error}") from error
+
+    def receive(self) -> bytes:
+        """Waits for the next answer, and returns it.
+
+        Raises:
+            WorkerGone: It ended before.
+        """
+        self.wait_until_ready()
+        frame = self._frame()
+        try:
+            content, self.last = read_answer(frame)
+        except ValueError as error:
+            raise WorkerGone(str(error)) from error
+        return content
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it does: who waits for it gets `WorkerGone`."""
+        with suppress(OSError):
+            self._process.kill()
+
+    def end(self) -> int:
+        """Ends it, leaves nothing of it behind, and returns its exit code. Twice is once."""
+        with self._ending:
+            if not self._ended:
+                self._ended = True
+                if self._is_silent:
+                    # It is about to end by itself. To kill it in that moment would lose its exit code.
+                    with suppress(subprocess.TimeoutExpired):
+                        self._process.wait(_LEAVING_SECONDS)
+                self.kill()
+                self._process.wait()
+                for pipe in (self._jobs, self._answers):
+                    with suppress(OSError):  # Something was still to be written.
+                        pipe.close()
+            return self._process.wait()
+
+    def _frame(self) -> bytes:
+        try:
+            return read_frame(cast("Any", self._answers))
+        except EOFError:
+            self._is_silent = True
+            raise WorkerGone("it ended") from None
+        except (OSError, ValueError) as error:
+            raise WorkerGone(str(error)) from error
+
+
+class WorkerPool(Generic[T]):
+    """Processes that answer one job at a time, for asyncio, from entering this until leaving it.
+
+    A process is started when there is a job and none is free, and kept for the next one. One that takes too long or
+    breaks down is ended, its job fails, and the next job gets another. To cancel `ask` ends the job's process.
+
+    Args:
+        function: Answers a job with bytes, in the child: "module:function".
+        decode: Makes the result of these bytes, in a thread. A `ValueError` counts as a broken process.
+        count: How many processes at most; one a core, and not more than 4, if not said.
+        limits: The limits of a process; `seconds` is the deadline of a job, once a process has it.
+        wait: Seconds that a job may wait for a free process.
+        command: What is started instead, for tests.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        decode: Callable[[bytes], T],
+        *,
+        count: int | None = None,
+        limits: WorkerLimits | None = None,
+        wait: float = 60.0,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self.count = count or max(1, processes_for(_MOST))
+        self._decode = decode
+        self._limits = limits or WorkerLimits()
+        self._wait = wait
+        self._command = tuple(command or worker_command(function, self._limits))
+        self._turns: asyncio.Semaphore | None = None
+        self._free: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+
+    async def __aenter__(self) -> Self:
+        import asyncio  # noqa: PLC0415 - takes long, and a bulk pool does without
+
+        self._turns = asyncio.Semaphore(self.count)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._turns = None
+        self._free.clear()
+        for process in tuple(self._all):
+            process.kill()
+        for process in tuple(self._all):
+            await self._end(process)
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The ids of the processes that there are."""
+        return frozenset(process.pid for process in self._all if process.usable)
+
+    async def ask(self, job: object) -> T:
+        """Returns the answer to a job.
+
+        Raises:
+            WorkerFailed: There is none; `kind` says why.
+        """
+        async with self._turn():
+            for again in range(_TRIES, 0, -1):
+                process = await self._process()
+                try:
+                    answer = await self._run(process, lambda p=process: self._answer(p, job), self._limits.seconds)
+                except TimeoutError:
+                    raise WorkerFailed("timeout", f"it took longer than {self._limits.seconds:g} s") from None
+                except WorkerGone as error:
+                    code = await self._end(process)
+                    # It was idle for long, and left in this moment.
+                    if code == LEFT and again > 1 and not self._is_left():
+                        continue
+                    raise self._crashed(code) from error
+                if process.usable and not self._is_left():
+                    self._free.append(process)
+                else:
+                    await self._end(process)
+                return answer
+        raise AssertionError("the last try returns or raises")  # pragma: no cover
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        import asyncio  # noqa: PLC0415 - see `__aenter__`
+
+        turns = self._turns
+        if turns is None:
+            raise RuntimeError("enter the pool first: async with WorkerPool(...) as pool")
+        try:
+            async with asyncio.timeout(self._wait):
+                await turns.acquire()
+        except TimeoutError:
+            raise WorkerFailed("busy", f"all {self.count} processes were busy for {self._wait:g} s") from None
+        try:
+            yield
+        finally:
+            turns.release()
+
+    async def _process(self) -> WorkerProcess:
+        """A process that is free, or a new one. Those that have ended meanwhile are cleared away."""
+        while self._free:
+            process = self._free.pop()
+            if process.usable:
+                return process
+            await self._end(process)
+        if self._is_left():
+            raise WorkerFailed("stopped", "the pool was left")
+        try:
+            process = WorkerProcess(self._command, quiet=True)
+        except OSError as error:
+            raise WorkerFailed("start", f"no process can be started: {error}") from error
+        self._all.add(process)
+        try:
+            await self._run(process, process.wait_until_ready, _START_SECONDS)
+        except (WorkerGone, TimeoutError) as error:
+            code = await self._end(process)
+            if self._is_left():
+                raise self._crashed(code) from error
+            raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from error
+        if self._is_left():  # Left while it started.
+            raise self._crashed(await self._end(process))
+        return process
+
+    def _answer(self, process: WorkerProcess, job: object) -> T:
+        process.send(job)
+        content = process.receive()
+        try:
+            return self._decode(content)
+        except ValueError as error:
+            raise WorkerGone(f"not an answer: {error}") from error
+
+    async def _run(self, process: WorkerProcess, work: Callable[[], R], seconds: float | None) -> R:
+        """The result of `work` in a thread. The process is ended if that takes too long, or is cancelled."""
+        import asyncio  # noqa: PLC0415 - see `__aenter__`
+
+        future = _in_thread(work)
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(future)
+        except WorkerGone:
+            raise
+        except BaseException:
+            process.kill()
+            await self._end(process)
+            raise
+
+    async def _end(self, process: WorkerProcess) -> int:
+        """Ends a process, even if this task is cancelled meanwhile."""
+        import asyncio  # noqa: PLC0415 - see `__aenter__`
+
+        future = _in_thread(process.end)
+        cancelled = False
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError:
+                cancelled = True
+        self._all.discard(process)
+        if cancelled:
+            raise asyncio.CancelledError
+        return future.result()
+
+    def _is_left(self) -> bool:
+        return self._turns is None
+
+    def _crashed(self, code: int) -> WorkerFailed:
+        if self._is_left():
+            return WorkerFailed("stopped", "the pool was left")
+        return WorkerFailed("crash", f"signal {-code}" if code < 0 else f"exit code {code}")
+
+
+def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
+    """Runs `work` in a thread of its own, which does not keep the program from ending."""
+    import asyncio  # noqa: PLC0415 - see `WorkerPool.__aenter__`
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    # Nobody may be left who looks at an exception.
+    future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not future.done():
+            if error is None:
+                future.set_result(cast("T", result))
+            else:
+                future.set_exception(error)
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+            failure = error
+        with suppress(RuntimeError):  # The loop is closed.
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, name="tidings-worker", daemon=True).start()
+    return future
