@@ -49,18 +49,25 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!tidings\.).*"),  # names of other packages: nothing is fetched, so they cannot be linked
     ("py:class", r"tidings\..*T"),  # type variables
     ("py:class", r"tidings\.client\.cache\.Kind"),  # one of four classes, which its functions name
+    ("py:class", r"tidings\.client\.targets\..*"),  # the parsed form of a target, which `connect` describes
     ("py:class", r"tidings\.web\.(library|store|watch)\..*"),  # behind `WebServer`: its properties say what for
 ]
 
 
 def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
     """Converts a docstring to reStructuredText where markdown differs: code, lists and tables."""
-    text = re.sub(r"(?<!`)(`[^`\n]+`)(\w?)", lambda found: "\\ ".join(filter(None, found.groups())), "\n".join(lines))
+    text = re.sub(r"(?<!`)`([^`\n]+)`(\w?)", _code, "\n".join(lines))
     text = re.sub(r"^May import: .*(?:\n.+)*", "", text, flags=re.MULTILINE)  # for contributors only
     text = re.sub(r"^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"^((?!- |  )\S.*)\n(?=- )", r"\1\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"(?:^\|.*\|(?:\n|\Z))+", lambda found: _table(found.group()), text, flags=re.MULTILINE)
     lines[:] = text.split("\n")
+
+
+def _code(found: re.Match[str]) -> str:
+    code, following = found.groups()
+    quoted = f"``{code}``" if ":" in code else f"`{code}`"  # napoleon splits at a colon outside a literal
+    return f"{quoted}\\ {following}" if following else quoted
 
 
 def _table(markdown: str) -> str:
