@@ -27,13 +27,13 @@ from urllib.parse import unquote, urlsplit
 
 from anyio import to_thread
 
+from tidings._kit.backoff import retry_after
 from tidings.web.documents.injection import disarm
 from tidings.web.documents.model import page_id, source_id
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
 from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
-from tidings.web.fetch.retries import retry_after
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.sharing import Progress
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version

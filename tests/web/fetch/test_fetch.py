@@ -121,7 +121,7 @@ async def test_robots_txt_is_asked_first_and_its_refusal_names_the_rule_and_the_
 
 async def test_robots_txt_that_fails_means_no() -> None:
     async with site({"/robots.txt": text("", 503), "/": text()}) as here, fetcher() as fetch:
-        with pytest.raises(RobotsRefused, match="cannot be had"):
+        with pytest.raises(RobotsRefused, match="is unavailable"):
             await fetch.fetch(Request(here.url()))
     assert here.paths() == ["/robots.txt"]
 
@@ -136,11 +136,10 @@ async def test_robots_txt_may_be_elsewhere_and_long() -> None:
 
 
 async def test_robots_txt_can_be_asked_for_by_itself() -> None:
-    pages = {"/robots.txt": text("Sitemap: /map.xml\nUser-agent: *\nCrawl-delay: 2")}
+    pages = {"/robots.txt": text("Sitemap: /map.xml\nUser-agent: *")}
     async with site(pages) as here, fetcher() as fetch:
         robots = await fetch.robots(here.url("/any/page"))
     assert robots.sitemaps() == (here.url("/map.xml"),)
-    assert robots.crawl_delay("Tidings") == 2
 
 
 async def test_an_answer_that_may_change_is_asked_for_again() -> None:
@@ -154,6 +153,16 @@ async def test_an_answer_that_may_change_is_asked_for_again() -> None:
     assert "status 429" in response.notes[1]
     assert 0.25 <= time.slept[0] <= 0.5
     assert 3 <= time.slept[1] <= 3.5
+
+
+async def test_each_pause_is_longer_up_to_a_limit_and_spread_by_chance() -> None:
+    time = Time()
+    limits = replace(ROOMY, retries=6, timeout=100.0)
+    async with site({"/": text("busy", 503)}) as here, fetcher(limits, clock=time, sleep=time.sleep) as fetch:
+        assert (await fetch.fetch(Request(here.url()))).status == 503
+    assert len(time.slept) == 6
+    for slept, longest in zip(time.slept, (0.5, 1, 2, 4, 8, 8), strict=True):
+        assert longest / 2 <= slept <= longest
 
 
 async def test_who_does_not_insist_takes_the_first_answer_and_is_asked_again_only_for_want_of_one() -> None:
@@ -170,10 +179,10 @@ async def test_the_last_answer_counts_when_attempts_or_time_run_out() -> None:
     async with site(pages) as here, fetcher(replace(ROOMY, retries=1), clock=time, sleep=time.sleep) as fetch:
         response = await fetch.fetch(Request(here.url()))
         assert (response.status, here.paths().count("/")) == (429, 2)
-        assert any("too often" in note for note in response.notes)
+        assert any("too many requests" in note for note in response.notes)
         assert (await fetch.fetch(Request(here.url("/later")))).status == 503
         assert here.paths().count("/later") == 1
-        with pytest.raises(RateLimited, match="asked to be left alone"):
+        with pytest.raises(RateLimited, match="asked for a pause"):
             await fetch.fetch(Request(here.url()))
     assert sum(time.slept) < 1
 
@@ -184,7 +193,7 @@ async def test_a_connection_that_breaks_is_made_again_at_once() -> None:
     async with site(pages) as here, fetcher(replace(ROOMY, retries=2), clock=time, sleep=time.sleep) as fetch:
         response = await fetch.fetch(Request(here.url()))
     assert response.body == b"hello"
-    assert response.notes == ("It was asked again, as the connection had failed.",)
+    assert response.notes == ("The request was repeated because the connection failed.",)
     assert time.slept[0] == 0
     assert time.slept[1] > 0
 
@@ -195,9 +204,11 @@ async def test_the_limit_of_requests_to_a_host_holds_back_or_refuses() -> None:
     async with site() as here, fetcher(limits, clock=time, sleep=time.sleep) as fetch:
         await fetch.fetch(Request(here.url()))
         response = await fetch.fetch(Request(here.url()))
-        assert response.notes == ("The limit of requests to 127.0.0.1 held it up for 60 s.",)
+        assert response.notes == ("The rate limit for 127.0.0.1 delayed the request by 60 s.",)
         await fetch.fetch(Request(here.url()))
-        with pytest.raises(RateLimited, match="2 requests a minute are allowed, and the next can be made in 60 s"):
+        with pytest.raises(
+            RateLimited, match="2 requests a minute are allowed, and the next request is possible in 60 s"
+        ):
             await fetch.fetch(Request(here.url(), timeout=10))
 
 
@@ -208,15 +219,15 @@ async def test_a_site_that_is_not_there_is_unreachable() -> None:
         with pytest.raises(Unreachable, match="cannot be reached") as refused:
             await fetch.fetch(Request(here.url("/page")))
         assert refused.value.url == here.url("/page")
-        assert refused.value.again
+        assert refused.value.retryable
         with pytest.raises(Unreachable, match=r"nowhere\.example cannot be resolved") as unknown:
             await fetch.fetch(Request("https://nowhere.example/page"))
-        assert not unknown.value.again
+        assert not unknown.value.retryable
 
 
 async def test_a_page_in_time_is_not_the_matter_of_one_that_is_late() -> None:
     async with site({"/": text(), "/silent": silent}) as here, fetcher() as fetch:
-        with pytest.raises(FetchTimedOut, match=r"within 0.05 s: .*; give it more time"):
+        with pytest.raises(FetchTimedOut, match=r"within 0.05 s: .*; allow more time"):
             await fetch.fetch(Request(here.url("/silent"), timeout=0.05, respect_robots=False))
         assert (await fetch.fetch(Request(here.url()))).status == 200
 

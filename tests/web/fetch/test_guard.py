@@ -23,7 +23,7 @@ async def test_the_addresses_of_a_name_are_vetted_all_of_them() -> None:
     )
     guard = Guard(policy(), names)
     assert await guard.vetted("good.example", 443) == [ip_address("93.184.215.14"), ip_address("2606:2800::1")]
-    with pytest.raises(AddressRefused, match=r"mixed\.example leads to 10\.0\.0\.1, which is a private network"):
+    with pytest.raises(AddressRefused, match=r"mixed\.example resolves to 10\.0\.0\.1, which is a private network"):
         await guard.vetted("mixed.example", 443)
     with pytest.raises(AddressRefused, match="this machine itself"):
         await guard.vetted("last.example", 443)
@@ -62,10 +62,10 @@ async def test_a_name_without_addresses_is_said_to_be_so() -> None:
         await Guard(policy(), Names(a_example=[[]])).vetted("a.example", 80)
     with pytest.raises(NoSuchHost, match="no such name") as gone:
         await Guard(policy(), Names()).vetted("b.example", 80)
-    assert not gone.value.again
+    assert not gone.value.retryable
     with pytest.raises(NoSuchHost, match="Temporary failure") as later:
         await Guard(policy(), broken).vetted("c.example", 80)
-    assert later.value.again
+    assert later.value.retryable
 
 
 async def test_the_connection_goes_to_the_address_that_was_vetted() -> None:

@@ -43,7 +43,7 @@ def test_an_allowed_domain_does_not_open_a_private_address() -> None:
     some = policy(allow_domains=["intranet.example"], allow_private=[ip_network("10.0.0.0/8")])
     assert some.refuses_address("intranet.example", ip_address("10.0.0.1")) is None
     reason = some.refuses_address("intranet.example", ip_address("192.168.0.1")) or ""
-    assert "intranet.example leads to 192.168.0.1" in reason
+    assert "intranet.example resolves to 192.168.0.1" in reason
     assert "--allow-private" in reason
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.web.fetch.servers import Time
 from tidings.web.fetch.request import Response, TooManyRedirects, Unreachable
-from tidings.web.fetch.robots import DAY, Memory, Robots, refused, token
+from tidings.web.fetch.robots import DAY, Robots, RobotsCache, refused, token
 from tidings.web.fetch.urls import Url, parse
 
 pytestmark = pytest.mark.anyio
@@ -89,13 +89,11 @@ def test_the_search_for_the_rule_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert refuses("User-agent: *\nDisallow: /a\nDisallow: /much/longer", "/a") == "one of its rules"
 
 
-def test_crawl_delay_and_sitemaps_can_be_asked_for() -> None:
+def test_sitemaps_can_be_asked_for() -> None:
     found = robots(
         "User-agent: *\nCrawl-delay: 7\nSitemap: /map.xml\nsitemap: https://other.example/a.xml\n"
         "Sitemap: file:///etc/passwd\nSitemap:\nSitemap: /map.xml\nUser-agent: Fast\nCrawl-delay: x\n"
     )
-    assert found.crawl_delay("Tidings") == 7
-    assert found.crawl_delay("Fast/1") is None
     assert found.sitemaps() == ("https://example.org/map.xml", "https://other.example/a.xml")
 
 
@@ -176,13 +174,13 @@ NO = (200, b"User-agent: *\nDisallow: /")
 YES = (200, b"")
 
 
-async def allowed(memory: Memory, source: Source) -> bool:
+async def allowed(memory: RobotsCache, source: Source) -> bool:
     return (await memory.of(PAGE, source)).refuses(PAGE, "Tidings") is None
 
 
 async def test_a_file_is_asked_for_once_in_a_day_for_each_origin() -> None:
     time = Time()
-    memory, source = Memory(time), Source(NO, YES)
+    memory, source = RobotsCache(time), Source(NO, YES)
     assert not await allowed(memory, source)
     time.now += DAY - 1
     assert not await allowed(memory, source)
@@ -194,7 +192,7 @@ async def test_a_file_is_asked_for_once_in_a_day_for_each_origin() -> None:
 
 
 async def test_all_who_ask_at_once_share_one_request() -> None:
-    memory, source = Memory(Time()), Source(NO)
+    memory, source = RobotsCache(Time()), Source(NO)
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(allowed, memory, source)
@@ -204,13 +202,13 @@ async def test_all_who_ask_at_once_share_one_request() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 429, 451])
 async def test_a_site_without_the_file_allows_everything(status: int) -> None:
-    assert await allowed(Memory(Time()), Source((status, b"User-agent: *\nDisallow: /")))
+    assert await allowed(RobotsCache(Time()), Source((status, b"User-agent: *\nDisallow: /")))
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 599])
 async def test_a_site_that_fails_allows_nothing_for_a_while(status: int) -> None:
     time = Time()
-    memory, source = Memory(time), Source((status, b""), YES)
+    memory, source = RobotsCache(time), Source((status, b""), YES)
     found = await memory.of(PAGE, source)
     rule = found.refuses(PAGE, "Tidings") or ""
     assert f"(status {status})" in str(refused(PAGE, rule))
@@ -222,7 +220,7 @@ async def test_a_site_that_fails_allows_nothing_for_a_while(status: int) -> None
 
 async def test_an_older_copy_is_better_than_none() -> None:
     time = Time()
-    memory, source = Memory(time), Source(YES, (503, b""), NO)
+    memory, source = RobotsCache(time), Source(YES, (503, b""), NO)
     assert await allowed(memory, source)
     time.now += DAY + 1
     assert await allowed(memory, source)
@@ -232,7 +230,7 @@ async def test_an_older_copy_is_better_than_none() -> None:
 
 async def test_a_site_out_of_reach_is_said_to_be_so_and_not_remembered() -> None:
     where = str(PAGE.at("/robots.txt"))
-    memory, source = Memory(Time()), Source(Unreachable("gone", url=where), YES)
+    memory, source = RobotsCache(Time()), Source(Unreachable("gone", url=where), YES)
     with pytest.raises(Unreachable):
         await memory.of(PAGE, source)
     assert await allowed(memory, source)
@@ -241,23 +239,23 @@ async def test_a_site_out_of_reach_is_said_to_be_so_and_not_remembered() -> None
 async def test_a_file_that_leads_astray_allows_nothing() -> None:
     where = str(PAGE.at("/robots.txt"))
     for error in (TooManyRedirects("in a circle", url=where), Unreachable("gone", url="https://other.example/")):
-        assert not await allowed(Memory(Time()), Source(error))
+        assert not await allowed(RobotsCache(Time()), Source(error))
 
 
 async def test_a_rule_that_was_cut_in_two_does_not_count() -> None:
     text = b"User-agent: *\nDisallow: /x\nDisallow: /"
-    assert await allowed(Memory(Time()), Source((200, text), truncated=True))
-    assert not await allowed(Memory(Time()), Source((200, text)))
+    assert await allowed(RobotsCache(Time()), Source((200, text), truncated=True))
+    assert not await allowed(RobotsCache(Time()), Source((200, text)))
 
 
 async def test_what_is_not_text_and_what_begins_with_a_mark_is_read_all_the_same() -> None:
-    assert not await allowed(Memory(Time()), Source((200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /")))
-    assert not await allowed(Memory(Time()), Source((200, b"\xff\xfe\nUser-agent: *\nDisallow: /")))
+    assert not await allowed(RobotsCache(Time()), Source((200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /")))
+    assert not await allowed(RobotsCache(Time()), Source((200, b"\xff\xfe\nUser-agent: *\nDisallow: /")))
 
 
 async def test_only_so_many_sites_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.web.fetch.robots._MOST_SITES", 3)
-    memory, source = Memory(Time()), Source(YES)
+    memory, source = RobotsCache(Time()), Source(YES)
     for n in (1, 2, 3, 1, 4, 1, 2):
         await memory.of(parse(f"https://site{n}.example/"), source)
     assert [url[12:13] for url in source.asked] == ["1", "2", "3", "4", "2"]
@@ -265,7 +263,7 @@ async def test_only_so_many_sites_are_remembered(monkeypatch: pytest.MonkeyPatch
 
 async def test_large_files_are_remembered_only_as_far_as_memory_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.web.fetch.robots._MOST_TEXT", 1_000)
-    memory, source = Memory(Time()), Source((200, b"#" * 400))
+    memory, source = RobotsCache(Time()), Source((200, b"#" * 400))
     for n in (1, 2, 1, 3, 1, 2):
         await memory.of(parse(f"https://site{n}.example/"), source)
     assert [url[12:13] for url in source.asked] == ["1", "2", "3", "2"]

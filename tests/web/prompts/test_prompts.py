@@ -146,7 +146,7 @@ async def test_a_version_and_a_page_are_known_by_their_ids_and_what_is_no_page_i
             _, (content,) = await got(agent, "summarise_page", url=name)
             assert STORY in content.resource.text
         assert await refused(agent, "summarise_page", url="nope") == (
-            "nope cannot be fetched: it is no complete URL; write it like https://example.org/page."
+            "nope cannot be fetched: it is not a complete URL; write it like https://example.org/page."
         )
 
 

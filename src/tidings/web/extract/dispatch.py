@@ -26,7 +26,8 @@ from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from tidings.web.extract import packed, sniff
+from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
+from tidings.web.extract import sniff
 from tidings.web.extract.model import (
     Caps,
     Extracted,
@@ -139,13 +140,24 @@ def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | 
     if said.startswith(_NEVER):
         raise Unsupported(said)
     kind, label = said, said
-    if body.startswith(packed.MAGIC):
-        body = packed.unpacked(body, options.caps.unpacked)
+    if is_gzip(body):
+        body = _gunzipped(body, options.caps.unpacked)
         label = "" if said in sniff.PACKED else said
     kind = sniff.truly(body, label, url)
     read = _reader(kind)
     found = read(body, _charset(parameters), url, options)
     return sound(_told(found, label, kind))
+
+
+def _gunzipped(body: bytes, limit: int) -> bytes:
+    try:
+        return gunzip(body, limit, keep_beginning=True)
+    except OverLimit as error:
+        message = f"The body decompresses to more than {limit:,} bytes: request it as raw."
+        raise ExtractionFailed("bomb", message) from error
+    except Corrupt as error:
+        message = "The body begins as gzip and cannot be decompressed: request it as raw, or fetch it again."
+        raise ExtractionFailed("broken", message) from error
 
 
 def _reader(kind: str) -> Reader:

@@ -1,18 +1,13 @@
-"""One request and its answer, over connections that the guard made.
+"""One request and its bounded answer, over connections that the guard made: the seam to httpcore.
 
     async with client.get(url, headers) as answer:
-        answer.status, answer.headers
-        async for chunk in answer.chunks(): ...
+        body = await read(answer.chunks(), answer.headers, limit, url=str(url))
 
-HTTP/2 where the server speaks it. No proxy, no cookie, nothing from the environment has a say. Whatever goes wrong
-on the wire is a `FetchError`. An answer that is left before its end costs its connection: no server can go on sending
-what nobody reads.
+HTTP/2 where the server supports it. No proxy, no cookies, no settings from the environment. Every failure is a
+`FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending.
 
-Bodies that stay within their limits: as they come over the wire, and again when they are unpacked.
-
-    read(chunks, headers, limit, ...) -> Body
-
-What a server says of the length is believed only where it says too much.
+A body is bounded as it arrives and again when it is decompressed. A `Content-Length` is trusted only if it exceeds the
+limit.
 """
 
 import ssl
@@ -26,34 +21,35 @@ import h2.events
 import h2.exceptions
 import httpcore2
 
+from tidings._kit.decompress import PIECE, Corrupt, Decompressor, OverLimit
 from tidings.web.fetch.guard import ADDRESS, CONNECT_TIMEOUT, Address, AddressRefused, Guard, NoSuchHost, refusal
-from tidings.web.fetch.packings import PIECE, Corrupt, OverLimit, Unpacker
 from tidings.web.fetch.request import MIB, BadAnswer, Blocked, FetchError, ResponseTooLarge, Unreachable
 from tidings.web.fetch.urls import Url, shown
 
 _KEPT_IDLE = 20
 _IDLE_SECONDS = 15.0
 
+Progress = Callable[[int, int | None], Awaitable[None]]
+"""Called with the bytes received and the total, None if unknown; equal when the body is complete."""
+
 
 class HttpAnswer:
-    """What a server answered; its body is still on the way."""
+    """Status and headers of an answer, and its body, still to be read."""
 
     def __init__(self, url: Url, response: httpcore2.Response) -> None:
         self._url = url
         self._response = response
         self.status = response.status
         self.headers = _headers(response.headers)
-        self.private = _is_private(response)
-        """Whether it comes from an address that is not of the public internet."""
+        extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
+        address = cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))
+        self.private = refusal(address) is not None
+        """Whether it comes from an address outside the public internet."""
         self.complete = False
         """Whether all of the body has been read."""
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """The body, as it comes, packed as it is.
-
-        Raises:
-            FetchError: It broke off, or is not HTTP.
-        """
+        """Yields the body as it arrives, still compressed. Raises `FetchError` if it breaks off or is not HTTP."""
         stream = cast("AsyncIterator[bytes]", self._response.stream)
         with _translated(self._url):
             async with aclosing(cast("AsyncGenerator[bytes]", aiter(stream))) as chunks:
@@ -63,7 +59,7 @@ class HttpAnswer:
 
 
 class Client:
-    """The pool of connections."""
+    """The connection pool."""
 
     def __init__(self, guard: Guard, *, at_once: int, tls: ssl.SSLContext | None = None) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -77,11 +73,7 @@ class Client:
 
     @asynccontextmanager
     async def get(self, url: Url, headers: Sequence[tuple[str, str]]) -> AsyncGenerator[HttpAnswer]:
-        """Ask for `url`.
-
-        Raises:
-            FetchError: There is no answer.
-        """
+        """Requests `url`. Raises `FetchError` if there is no answer."""
         where = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
         sent = [("Host", url.authority), *headers]
         raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in sent]
@@ -100,22 +92,16 @@ class Client:
                     await self._drop(where.origin)
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         with anyio.CancelScope(shield=True):
             await self._pool.aclose()
 
     async def _drop(self, origin: httpcore2.Origin) -> None:
-        # HTTP/1.1 closes its connection by itself when an answer is left early. With HTTP/2 the server would go on
-        # sending, and fill the window that all its streams share. Whoever else is on that connection asks again.
+        # HTTP/1.1 closes its connection when an answer is left early. With HTTP/2 the server would go on sending and
+        # fill the window that all its streams share. Other requests on that connection are retried.
         for connection in self._pool.connections:
             if connection.can_multiplex() and connection.can_handle_request(origin):
                 await connection.aclose()
-
-
-def _is_private(response: httpcore2.Response) -> bool:
-    extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
-    stream = extensions["network_stream"]
-    return refusal(cast("Address", stream.get_extra_info(ADDRESS))) is not None
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
@@ -124,7 +110,7 @@ def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    headers.pop("set-cookie", None)  # Nothing here keeps cookies, and nobody who stores headers should.
+    headers.pop("set-cookie", None)  # Cookies are never kept, and must not be stored with the headers.
     return headers
 
 
@@ -136,79 +122,60 @@ def _translated(url: Url) -> Generator[None]:
         raise _fetch_error(error, url) from error
 
 
-def _fetch_error(error: Exception, url: Url) -> FetchError:
-    text = str(url)
-    match error:
-        case AddressRefused():
-            return Blocked(f"{url} is not fetched: {error}", url=text)
-        case NoSuchHost(again=again):
-            cure = "check its spelling, or the network"
-            return Unreachable(f"{url} cannot be reached: {error}; {cure}", url=text, again=again)
-        case httpcore2.ConnectTimeout():
-            silence = f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s"
-            return Unreachable(f"{url} cannot be reached: {silence}; try again later", url=text, again=True)
-        case httpcore2.ConnectError():
-            return _no_connection(error, url)
-        case httpcore2.NetworkError():
+def _fetch_error(error: Exception, url: Url) -> FetchError:  # noqa: PLR0911 - a table
+    def unreachable(why: str, *, retryable: bool = False) -> FetchError:
+        return Unreachable(f"{url} cannot be reached: {why}", url=str(url), retryable=retryable)
+
+    # httpcore passes the original error as the argument; its `__cause__` is lost.
+    translated = isinstance(error, (httpcore2.ProtocolError, httpcore2.NetworkError))
+    cause = error.args[0] if translated and error.args else error
+    match error, cause:
+        case AddressRefused(), _:
+            return Blocked(f"{url} is not fetched: {error}", url=str(url))
+        case NoSuchHost(retryable=retryable), _:
+            return unreachable(f"{error}; check the spelling of the name, or the network", retryable=retryable)
+        case httpcore2.ConnectTimeout(), _:
+            return unreachable(
+                f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s; try again later", retryable=True
+            )
+        case httpcore2.ConnectError(), ssl.SSLCertVerificationError():
+            why = f"its certificate is not trusted ({cause.verify_message})"
+            return unreachable(f"{why}; try http, or another address of the site")
+        case httpcore2.ConnectError(), ssl.SSLError():
+            why = f"no secure connection could be made ({cause.reason or cause})"
+            return unreachable(f"{why}; check that it speaks TLS on port {url.port}")
+        case httpcore2.ConnectError(), _:
+            return unreachable(f"{shown(str(error) or type(error).__name__)}; try again later", retryable=True)
+        case httpcore2.NetworkError(), _:
             return _broken_off(url)
         case _:
-            # Whatever a hostile server brings forth inside of the libraries is its fault, not the caller's.
-            return _no_http(error, url)
+            # A hostile server can cause any error inside the libraries.
+            return _not_http(error, cause, url)
 
 
-def _no_connection(error: Exception, url: Url) -> FetchError:
-    cause = _cause(error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        why = f"its certificate is not to be trusted ({cause.verify_message}); try http, or another address of the site"
-        return Unreachable(f"{url} cannot be reached: {why}", url=str(url))
-    if isinstance(cause, ssl.SSLError):
-        why = f"no secure connection could be made ({cause.reason or cause}); does it speak TLS on port {url.port}?"
-        return Unreachable(f"{url} cannot be reached: {why}", url=str(url))
-    return Unreachable(f"{url} cannot be reached: {_said(error)}; try again later", url=str(url), again=True)
-
-
-def _no_http(error: Exception, url: Url) -> FetchError:
-    cause = _cause(error)
+def _not_http(error: Exception, cause: object, url: Url) -> FetchError:
     too_large = isinstance(cause, h2.exceptions.DenialOfServiceError)
     if too_large or getattr(cause, "error_status_hint", None) == 431:
-        return ResponseTooLarge(f"{url} sends more headers than any page needs; it cannot be fetched", url=str(url))
+        return ResponseTooLarge(f"{url} cannot be fetched: its headers are too large", url=str(url))
     ended = isinstance(cause, (h2.events.StreamReset, h2.events.ConnectionTerminated))
-    # The last of these: another request that shared the connection was left, and the connection with it.
+    # The last of these: another request on the same connection was abandoned, which closed the connection.
     if ended or any(words in str(error) for words in ("isconnected", "peer closed", "ConnectionState.CLOSED")):
         return _broken_off(url)
-    # What the libraries say quotes the server, and no server shall speak through an error.
-    return BadAnswer(f"{url} answered with something that is not HTTP; it is broken at its source", url=str(url))
+    # The libraries' messages quote the server, which must not reach the reader through an error.
+    return BadAnswer(f"{url} sent an answer that is not valid HTTP; the fault is at the server", url=str(url))
 
 
 def _broken_off(url: Url) -> FetchError:
     message = f"{url} broke off: the connection ended before the answer did; try again"
-    return Unreachable(message, url=str(url), again=True)
-
-
-def _cause(error: Exception) -> object:
-    """What a library says was the reason; the error itself if it does not."""
-    # httpcore passes on what it translates as the argument; as the cause it is lost on the way.
-    translated = isinstance(error, (httpcore2.ProtocolError, httpcore2.NetworkError))
-    return error.args[0] if translated and error.args else error
-
-
-def _said(error: Exception) -> str:
-    return shown(str(error) or type(error).__name__)
-
-
-Progress = Callable[[int, int | None], Awaitable[None]]
-"""Is told of the bytes that came, and of how many will come if the server said so; equal when all are here."""
-
-_CURE = "allow more with max_bytes, or fetch a part of it from elsewhere"
+    return Unreachable(message, url=str(url), retryable=True)
 
 
 @dataclass(frozen=True)
 class ResponseBody:
-    """What came, unpacked."""
+    """A body, decompressed. `truncated`: a part of it is missing."""
 
     data: bytes
     truncated: bool = False
-    """There is more of it that is not here."""
 
 
 async def read(
@@ -220,44 +187,37 @@ async def read(
     cut: bool = False,
     progress: Progress | None = None,
 ) -> ResponseBody:
-    """The body, within `limit`. With `cut`, what is over the limit is left out instead of refused.
+    """Returns the body, decompressed.
 
-    Raises:
-        TooLarge: It is over the limit, packed or unpacked.
-        BadAnswer: It is not packed as it says.
+    A body over the limit, compressed or not, raises `ResponseTooLarge`; with `cut` it is truncated instead. One that
+    cannot be decompressed raises `BadAnswer`.
     """
-    total = _length(headers)
+    length = headers.get("content-length", "")
+    total = int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
+    hint = "allow more with max_bytes, or fetch a smaller page"
     if total is not None and total > limit and not cut:
-        raise ResponseTooLarge(f"{url} has {_size(total)}, more than the {_size(limit)} allowed; {_CURE}", url=url)
+        raise ResponseTooLarge(f"{url} has {_size(total)}, more than the {_size(limit)} allowed; {hint}", url=url)
     data = bytearray()
     try:
-        unpacker = Unpacker(_names(headers.get("content-encoding", "")), limit)
-        came = told = 0
+        encodings = headers.get("content-encoding", "").split(",")
+        decompressor = Decompressor([name.strip().lower() for name in encodings], limit)
+        received = reported = 0
         async for chunk in chunks:
-            came += len(chunk)
-            for piece in unpacker.feed(chunk):
+            received += len(chunk)
+            for piece in decompressor.feed(chunk):
                 data += piece
-            if progress is not None and came - told >= PIECE:
-                told = came
-                await progress(came, total)
-        if progress is not None and (told, total) != (came, came):
-            await progress(came, came)
+            if progress is not None and received - reported >= PIECE:
+                reported = received
+                await progress(received, total)
+        if progress is not None and (reported, total) != (received, received):
+            await progress(received, received)
     except OverLimit:
         if cut:
             return ResponseBody(bytes(data), truncated=True)
-        raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {_CURE}", url=url) from None
+        raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {hint}", url=url) from None
     except Corrupt as error:
-        raise BadAnswer(f"{url} cannot be unpacked: {error}; it is broken at its source", url=url) from None
-    return ResponseBody(bytes(data), truncated=unpacker.cut_short)
-
-
-def _names(header: str) -> list[str]:
-    return [name.strip().lower() for name in header.split(",")]
-
-
-def _length(headers: Mapping[str, str]) -> int | None:
-    text = headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+        raise BadAnswer(f"{url} cannot be decompressed: {error}; the fault is at the server", url=url) from None
+    return ResponseBody(bytes(data), truncated=decompressor.cut_short)
 
 
 def _size(count: int) -> str:

@@ -1,27 +1,19 @@
-"""The one way to a socket.
+"""The SSRF rules, and the only way to a socket: which domains, ports and addresses may be connected to.
 
-    connect(host, port) -> a stream to an address of the host that was vetted
+    policy(allow_private, allow_domains, block_domains) -> FetchPolicy
+    Guard(policy).vetted(host, port)                    -> the checked addresses of a host
 
-A name is resolved once; every address of the answer is judged, and one that is refused refuses the host, since an
-answer that mixes public and private addresses has no honest reason. The connection goes to an address that was judged,
-never to the name again, so that a second answer (rebinding) is never asked for. TLS is spoken with the name by whoever
-asked for the stream.
+`Guard` is the network backend of httpcore. A name is resolved once, and every address of the answer is checked; one
+refused address refuses the host, because an honest answer does not mix public and private addresses. The connection
+goes to a checked address and the name is not resolved again, so a second, different answer (DNS rebinding) has no
+effect.
 
-`Guard` is a network backend for httpcore, which has no other way out.
+Only addresses of the public internet are allowed. The tables are written out after IANA's registries of special
+addresses, because the answers of `ipaddress` differ between versions of Python. `allow_private` adds networks; an
+address that serves cloud credentials must be listed alone (`/32`, `/128`), never as a part of a larger network.
 
-Which IP addresses may be connected to.
-
-    refusal(address, allowed) -> why not, or None
-    real(address)             -> the address that is meant: IPv6 forms that only wrap an IPv4 address are unwrapped
-
-Only addresses of the public internet are. The tables are written out (after IANA's registries of special addresses)
-instead of left to `ipaddress`, whose answers differ between versions of Python. What is allowed beside them is named as
-networks; an address where clouds keep credentials has to be named alone (`/32`, `/128`), never as a part of more.
-
-What may be fetched at all: domains, ports and addresses, as the operator has it.
-
-With `allow_domains` nothing else is fetched. `example.org` stands for itself and all below it, `*.example.org` for what
-is below it only. `block_domains` wins over `allow_domains`. Neither opens a private address: `allow_private` does.
+With `allow_domains` nothing else is fetched. `example.org` covers itself and its subdomains, `*.example.org` only the
+subdomains. `block_domains` wins over `allow_domains`. Neither opens a private address.
 """
 
 import socket
@@ -54,7 +46,7 @@ _METADATA = frozenset(
         "fd20:ce::254",
     )
 )
-"""Where machines in clouds get their credentials from."""
+"""The addresses from which cloud machines get credentials."""
 
 _SPECIAL_V4: Sequence[tuple[IPv4Network, str]] = tuple(
     (IPv4Network(network), what)
@@ -104,7 +96,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def real(address: Address) -> Address:
-    """The IPv4 address inside of `::ffff:1.2.3.4` and of `64:ff9b::1.2.3.4`; else the address, without a zone."""
+    """Returns the IPv4 address in `::ffff:1.2.3.4` or `64:ff9b::1.2.3.4`, else the address without its zone."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:
@@ -115,17 +107,13 @@ def real(address: Address) -> Address:
 
 
 def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
-    """What kind of address it is that it may not be connected to; None for one that may."""
-    meant = real(address)
-    if meant in _METADATA:
-        named = any(network.num_addresses == 1 and meant in network for network in allowed)
-        return None if named else "an address where a cloud keeps credentials"
-    if any(meant in network for network in allowed):
+    """Returns the kind of a forbidden address, for example "a private network"; None for one that is allowed."""
+    address = real(address)
+    if address in _METADATA:
+        listed = any(network.num_addresses == 1 and address in network for network in allowed)
+        return None if listed else "an address that serves cloud credentials"
+    if any(address in network for network in allowed):
         return None
-    return _special(meant)
-
-
-def _special(address: Address) -> str | None:
     if isinstance(address, IPv4Address):
         return next((what for network, what in _SPECIAL_V4 if address in network), None)
     found = next((what for network, what in _SPECIAL_V6 if address in network), None)
@@ -133,26 +121,22 @@ def _special(address: Address) -> str | None:
 
 
 def network(text: str) -> Network:
-    """The network that `text` names: `10.0.0.0/8`, or one address.
-
-    Raises:
-        ValueError: It names none; the text says how one is written.
-    """
+    """Returns the network in `text`: `10.0.0.0/8`, or one address. Raises ValueError, which says how to write one."""
     try:
         return ip_network(text.strip())
     except ValueError as error:
-        raise ValueError(f"{text!r} is no network ({error}); write it like 10.0.0.0/8 or fd00::/8") from None
+        raise ValueError(f"{text!r} is not a network ({error}); write it like 10.0.0.0/8 or fd00::/8") from None
 
 
 # One number a line would be unreadable.
 # fmt: off
 _NOT_WEB_PORTS = frozenset([
-    # What browsers refuse, since an HTTP request can be made to say something in those protocols, ...
+    # Browsers refuse these, because an HTTP request can be crafted to be valid in their protocols ...
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
     111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
     540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
     6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
-    # ... and databases and desktops, which answer to whoever knocks.
+    # ... and these are databases and remote desktops.
     445, 1433, 1521, 3306, 3389, 5432, 5900, 6379, 11211, 27017,
 ])
 # fmt: on
@@ -160,41 +144,37 @@ _NOT_WEB_PORTS = frozenset([
 
 @dataclass(frozen=True)
 class FetchPolicy:
-    """What is allowed and what is not. Make one with `policy`."""
+    """The domains, ports and private networks that are allowed. Made by `policy`."""
 
     allow_private: Sequence[Network] = ()
     allow_domains: Sequence[str] = ()
     block_domains: Sequence[str] = ()
 
     def refuses(self, host: str, port: int) -> str | None:
-        """Why nothing may be fetched from there, and the cure; None if it may, should its addresses be good."""
+        """Returns why the host or the port is not allowed, and what to do; None if it is, before its addresses."""
         if port in _NOT_WEB_PORTS:
-            return f"port {port} is not one of the web; fetch from a port that serves HTTP"
+            return f"port {port} is not allowed, as it belongs to another protocol; use a port that serves HTTP"
         if any(_covers(domain, host) for domain in self.block_domains):
-            return f"the domain {host} is blocked here; the operator can take it out of --block-domain"
+            return f"the domain {host} is blocked here; the operator can remove it from --block-domain"
         if self.allow_domains and not any(_covers(domain, host) for domain in self.allow_domains):
             listed = ", ".join(self.allow_domains[:5]) + (", …" if len(self.allow_domains) > 5 else "")
-            cure = "the operator can add it with --allow-domain"
-            return f"the domain {host} is not among those allowed here ({listed}); {cure}"
+            hint = "the operator can add it with --allow-domain"
+            return f"the domain {host} is not among those allowed here ({listed}); {hint}"
         return None
 
     def refuses_address(self, host: str, address: Address) -> str | None:
-        """Why this address of `host` may not be connected to, and the cure; None if it may."""
+        """Returns why this address of `host` is not allowed, and what to do; None if it is."""
         what = refusal(address, self.allow_private)
         if what is None:
             return None
-        where = f"{address} is" if host == str(address) else f"{host} leads to {address}, which is"
-        return f"{where} {what}; to fetch from there, the operator has to allow it with --allow-private"
+        where = f"{address} is" if host == str(address) else f"{host} resolves to {address}, which is"
+        return f"{where} {what}; the operator can allow it with --allow-private"
 
 
 def policy(
     allow_private: Iterable[Network] = (), allow_domains: Iterable[str] = (), block_domains: Iterable[str] = ()
 ) -> FetchPolicy:
-    """The policy of these, the domains in the form that URLs have them.
-
-    Raises:
-        ValueError: One is no domain.
-    """
+    """Returns the policy, with domains normalised as in URLs. Raises ValueError for text that is not a domain."""
     return FetchPolicy(tuple(allow_private), tuple(map(_domain, allow_domains)), tuple(map(_domain, block_domains)))
 
 
@@ -203,7 +183,9 @@ def _domain(text: str) -> str:
     try:
         host = host_of(text.strip().removeprefix("*").removeprefix("."))
     except ValueError as error:
-        raise ValueError(f"{text!r} is no domain: {error}; write it like example.org or *.example.org") from None
+        raise ValueError(
+            f"{text!r} is not a valid domain name: {error}; write it like example.org or *.example.org"
+        ) from None
     return f"*.{host}" if below else host
 
 
@@ -214,32 +196,32 @@ def _covers(domain: str, host: str) -> bool:
 
 
 Resolver = Callable[[str], Awaitable[Sequence[Address]]]
-"""From a host name to its addresses, best first. Raises `OSError` (`socket.gaierror`) if there are none."""
+"""Returns the addresses of a host name, best first. Raises `OSError` (`socket.gaierror`) if there are none."""
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for one address to answer, should the request have more."""
+"""Seconds for one address to answer, if the request has more."""
 ADDRESS = "vetted_address"
-"""By this name a stream tells the address that it leads to."""
+"""The name of the stream's extra information that holds its address."""
 _HEAD_START = 0.25
-"""Seconds that an address has before the next one is tried beside it."""
+"""Seconds before the next address is tried in parallel."""
 _MOST_TRIED = 6
 _LOOKUPS_AT_ONCE = 16
 
 
 class AddressRefused(Exception):
-    """Nothing may be fetched from there. The text says why, and the cure."""
+    """A host, port or address is not allowed. The message says why, and what to do."""
 
 
 class NoSuchHost(Exception):
-    """The name has no addresses: `again` if that may be otherwise in a moment."""
+    """A name has no addresses. `retryable`: it may have some a moment later."""
 
-    def __init__(self, message: str, *, again: bool) -> None:
+    def __init__(self, message: str, *, retryable: bool) -> None:
         super().__init__(message)
-        self.again = again
+        self.retryable = retryable
 
 
 class Lookup:
-    """The system's resolver, in threads of its own: names that are slow to resolve hold up no other work."""
+    """The system's resolver, in its own threads, so that slow names do not delay other work."""
 
     def __init__(self) -> None:
         self._threads: anyio.CapacityLimiter | None = None
@@ -256,7 +238,7 @@ def _getaddrinfo(host: str) -> "list[tuple[int, int, int, str, tuple[str, int] |
 
 
 class Guard(httpcore2.AsyncNetworkBackend):
-    """Connects to what the policy allows."""
+    """The network backend that connects only to addresses that the policy allows."""
 
     def __init__(self, policy: FetchPolicy, resolver: Resolver | None = None) -> None:
         self._policy = policy
@@ -264,12 +246,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         self._plain = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def vetted(self, host: str, port: int) -> list[Address]:
-        """The addresses of `host`, all of them good.
-
-        Raises:
-            Refused: The host, the port or one of the addresses is not allowed.
-            NoSuchHost: There are none.
-        """
+        """Returns the addresses of `host`. Raises `AddressRefused` if one of them, or the port, is not allowed."""
         if reason := self._policy.refuses(host, port):
             raise AddressRefused(reason)
         addresses = await self._addresses(host)
@@ -286,12 +263,12 @@ class Guard(httpcore2.AsyncNetworkBackend):
         try:
             addresses = await self._resolve(host)
         except socket.gaierror as error:
-            again = error.errno == socket.EAI_AGAIN
-            raise NoSuchHost(f"the name {host} cannot be resolved ({error.strerror})", again=again) from None
+            retryable = error.errno == socket.EAI_AGAIN
+            raise NoSuchHost(f"the name {host} cannot be resolved ({error.strerror})", retryable=retryable) from None
         except (OSError, UnicodeError) as error:
-            raise NoSuchHost(f"the name {host} cannot be resolved ({error})", again=False) from None
+            raise NoSuchHost(f"the name {host} cannot be resolved ({error})", retryable=False) from None
         if not addresses:
-            raise NoSuchHost(f"the name {host} has no addresses", again=False)
+            raise NoSuchHost(f"the name {host} has no addresses", retryable=False)
         return addresses
 
     async def connect_tcp(
@@ -302,13 +279,21 @@ class Guard(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """A stream to the first vetted address that answers."""
-        addresses = await self.vetted(host, port)
-        return await self._first_of(_alternating(addresses)[:_MOST_TRIED], port)
+        """Returns a stream to the first checked address that answers."""
+        addresses = _alternating(await self.vetted(host, port))[:_MOST_TRIED]
+        if len(addresses) == 1:
+            return await self._connect(addresses[0], port)
+        race = _Race(self._connect, port)
+        try:
+            await race.run(addresses)
+        except BaseException:
+            await race.discard()
+            raise
+        return race.result()
 
     async def connect_unix_socket(self, *args: object, **kwargs: object) -> httpcore2.AsyncNetworkStream:
-        """There is no way to such a socket."""
-        raise AddressRefused("local sockets are not of the web")
+        """Refuses: no page is served from a local socket."""
+        raise AddressRefused("local sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
@@ -316,20 +301,9 @@ class Guard(httpcore2.AsyncNetworkBackend):
     async def _connect(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
         return _GuardedStream(await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT), address)
 
-    async def _first_of(self, addresses: Sequence[Address], port: int) -> httpcore2.AsyncNetworkStream:
-        if len(addresses) == 1:
-            return await self._connect(addresses[0], port)
-        race = _Race(self._connect, port)
-        try:
-            await race.run(addresses)
-        except BaseException:
-            await race.forget()
-            raise
-        return race.result()
-
 
 class _GuardedStream(httpcore2.AsyncNetworkStream):
-    """A stream that knows where it leads. It is closed when TLS cannot be begun on it, also when that is called off."""
+    """A stream that knows its address. It is closed when TLS cannot be started on it, or starting it is cancelled."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream, address: Address) -> None:
         self._stream = stream
@@ -359,12 +333,12 @@ class _GuardedStream(httpcore2.AsyncNetworkStream):
         return _GuardedStream(secure, self._address)
 
     def get_extra_info(self, info: str) -> Any:
-        # Not the socket's word: it has none any more when the other end is gone.
+        # The socket cannot be asked: it no longer knows once the peer is gone.
         return self._address if info == ADDRESS else self._stream.get_extra_info(info)
 
 
 class _Race:
-    """Tries addresses one after the other, each with a head start; the first stream wins."""
+    """Tries addresses in order, each with a head start; the first stream wins."""
 
     def __init__(self, connect: Callable[[Address, int], Awaitable[httpcore2.AsyncNetworkStream]], port: int) -> None:
         self._connect = connect
@@ -393,25 +367,21 @@ class _Race:
                 await stream.aclose()
         done.set()
 
-    async def forget(self) -> None:
-        """Close what was won, as nobody is there to take it."""
+    async def discard(self) -> None:
+        """Closes the stream that won, because nobody will use it."""
         if self._won is not None:
             with anyio.CancelScope(shield=True):
                 await self._won.aclose()
 
     def result(self) -> httpcore2.AsyncNetworkStream:
-        """The stream that won.
-
-        Raises:
-            httpcore2.ConnectError: No address answered; or `httpcore2.ConnectTimeout`.
-        """
+        """Returns the stream that won. Raises `ConnectError` or `ConnectTimeout` if no address answered."""
         if self._won is not None:
             return self._won
         raise self._failure or httpcore2.ConnectError("no address answered")
 
 
 def _alternating(addresses: Sequence[Address]) -> list[Address]:
-    # A network whose IPv6 (or IPv4) leads nowhere costs one head start that way, not one for each address.
+    # If IPv6 (or IPv4) does not work here, this costs one head start, not one for each address.
     first = [address for address in addresses if address.version == addresses[0].version]
     other = [address for address in addresses if address.version != addresses[0].version]
     pairs = [pair for both in zip(first, other, strict=False) for pair in both]

@@ -2,8 +2,8 @@
 
     async with rates.turn(host, patience) as waited: ...
 
-Each host has at most `per_minute` requests in any sixty seconds. A turn that would come later than the caller has
-patience for is refused at once. A host that asked to be left alone (`hold`) is left alone.
+Each host gets at most `per_minute` requests in any sixty seconds. A turn that would come later than the caller can wait
+is refused at once. A host that asked for a pause (`hold`) gets no requests until it is over.
 """
 
 from bisect import insort
@@ -20,7 +20,7 @@ _MANY_HOSTS = 1_000
 
 
 class NoTurn(Exception):
-    """The turn would come too late. `held`: because the host asked for peace."""
+    """The turn would come too late. `held`: because the host asked for a pause."""
 
     def __init__(self, seconds: float, *, held: bool) -> None:
         super().__init__(f"the next turn is in {seconds:.0f} s")
@@ -32,33 +32,28 @@ class NoTurn(Exception):
 class _Host:
     slots: anyio.Semaphore
     turns: deque[float] = field(default_factory=deque[float])
-    """When the requests of the last minute were made, and when those who wait will be."""
+    """The times of the requests of the last minute and of those that wait."""
     held_until: float = 0.0
     users: int = 0
 
 
+@dataclass
 class Rates:
     """Hands out turns."""
 
-    def __init__(
-        self,
-        *,
-        per_minute: int,
-        per_host: int,
-        at_once: int,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self._per_minute = per_minute
-        self._per_host = per_host
-        self._clock = clock
-        self._sleep = sleep
-        self._hosts: dict[str, _Host] = {}
-        self._slots = anyio.Semaphore(at_once)
+    per_minute: int
+    per_host: int
+    at_once: int
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    _hosts: dict[str, _Host] = field(default_factory=dict[str, _Host], init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = anyio.Semaphore(self.at_once)
 
     @asynccontextmanager
     async def turn(self, host: str, patience: float) -> AsyncGenerator[float]:
-        """A turn to ask `host`, for as long as the context lasts; gives the seconds that the rate limit took.
+        """Holds a turn at `host`, and yields the seconds that the rate limit took.
 
         Raises:
             NoTurn: It would come later than in `patience` seconds.
@@ -67,52 +62,45 @@ class Rates:
         entry.users += 1
         try:
             waited = await self._wait(entry, patience)
-            # The host's slot first: whoever waits for a slow host must not keep others from theirs.
+            # The host's slot first: requests that wait for a slow host must not take slots from others.
             async with entry.slots, self._slots:
                 yield waited
         finally:
             entry.users -= 1
 
     def hold(self, host: str, seconds: float) -> None:
-        """Leave `host` alone for so long."""
+        """Sends `host` no requests for so many seconds."""
         entry = self._entry(host)
-        entry.held_until = max(entry.held_until, self._clock() + min(seconds, LONGEST_HOLD))
+        entry.held_until = max(entry.held_until, self.clock() + min(seconds, LONGEST_HOLD))
 
     async def _wait(self, entry: _Host, patience: float) -> float:
-        now = self._clock()
-        turn = self._next(entry, now)
+        now = self.clock()
+        while entry.turns and entry.turns[0] <= now - MINUTE:
+            entry.turns.popleft()
+        turn = max(now, entry.held_until)
+        if len(entry.turns) >= self.per_minute:
+            turn = max(turn, entry.turns[-self.per_minute] + MINUTE)
         if turn - now > patience:
             raise NoTurn(turn - now, held=turn == entry.held_until)
         insort(entry.turns, turn)
         try:
             if turn > now:
-                await self._sleep(turn - now)
+                await self.sleep(turn - now)
         except BaseException:
             entry.turns.remove(turn)
             raise
         return turn - now
 
-    def _next(self, entry: _Host, now: float) -> float:
-        while entry.turns and entry.turns[0] <= now - MINUTE:
-            entry.turns.popleft()
-        turn = max(now, entry.held_until)
-        if len(entry.turns) >= self._per_minute:
-            turn = max(turn, entry.turns[-self._per_minute] + MINUTE)
-        return turn
-
     def _entry(self, host: str) -> _Host:
         if host not in self._hosts:
             if len(self._hosts) >= _MANY_HOSTS:
                 self._forget_idle()
-            self._hosts[host] = _Host(anyio.Semaphore(self._per_host))
+            self._hosts[host] = _Host(anyio.Semaphore(self.per_host))
         return self._hosts[host]
 
     def _forget_idle(self) -> None:
-        now = self._clock()
-        idle = [name for name, entry in self._hosts.items() if self._is_idle(entry, now)]
-        for name in idle:
-            del self._hosts[name]
-
-    def _is_idle(self, entry: _Host, now: float) -> bool:
-        recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
-        return not (entry.users or recent or entry.held_until > now)
+        now = self.clock()
+        for name, entry in tuple(self._hosts.items()):
+            recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
+            if not (entry.users or recent or entry.held_until > now):
+                del self._hosts[name]

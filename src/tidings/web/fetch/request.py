@@ -1,4 +1,4 @@
-"""The types of fetching: what is asked for, what came, and what can go wrong."""
+"""The types of fetching: a request, a response, the limits and the errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class FetchLimits:
-    """How much of anything is allowed. A request may ask for less, never for more."""
+    """The limits of all requests. A request may ask for less, never for more."""
 
     max_bytes: int = 10 * MIB
-    """Of a body, as it comes and again when it is unpacked."""
+    """Size of a body, as it arrives and again when it is decompressed."""
     timeout: float = 30.0
-    """Seconds for everything together: names, connections, redirects, retries, the last byte."""
+    """Seconds for name lookup, connections, redirects, retries and the body together."""
     max_redirects: int = 5
     per_host_minute: int = 60
     """Requests to one host in a minute."""
@@ -23,23 +23,23 @@ class FetchLimits:
     at_once: int = 32
     retries: int = 2
     user_agent: str = "Tidings"
-    """What sites see; the first word is the name that robots.txt knows it by."""
+    """Sent to sites. Its first word is the name that robots.txt files use."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A page to be fetched. None: as the limits have it."""
+    """A page to fetch. For options that are None the limits apply."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent to the host of `url` alone, not to where it redirects to."""
+    """Sent to the host of `url` only, not to hosts it redirects to."""
     etag: str | None = None
     last_modified: str | None = None
-    """With one of them the answer may be `not_modified`."""
+    """With `etag` or `last_modified` the response may be `not_modified`."""
     accept: str | None = None
     respect_robots: bool = True
     insist: bool = True
-    """Ask again if the site answers that it cannot serve it now. It is asked again in any case if it gave no answer."""
+    """Retry when the site answers with a temporary error status. Failed connections are retried in any case."""
     timeout: float | None = None
     max_bytes: int | None = None
     max_redirects: int | None = None
@@ -48,49 +48,50 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What came, whatever its status."""
+    """The answer of a site, with any status."""
 
     url: str
-    """Where it came from in the end."""
+    """The URL after all redirects."""
     requested: str
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Names are in lower case."""
     body: bytes
     content_type: str
-    """As the header has it, with the parameters that are some; empty without one that is a type."""
+    """The header's content type with its well-formed parameters; empty if it has no valid type."""
     retrieved_at: datetime
     etag: str | None = None
     last_modified: str | None = None
     not_modified: bool = False
     redirects: tuple[str, ...] = ()
-    """The URLs that were left behind, in their order."""
+    """The URLs that redirected, in order."""
     truncated: bool = False
     notes: tuple[str, ...] = ()
-    """What a reader should know: that it was retried, that a rate limit held it up."""
+    """Remarks for the reader, for example that the request was retried or delayed by a rate limit."""
     private: bool = False
-    """Whether it came from an address that is not of the public internet."""
+    """Whether it came from an address outside the public internet."""
 
 
 class FetchError(Exception):
-    """A page could not be fetched. The text says why, and what to do."""
+    """A page could not be fetched. The message says why, and what to do.
+
+    `kind` names the error for programs. `retryable`: the same request may succeed a moment later.
+    """
 
     kind: ClassVar[str] = "failed"
-    """A word for programs."""
 
-    def __init__(self, message: str, *, url: str, again: bool = False) -> None:
+    def __init__(self, message: str, *, url: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.url = url
-        self.again = again
-        """Whether the same request may go well a moment later."""
+        self.retryable = retryable
 
     def about(self, url: str) -> Self:
-        """The same of another URL, to which it applies as well."""
-        return type(self)(str(self).replace(self.url, url), url=url, again=self.again)
+        """Returns the same error for another URL."""
+        return type(self)(str(self).replace(self.url, url), url=url, retryable=self.retryable)
 
 
 class BadUrl(FetchError):
-    """It is no URL that can be fetched."""
+    """The text is not a URL that can be fetched."""
 
     kind = "bad-url"
 
@@ -108,42 +109,42 @@ class Blocked(FetchError):
 
 
 class RobotsRefused(FetchError):
-    """The site's robots.txt says no, or cannot be had and therefore means no."""
+    """The site's robots.txt forbids the page, or is unavailable, which forbids everything."""
 
     kind = "robots"
 
 
 class Unreachable(FetchError):
-    """No such host, nobody listens, or the connection broke."""
+    """The host does not exist, nothing listens there, or the connection broke."""
 
     kind = "unreachable"
 
 
 class FetchTimedOut(FetchError):
-    """It was not there in time."""
+    """The page did not arrive in time."""
 
     kind = "timeout"
 
 
 class ResponseTooLarge(FetchError):
-    """The body, unpacked or not, or its headers are over the limit."""
+    """The headers or the body, compressed or not, exceed the limit."""
 
     kind = "too-large"
 
 
 class TooManyRedirects(FetchError):
-    """It leads on and on, or in a circle."""
+    """The page redirects too often, or in a circle."""
 
     kind = "redirects"
 
 
 class RateLimited(FetchError):
-    """The limit of requests to the host, ours or its own, leaves no time for this one."""
+    """Our limit or the host's own leaves no time for this request."""
 
     kind = "rate-limited"
 
 
 class BadAnswer(FetchError):
-    """What came is not HTTP, or is packed in a way that cannot be unpacked."""
+    """The answer is not HTTP, or its body cannot be decompressed."""
 
     kind = "bad-answer"

@@ -1,12 +1,11 @@
-"""robots.txt, after RFC 9309.
+"""robots.txt as defined by RFC 9309.
 
-    Robots(text)                  what a site's file says, for any agent
-    robots.refuses(url, agent)    the rule that refuses, or None
-    Memory.of(url, load)          the file of the URL's origin: loaded once, kept for a day at most
+    robots = await cache.of(url, load)    # the file of the URL's origin: loaded once, kept for a day at most
+    robots.refuses(url, agent)            # the rule that forbids the URL, or None
 
-A site that has no such file (4xx) allows everything; one that cannot give it (5xx) allows nothing, unless an older copy
-is at hand. Groups for the same agent are one group; protego reads the rules, and is given those of one agent only,
-because a file may name thousands of agents for thousands of rules.
+A site without the file (4xx) allows everything; one that fails to serve it (5xx) allows nothing, unless an older copy
+is known. Groups for the same agent are merged. protego evaluates the rules, of one agent at a time, because a file may
+name thousands of agents for thousands of rules.
 """
 
 import re
@@ -25,15 +24,15 @@ from tidings.web.fetch.urls import Url, join, shown
 MAX_BYTES = 500 * 1024
 DAY = 24 * 3600.0
 _AFTER_FAILURE = 60.0
-"""Seconds until a site that could not give its file is asked again."""
+"""Seconds until a file that could not be loaded is requested again."""
 _MOST_SITES = 500
 _MOST_AGENTS = 4
 _MOST_SITEMAPS = 1_000
 _MOST_COMPARED = 2_000
 _LONG = 32 * 1024
-"""Characters from which on reading it is left to a thread."""
+"""Characters from which a file is parsed in a thread."""
 _MOST_TEXT = 4 * 1024 * 1024
-"""Characters of all files that are remembered: read, they take twenty times as much memory."""
+"""Characters of all cached files. Parsed, they take twenty times as much memory."""
 
 _ENDS = re.compile(r"\r\n?|\n")
 _AGENT = re.compile(r"user[ -]?agent")
@@ -42,23 +41,23 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def token(user_agent: str) -> str:
-    """The name that robots.txt knows an agent by: `Tidings` of `Tidings/1.0 (+https://…)`."""
+    """Returns the name of an agent in robots.txt: `tidings` for `Tidings/1.0 (+https://…)`."""
     found = _TOKEN.match(user_agent.strip())
     return found[0].lower() if found else "*"
 
 
 @dataclass
 class Robots:
-    """What a robots.txt says. `url` is where it stands."""
+    """The rules of the robots.txt at `url`."""
 
     url: Url
     text: str = ""
     nothing: str | None = None
-    """Why nothing may be fetched, whatever the text says."""
+    """Why everything is forbidden, whatever the text says."""
     _parsed: dict[str, "_Rules"] = field(default_factory=dict[str, "_Rules"], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:
-        """The rule that refuses `url` to `agent`, as the file has it; None if it may be fetched."""
+        """Returns the rule that forbids `url` to `agent`, quoted from the file; None if it is allowed."""
         if self.nothing is not None:
             return self.nothing
         name = token(agent)
@@ -67,13 +66,8 @@ class Robots:
             return None
         return _rule_against(url, name, rules.lines)
 
-    def crawl_delay(self, agent: str) -> float | None:
-        """The seconds between two requests that the site asks for."""
-        name = token(agent)
-        return self._rules(name).parsed.crawl_delay(name)
-
     def sitemaps(self) -> tuple[str, ...]:
-        """The sitemaps that the file names, as whole URLs."""
+        """Returns the sitemaps in the file as absolute URLs."""
         found: dict[str, None] = {}
         for field_, value in _records(self.text):
             if field_ in {"sitemap", "sitemaps", "site-map"} and value:
@@ -86,19 +80,19 @@ class Robots:
         return tuple(found)
 
     async def prepare(self, agent: str) -> "Robots":
-        """Read the rules for `agent`, so that asking for them takes no time."""
+        """Parses the rules for `agent` ahead of the first question."""
         if len(self.text) > _LONG:
             await anyio.to_thread.run_sync(self._rules, token(agent))
         return self
 
     async def asked(self, url: Url, agent: str) -> str | None:
-        """As `refuses`, without holding up others: a long file can be made to take a second for a long URL."""
+        """Returns the same as `refuses`, in a thread if the file is long: that may take a second for a long URL."""
         if len(self.text) > _LONG:
             return await anyio.to_thread.run_sync(self.refuses, url, agent)
         return self.refuses(url, agent)
 
     def _rules(self, name: str) -> "_Rules":
-        # Threads may be here at once: what was found is returned, whatever becomes of the memory meanwhile.
+        # Several threads may run this at once, so the local value is returned, not the cached one.
         found = self._parsed.get(name)
         if found is None:
             if len(self._parsed) >= _MOST_AGENTS:
@@ -109,14 +103,14 @@ class Robots:
 
 
 class _Rules(NamedTuple):
-    """What is said to one agent."""
+    """The rules for one agent."""
 
     lines: list[str]
     parsed: Protego
 
 
 def _rule_against(url: Url, name: str, lines: Sequence[str]) -> str:
-    # The longest rule that matches is the one that decides.
+    # The longest rule that matches decides.
     for line in sorted(lines, key=len, reverse=True)[:_MOST_COMPARED]:
         if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
             return f"“{shown(line)}”"
@@ -124,7 +118,7 @@ def _rule_against(url: Url, name: str, lines: Sequence[str]) -> str:
 
 
 def _records(text: str) -> list[tuple[str, str]]:
-    """The lines that say something: what, in lower case, and its value."""
+    """Returns the names, in lower case, and values of all fields."""
     records: list[tuple[str, str]] = []
     for line in _ENDS.split(text):
         name, colon, value = line.partition("#")[0].partition(":")
@@ -134,7 +128,7 @@ def _records(text: str) -> list[tuple[str, str]]:
 
 
 def _lines_for(text: str, name: str) -> list[str]:
-    """The rules of all groups that name the agent; if there is none, of those for everybody."""
+    """Returns the rules of all groups for the agent; if there are none, of the groups for everybody."""
     own: list[str] = []
     everybody: list[str] = []
     named = False
@@ -166,8 +160,8 @@ Load = Callable[[Url], Awaitable[Response]]
 """Fetches a robots.txt, cut at `MAX_BYTES`."""
 
 
-class Memory:
-    """The files of sites that were asked before."""
+class RobotsCache:
+    """The robots.txt files of sites that were asked before."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -175,15 +169,11 @@ class Memory:
         self._loading: dict[str, anyio.Lock] = {}
 
     async def of(self, url: Url, load: Load) -> Robots:
-        """What the robots.txt of the URL's origin says.
-
-        Raises:
-            FetchError: The site itself cannot be reached, or not in time.
-        """
+        """Returns the rules of the URL's origin. Raises `FetchError` if the site cannot be reached in time."""
         origin = url.origin
         if kept := self._fresh(origin):
             return kept
-        # One request for all who ask at once. If it fails, the next of them tries.
+        # One request for all callers at the same time. If it fails, the next caller tries.
         lock = self._loading.setdefault(origin, anyio.Lock())
         try:
             async with lock:
@@ -208,12 +198,9 @@ class Memory:
             robots = before.robots
         self._kept[origin] = _KeptRobots(robots, self._clock() + (_AFTER_FAILURE if failed else DAY))
         self._kept.move_to_end(origin)
-        while len(self._kept) > _MOST_SITES or self._size() > _MOST_TEXT:
+        while len(self._kept) > _MOST_SITES or sum(len(kept.robots.text) for kept in self._kept.values()) > _MOST_TEXT:
             self._kept.popitem(last=False)
         return robots
-
-    def _size(self) -> int:
-        return sum(len(kept.robots.text) for kept in self._kept.values())
 
 
 async def _loaded(url: Url, load: Load) -> Robots:
@@ -221,22 +208,22 @@ async def _loaded(url: Url, load: Load) -> Robots:
     try:
         response = await load(where)
     except FetchError as error:
-        # Where the site itself is out of reach, that is what there is to say, not something about robots.
+        # If the site itself is unreachable, report that, and not something about robots.txt.
         if error.url == str(where) and error.kind in {"blocked", "unreachable", "timeout", "rate-limited"}:
             raise
-        return Robots(where, nothing=f"its robots.txt cannot be had ({error})")
+        return Robots(where, nothing=f"its robots.txt is unavailable ({error})")
     if response.status >= 500:
-        return Robots(where, nothing=f"its robots.txt cannot be had (status {response.status})")
+        return Robots(where, nothing=f"its robots.txt is unavailable (status {response.status})")
     if response.status >= 300:
         return Robots(where)
     body = response.body
     if response.truncated and (end := body.rfind(b"\n")) >= 0:
-        body = body[:end]  # A rule that is cut in two says something else.
+        body = body[:end]  # A rule that is cut off means something else.
     return Robots(where, body.decode("utf-8-sig", "replace"))
 
 
 def refused(url: Url, rule: str) -> RobotsRefused:
-    """The error for a page that may not be fetched: the rule, and the cure."""
+    """Returns the error for a forbidden page: the rule, and what to do."""
     what = rule if rule.startswith("its ") else f"its robots.txt says {rule}"
-    cure = "set respect_robots=false if you may fetch it all the same"
-    return RobotsRefused(f"{url} is not fetched: {what}; {cure}", url=str(url))
+    hint = "set respect_robots=false if you have permission to fetch it"
+    return RobotsRefused(f"{url} is not fetched: {what}; {hint}", url=str(url))

@@ -18,9 +18,9 @@ from typing import Final
 
 import anyio
 
+from tidings._kit.backoff import retry_after
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError, RateLimited
-from tidings.web.fetch.retries import retry_after
 from tidings.web.library import WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.refresh import Intervals, LookInterval, PageUnknown, Refreshed, after_failure, after_look
