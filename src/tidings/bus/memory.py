@@ -1,4 +1,4 @@
-"""The bus of one process: nothing is stored, and each start begins a new epoch."""
+"""`MemoryBus`: the bus of one process. Nothing is stored, and each start begins a new epoch."""
 
 import time
 import uuid
@@ -13,7 +13,7 @@ from tidings.errors import BusUnavailable
 
 
 class MemoryBus:
-    """A bus that lives and ends with its process. `clock` tells the time in seconds, for the age of the history."""
+    """A bus within one process. `clock` returns the time in seconds, for the age of the history."""
 
     def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._history = history or History()
@@ -33,13 +33,13 @@ class MemoryBus:
 
     async def publish(self, change: Change) -> Cursor:
         if self._left:
-            raise BusUnavailable("This bus was left: nobody listens any more. Publish within its `async with`.")
+            raise BusUnavailable("This bus is closed: nobody listens any more. Publish within its `async with`.")
         self._version += 1
         self._log.pop(change, None)
         self._log[change] = (self._version, self._clock())
         self._trim()
         cursor = self.head
-        self._listeners.tell(cursor, change)
+        self._listeners.call(cursor, change)
         return cursor
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -73,7 +73,6 @@ class MemoryBus:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leave it. When the last of those who share it has left, nobody listens any more."""
         self._users = max(self._users - 1, 0)
         if not self._users:
             self._left = True

@@ -1,33 +1,16 @@
-"""What the buses that processes share have in common.
+"""The parts that buses with a store share: opening and closing, listeners, the health of the engine, waiting changes.
 
-May import: `changes`, `errors`.
-
-Who listens to a bus: one registry, the same for every bus.
-
-May import: `changes`.
-
-What a bus knows of the server behind it: whether it answers, since when, and how many changes wait for it.
-
-Each change of that is logged once. The metrics go through the OpenTelemetry API alone: the user brings the SDK and the
-exporter. Nothing that a meter raises reaches a publisher; each kind of failure is logged once. All of them have the
-attribute `bus`: "redis" or "nats".
+The metrics use the OpenTelemetry API alone: the user brings the SDK and the exporter. An exception of a meter never
+reaches a publisher. All metrics have the attribute `bus`: "redis" or "nats".
 
 | metric | counts |
 |---|---|
-| `tidings.bus.connected` | buses whose server answers now |
-| `tidings.bus.waiting` | changes that are not yet stored |
+| `tidings.bus.connected` | buses with a server that answers now |
+| `tidings.bus.waiting` | changes that are not stored yet |
 | `tidings.bus.published` | changes stored |
-| `tidings.bus.publish.duration` | seconds until those who published were answered |
+| `tidings.bus.publish.duration` | seconds until a publisher has its answer |
 | `tidings.bus.outages` | times that the server went out of reach |
-| `tidings.bus.losses` | times that listeners were told that anything may have changed |
-
-Changes that wait to be stored by a server: in order, each distinct one once, and not more than so many.
-
-For the buses whose log is kept by a server that may go away. Equal changes are merged while they wait, so what waits
-is bounded by what there is to change, and at most by the limit. A change stays in here until it is known to be stored:
-one that is on its way when the connection breaks is given back, and goes out again. Twice does no harm.
-
-May import: `changes`.
+| `tidings.bus.losses` | times that listeners were called because anything may have changed |
 """
 
 import asyncio
@@ -35,7 +18,8 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from types import TracebackType
 from typing import Any, Final, Self
@@ -43,16 +27,29 @@ from typing import Any, Final, Self
 import anyio
 from opentelemetry import metrics
 
-from tidings.bus import BusState, Listener
+from tidings._kit.suggest import did_you_mean, there_are
+from tidings.bus import BusState, Entry, Listener
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import InvalidUri
 
+logger = logging.getLogger(__name__)
+
 NOWHERE: Final = Cursor("", 0)
-"""A place in no log: nothing is known to have happened since."""
+"""A cursor in no log: nothing is known to have happened since."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntries:
+    """The entries after a cursor, up to `head`; `entries` is None if the log cannot know."""
+
+    head: Cursor
+    entries: Sequence[Entry] | None
+    more: bool = False
+    """True if there are more entries before `head` than fit on a page."""
 
 
 class SharedBus(ABC):
-    """A bus that is opened for the first who enters it, and closed when the last of them has left."""
+    """A bus that is opened when it is first entered, and closed when the last user has left."""
 
     def __init__(self) -> None:
         self._users = 0
@@ -60,18 +57,18 @@ class SharedBus(ABC):
 
     @abstractmethod
     async def _open(self) -> None:
-        """Reach for the log, and begin to hear of changes."""
+        """Connects to the log, and begins to receive changes."""
 
     @abstractmethod
     async def _close(self) -> None:
-        """Let go of it, in bounded time. Safe to call where opening failed."""
+        """Disconnects, in bounded time. Safe to call after a failure to open."""
 
     async def __aenter__(self) -> Self:
-        """Find the log, or create it.
+        """Finds the log, or creates it.
 
         Raises:
-            BusUnavailable: It cannot be reached or used, for the reason that the error names.
-            BusMismatch: What is there is not a log, or not one of this version.
+            BusUnavailable: It cannot be reached or used; the error names the reason.
+            BusMismatch: The store is not a log, or not one of this version.
         """
         async with self._turn:
             if not self._users:
@@ -82,7 +79,7 @@ class SharedBus(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Even when cancelled: nothing is to stay behind, and whoever leaves may delete a file next.
+        # Even when cancelled: nothing may stay behind, and the caller may delete a file next.
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 self._users = max(self._users - 1, 0)
@@ -91,31 +88,29 @@ class SharedBus(ABC):
 
 
 def storable_key(change: Change) -> str:
-    """The key of `change`, which any engine can hold.
-
-    Raises:
-        InvalidUri: It names a resource by a text that none can.
-    """
+    """Returns the key of `change`. Raises `InvalidUri` if no engine can store it."""
     key = change_key(change)
     try:
         key.encode()
     except UnicodeEncodeError as error:
-        raise InvalidUri(f"A URI has no lone surrogates; this one does: {key!a}") from error
+        raise InvalidUri(f"A URI must not contain lone surrogates, but this one does: {key!a}") from error
     return key
 
 
-logger = logging.getLogger(__name__)
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Returns the text about an unknown name: the closest known one, or all of them."""
+    return f"no {kind} {name!r}.{did_you_mean(name, known, key=str) or there_are(sorted(known), most=None)}"
 
 
 class Listeners:
-    """The listeners of one bus, told one after the other in the order in which they came."""
+    """The listeners of one bus, called in the order in which they were added."""
 
     def __init__(self) -> None:
-        # By a token of its own: the same function may listen twice, and each time ends by itself.
+        # Keyed by a token: the same function may listen twice, and each subscription ends on its own.
         self._listeners: dict[object, Listener] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Tell `listener` from now on. The result ends that at once, and may be called twice."""
+        """Adds `listener`. Returns a function that removes it at once; it may be called twice."""
         token = object()
         self._listeners[token] = listener
 
@@ -124,19 +119,19 @@ class Listeners:
 
         return end
 
-    def tell(self, cursor: Cursor, change: Change | None) -> None:
-        """Tell everyone; what one of them raises is logged, and reaches neither the others nor the publisher."""
+    def call(self, cursor: Cursor, change: Change | None) -> None:
+        """Calls every listener. An exception is logged, and reaches neither the others nor the publisher."""
         for token, listener in tuple(self._listeners.items()):
-            # A listener that was ended by one before it must not hear of this any more.
+            # A listener before it may have removed it.
             if token not in self._listeners:
                 continue
             try:
                 listener(cursor, change)
             except Exception:
-                logger.exception("a listener failed on %r at %s; the others go on", change, cursor)
+                logger.exception("A listener failed on %r at %s; the others are still called", change, cursor)
 
     def clear(self) -> None:
-        """End them all."""
+        """Removes all listeners."""
         self._listeners.clear()
 
     def __bool__(self) -> bool:
@@ -144,19 +139,19 @@ class Listeners:
 
 
 class Engine:
-    """The server behind a bus of a `kind`, found at `place`: a text for people, without secrets."""
+    """The server behind a bus of a `kind`: its state, logged and measured. `place` is its address without secrets."""
 
     def __init__(self, kind: str, place: str, *, clock: Callable[[], float] = time.time) -> None:
         self.place = place
         self._clock = clock
         self._kind = kind
-        self._state = BusState(connected=False, since=clock(), waiting=0, reason="it was not entered yet")
+        self._state = BusState(connected=False, since=clock(), waiting=0, reason="it was not opened yet")
         self._failed: set[str] = set()
         self._attributes = {"bus": kind}
         try:
             self._create(metrics.get_meter("tidings"))
         except Exception:
-            logger.exception("this bus is not metered")
+            logger.exception("This bus has no metrics")
             self._create(metrics.NoOpMeter("tidings"))
 
     def _create(self, meter: metrics.Meter) -> None:
@@ -177,49 +172,48 @@ class Engine:
 
     @property
     def reason(self) -> str:
-        """Why it is away."""
+        """The reason why it is out of reach."""
         return self._state.reason
 
     def entered(self) -> None:
-        """It answers for the first time, which is no news to anybody."""
+        """Records the first answer, without a log record."""
         self._set(connected=True)
 
     def back(self) -> None:
-        """It answers."""
+        """Records that the server answers."""
         if not self.connected:
             away = self._clock() - self._state.since
-            logger.warning("the bus at %s is back after %.1f s, and changes go out again", self.place, away)
+            logger.warning("The bus at %s is back after %.1f s; changes go out again", self.place, away)
             self._set(connected=True)
 
     def away(self, reason: str) -> None:
-        """It does not answer, or not as it should."""
+        """Records that the server does not answer, or not correctly."""
         if self.connected:
-            logger.warning("the bus at %s is out of reach, and changes wait: %s", self.place, reason)
+            logger.warning("The bus at %s is out of reach; changes wait: %s", self.place, reason)
             self._add("outages", self._outages, 1)
         self._set(connected=False, reason=reason)
 
     def left(self, lost: int) -> None:
-        """Nobody uses it any more; `lost` changes never reached it."""
+        """Records that the bus is closed; `lost` changes never reached the server."""
         if lost:
-            logger.error("%d changes could not be published before the bus at %s was left", lost, self.place)
+            logger.error("%d changes could not be published before the bus at %s was closed", lost, self.place)
         self.waiting(0)
-        self._set(connected=False, reason="it was left")
+        self._set(connected=False, reason="it is closed")
 
     def waiting(self, count: int) -> None:
-        """So many changes are not yet stored."""
+        """Records how many changes are not stored yet."""
         if count != self._state.waiting:
             self._add("waiting", self._waiting, count - self._state.waiting)
-            state = self._state
-            self._state = BusState(state.connected, state.since, count, state.reason)
+            self._state = replace(self._state, waiting=count)
 
     def stored(self, count: int, seconds: float) -> None:
-        """So many changes were stored, which took so long."""
+        """Records that `count` changes were stored within `seconds`."""
         self._add("published", self._published, count)
         self._safely("duration", self._duration.record, seconds, self._attributes)
 
     def lost(self, place: object) -> None:
-        """What happened in between cannot be said; listeners are told at `place`."""
-        logger.warning("the bus at %s cannot say what changed before %s: anything may have", self.place, place)
+        """Records that listeners were called at `place` because anything may have changed."""
+        logger.warning("The bus at %s does not know what changed before %s; anything may have", self.place, place)
         self._add("losses", self._losses, 1)
 
     def _set(self, *, connected: bool, reason: str = "") -> None:
@@ -238,11 +232,11 @@ class Engine:
         except Exception:
             if what not in self._failed:
                 self._failed.add(what)
-                logger.exception("telemetry failed on %s; this is said once", what)
+                logger.exception("Telemetry failed on %s; this is logged once", what)
 
 
 class NotStored(Exception):
-    """A change was not stored in time. `kept`: it still waits, and goes out when it can."""
+    """A change was not stored in time. `kept`: it still waits, and will be stored when possible."""
 
     def __init__(self, *, kept: bool) -> None:
         super().__init__()
@@ -250,7 +244,7 @@ class NotStored(Exception):
 
 
 class Held:
-    """One distinct change that waits, and those who want to hear where it stands."""
+    """One distinct change that waits, and the publishers that wait for its cursor."""
 
     __slots__ = ("askers", "change")
 
@@ -259,47 +253,49 @@ class Held:
         self.askers: dict[asyncio.Future[Cursor], None] = {}
 
     def stored(self, cursors: Sequence[Cursor]) -> None:
-        """It is in the log, at the last of `cursors`. Each asker is told one of its own where there are enough."""
+        """Answers the publishers: each with a cursor of its own as long as there are enough, else with the last one."""
         askers = [asker for asker in self.askers if not asker.done()]
         places = chain(cursors[-len(askers) :], repeat(cursors[-1]))
         for asker, cursor in zip(askers, places, strict=False):
             asker.set_result(cursor)
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Whoever asked gets an error of its own: one that several raise would collect all their tracebacks."""
+        """Answers each publisher with an error of its own: a shared one would collect all their tracebacks."""
         for asker in self.askers:
             if not asker.done():
                 asker.set_exception(error())
 
 
 class Waiting:
-    """At most `limit` distinct changes. `added` is called whenever there is one more to send."""
+    """The changes that wait to be stored by a server: in order, each distinct one once, at most `limit` of them.
+
+    Equal changes are merged while they wait. A change stays here until it is known to be stored: if the connection
+    breaks while it is sent, it is given back and sent again. Storing it twice does no harm.
+
+    `added` is called whenever there is one more to send.
+    """
 
     def __init__(self, limit: int, added: Callable[[], None]) -> None:
         if limit < 1:
-            raise ValueError(f"There has to be room for at least 1 change, not {limit}")
+            raise ValueError(f"The buffer needs room for at least 1 change, not {limit}")
         self._limit = limit
         self._added = added
         self._held: OrderedDict[Change, Held] = OrderedDict()
         self._under_way: set[Held] = set()
-        # One permit for each change in here, under way or not. First come, first served.
+        # One permit for each change, under way or not. First come, first served.
         self._room = asyncio.Semaphore(limit)
 
     def __len__(self) -> int:
-        """How many are not known to be stored."""
+        """Returns the number of changes that are not known to be stored."""
         return len(self._held) + len(self._under_way)
 
     @property
     def idle(self) -> bool:
-        """Whether there is none to send."""
+        """True if there is nothing to send."""
         return not self._held
 
     async def put(self, change: Change, seconds: float) -> Cursor:
-        """Have `change` stored, and say where it stands.
-
-        Raises:
-            NotStored: It was not, within so many `seconds`; or there was no room for it all the time.
-        """
+        """Waits until `change` is stored, and returns its cursor. Raises `NotStored` after `seconds`."""
         held: Held | None = None
         asker: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
         try:
@@ -317,7 +313,7 @@ class Waiting:
         room = self._room
         await room.acquire()
         if room is not self._room:
-            # All was cleared: the next who waits for room here is to see that too.
+            # All was cleared: pass the permit on, so that the next one that waits notices too.
             room.release()
             raise NotStored(kept=False)
         if held := self._held.get(change):
@@ -329,23 +325,23 @@ class Waiting:
         return held
 
     def take(self, most: int) -> list[Held]:
-        """The first ones, to be sent now. Each is then either `done` or given back."""
+        """Returns the first ones, to be sent now. Each must then be passed to `done` or `give_back`."""
         taken = [self._held.popitem(last=False)[1] for _ in range(min(most, len(self._held)))]
         self._under_way.update(taken)
         return taken
 
     def done(self, taken: Sequence[Held]) -> None:
-        """These are stored."""
+        """Removes changes that are stored."""
         self._under_way.difference_update(taken)
         for _ in taken:
             self._room.release()
 
     def give_back(self, taken: Sequence[Held]) -> None:
-        """These may not be stored: they are the first to go out again."""
+        """Takes back changes that may not be stored: they are sent again first."""
         self._under_way.difference_update(taken)
         for held in reversed(taken):
             if later := self._held.get(held.change):
-                # Those who have given up take themselves off where they asked, which is not here from now on.
+                # Publishers that gave up remove themselves from the other object, so they are left out here.
                 held.askers = {asker: None for asker in (*held.askers, *later.askers) if not asker.done()}
                 self._room.release()
             self._held[held.change] = held
@@ -354,12 +350,12 @@ class Waiting:
             self._added()
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Whoever waits for an answer gets this one. The changes still wait."""
+        """Answers all publishers with an error. The changes still wait."""
         for held in chain(self._held.values(), self._under_way):
             held.refuse(error)
 
     def clear(self) -> int:
-        """Forget them all; how many there were."""
+        """Forgets all changes, and returns how many there were."""
         lost = len(self)
         self._held.clear()
         self._under_way.clear()

@@ -1,14 +1,14 @@
-"""A bus by its URL: for settings that are texts, such as `LiveServer(bus="nats://broker")`.
+"""`bus_from_url`: a bus from a text, for settings such as `LiveServer(bus="nats://broker")`.
 
 | text | bus |
 |---|---|
 | `memory:` | in this process |
 | `sqlite:///absolute/path.db`, `sqlite:relative/path.db` | in a file of this machine |
-| `nats://host`, `tls://host`; several with commas between | in NATS, over TLS |
+| `nats://host`, `tls://host`; several separated by commas | in NATS, over TLS |
 | `redis://host`, `rediss://host`, and the other URLs of a `RedisBus` | in Redis or Valkey, over TLS |
 
-Options follow a `?`, as in `redis://host?prefix=news&entries=1000`. All have `entries` and `age` (seconds), which are
-their history. What the others mean is told by the class of the bus.
+Options follow a `?`, as in `redis://host?prefix=news&entries=1000`. All buses have `entries` and `age` (seconds), which
+are their history.
 
 | bus | more options |
 |---|---|
@@ -16,10 +16,7 @@ their history. What the others mean is told by the class of the bus.
 | nats | `prefix`, `replicas`, `buffer`, `timeout`, `credentials` (a file) |
 | redis | `prefix`, `buffer`, `timeout`, `poll`, `durable`, and those of its URL |
 
-An engine is imported only when it is asked for. What is wrong with a text is said without showing it, as it may hold a
-password.
-
-May import: `changes`, `errors`.
+An engine is imported only when a URL names it. Errors never show the text: it may hold a password.
 """
 
 import math
@@ -30,22 +27,21 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 from tidings.bus import Bus, History
 from tidings.bus.memory import MemoryBus
-from tidings.bus.redis.connection import SCHEMES as REDIS_SCHEMES
-from tidings.bus.redis.connection import options_of, unknown
+from tidings.bus.shared import unknown
 
 __all__ = ["bus_from_url"]
 
 
 def bus_from_url(text: str) -> Bus:
-    """The bus that `text` names, not yet entered.
+    """Returns the bus that `text` names, not yet entered.
 
     Raises:
-        ValueError: It names none, or an option is unknown or has a value of the wrong kind.
-        ImportError: The package of this engine is not installed; how to install it is said.
+        ValueError: The text is not the URL of a bus, or an option is unknown or has a wrong value.
+        ImportError: The package of the engine is not installed; the error says how to install it.
     """
     scheme, colon, _ = text.partition(":")
     if not colon or not scheme.replace("+", "").isalnum():
-        raise ValueError("A bus is named by a URL, as in 'memory:', 'sqlite:///path/to/bus.db' or 'redis://host'")
+        raise ValueError("A bus needs a URL, such as 'memory:', 'sqlite:///path/to/bus.db' or 'redis://host'")
     if scheme not in _BUSES:
         raise ValueError(f"There is {unknown('bus', scheme, _BUSES)}")
     make, known = _BUSES[scheme]
@@ -55,20 +51,21 @@ def bus_from_url(text: str) -> Bus:
 
 @dataclass(frozen=True, slots=True)
 class _Url:
-    """A URL, taken apart."""
-
     scheme: str
     place: str = field(repr=False)
-    """All before the options."""
+    """Everything before the options."""
     options: dict[str, Any]
-    """Those of the bus."""
     others: dict[str, str] = field(repr=False)
-    """Those of the server behind it, which reads them itself."""
+    """Options for the server behind the bus."""
 
 
 def _options(scheme: str, query: str, known: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
     given = dict(parse_qsl(query, keep_blank_values=True))
-    of_server = options_of(scheme) if scheme in REDIS_SCHEMES else frozenset[str]()
+    of_server = frozenset[str]()
+    if scheme in _REDIS:
+        from tidings.bus.redis.address import options_of  # noqa: PLC0415 - only for these URLs
+
+        of_server = options_of(scheme)
     for name in given:
         if name not in known | of_server:
             raise ValueError(f"The URL of a {scheme} bus has {unknown('option', name, known | of_server)}")
@@ -79,18 +76,16 @@ def _options(scheme: str, query: str, known: frozenset[str]) -> tuple[dict[str, 
 
 def _memory(url: _Url) -> Bus:
     if url.place != "memory:":
-        raise ValueError("A bus in memory is named 'memory:', and nothing follows but options")
+        raise ValueError("A bus in memory is named 'memory:'; only options may follow")
     return MemoryBus(**url.options)
 
 
 def _sqlite(url: _Url) -> Bus:
-    from tidings.bus.sqlite import SqliteBus  # noqa: PLC0415 - only when it is asked for
+    from tidings.bus.sqlite import SqliteBus  # noqa: PLC0415 - only for these URLs
 
     path = unquote(url.place.removeprefix("sqlite:"))
     if path.startswith("//") and not path.startswith("///"):
-        raise ValueError(
-            "The file of a bus is named by sqlite:///absolute/path.db, with three slashes, or sqlite:relative/path.db"
-        )
+        raise ValueError("Write sqlite:///absolute/path.db with three slashes, or sqlite:relative/path.db")
     if path.startswith("/"):
         path = "/" + path.lstrip("/")
     if not path.strip("/") or path == ":memory:":
@@ -99,23 +94,27 @@ def _sqlite(url: _Url) -> Bus:
 
 
 def _nats(url: _Url) -> Bus:
-    from tidings.bus.nats import NatsBus  # noqa: PLC0415 - only when it is asked for
+    from tidings.bus.nats import NatsBus  # noqa: PLC0415 - only for these URLs
 
     return NatsBus(url.place, **url.options)
 
 
 def _redis(url: _Url) -> Bus:
-    from tidings.bus.redis import RedisBus  # noqa: PLC0415 - only when it is asked for
+    from tidings.bus.redis import RedisBus  # noqa: PLC0415 - only for these URLs
 
     return RedisBus(f"{url.place}?{urlencode(url.others)}" if url.others else url.place, **url.options)
 
 
 _HISTORY: Final = frozenset({"entries", "age"})
+_REDIS: Final = (
+    *("redis", "rediss", "valkey", "valkeys", "unix"),
+    *(f"{scheme}+sentinel" for scheme in ("redis", "rediss", "valkey", "valkeys")),
+)
 _BUSES: Final[dict[str, tuple[Callable[[_Url], Bus], frozenset[str]]]] = {
     "memory": (_memory, _HISTORY),
     "sqlite": (_sqlite, _HISTORY | {"poll", "timeout", "durable"}),
     **dict.fromkeys(("nats", "tls"), (_nats, _HISTORY | {"prefix", "replicas", "buffer", "timeout", "credentials"})),
-    **dict.fromkeys(REDIS_SCHEMES, (_redis, _HISTORY | {"prefix", "buffer", "timeout", "poll", "durable"})),
+    **dict.fromkeys(_REDIS, (_redis, _HISTORY | {"prefix", "buffer", "timeout", "poll", "durable"})),
 }
 
 _WHOLE: Final = frozenset({"entries", "buffer", "replicas"})
@@ -135,13 +134,13 @@ _SWITCHES: Final = {
 def _read(name: str, value: str) -> Any:
     if name in _WHOLE:
         if not (value.isascii() and value.isdecimal()):
-            raise ValueError(f"The option {name} of a bus is a whole number, not {value!r}")
+            raise ValueError(f"The bus option {name} must be a whole number, not {value!r}")
         return int(value)
     if name in _SECONDS:
         return _number(name, value)
     if name == "durable":
         if value.lower() not in _SWITCHES:
-            raise ValueError(f"The option {name} of a bus is yes or no, not {value!r}")
+            raise ValueError(f"The bus option {name} must be yes or no, not {value!r}")
         return _SWITCHES[value.lower()]
     return value
 
@@ -152,5 +151,5 @@ def _number(name: str, value: str) -> float:
     except ValueError:
         number = math.nan
     if math.isnan(number):
-        raise ValueError(f"The option {name} of a bus is a number of seconds, not {value!r}")
+        raise ValueError(f"The bus option {name} must be a number of seconds, not {value!r}")
     return number

@@ -442,7 +442,7 @@ class NatsBus(SharedBus):
             replicas=self._replicas,
             buffer=self._buffer,
             timeout=self._timeout,
-            tell=self._listeners.tell,
+            tell=self._listeners.call,
             engine=self._engine,
         )
         await session.start()

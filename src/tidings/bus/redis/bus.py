@@ -27,11 +27,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from tidings._kit.backoff import Pauses
 from tidings.bus import BusState, Entry, History, Listener
 from tidings.bus.redis import log as errors
-from tidings.bus.redis.connection import Pause, RedisConnection, Server
-from tidings.bus.redis.log import News, RedisLog, explain
-from tidings.bus.shared import NOWHERE, Engine, Listeners, NotStored, SharedBus, Waiting, storable_key
+from tidings.bus.redis.connection import PAUSES, RedisConnection, Server
+from tidings.bus.redis.log import RedisLog, explain
+from tidings.bus.shared import NOWHERE, Engine, Listeners, NewEntries, NotStored, SharedBus, Waiting, storable_key
 from tidings.changes import Change, Cursor
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -90,17 +91,17 @@ class RedisWorker:
 
     async def run(self) -> None:
         """Work until told to finish."""
-        pause = Pause()
+        pauses = Pauses(PAUSES, below=0.5)
         try:
             while not (self._finishing and (self._idle or not self._engine.connected)):
                 try:
                     await self._turn()
                 except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may do better
                     await self._failed(error)
-                    await pause.sleep()
+                    await asyncio.sleep(pauses.next())
                 else:
                     self._engine.back()
-                    pause.reset()
+                    pauses.reset()
         finally:
             self._give_up_questions()
             await self._log.close()
@@ -145,7 +146,7 @@ class RedisWorker:
         self._rumour = None
         await self._tell_all(await self._log.look(self.head))
 
-    async def _tell_all(self, news: News) -> None:
+    async def _tell_all(self, news: NewEntries) -> None:
         """Tell what is on this page, and read on to the last one."""
         while True:
             self._tell(news)
@@ -154,12 +155,12 @@ class RedisWorker:
             news = await self._log.look(self.head)
         self._due = asyncio.get_running_loop().time() + self._poll
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: NewEntries) -> None:
         if news.entries is None:
             self._engine.lost(news.head)
         for cursor, change in [(news.head, None)] if news.entries is None else news.entries:
             self.head = cursor
-            self._listeners.tell(cursor, change)
+            self._listeners.call(cursor, change)
         if not news.more:
             self.head = news.head
 
@@ -224,24 +225,24 @@ class Wakes:
 
     async def run(self) -> None:
         """Listen for ever; once `open` was called, on the line that it made."""
-        pause = Pause()
+        pauses = Pauses(PAUSES, below=0.5)
         while True:
             try:
-                await self._listen(self._line or await self.open(), pause)
+                await self._listen(self._line or await self.open(), pauses)
             except Exception as error:  # noqa: BLE001 - whatever it is, the log is looked at all the same
                 logger.debug("not listening to %s for now: %s", self._server.place, error)
             finally:
                 await self.close()
-            await pause.sleep()
+            await asyncio.sleep(pauses.next())
 
-    async def _listen(self, line: RedisConnection, pause: Pause) -> None:
+    async def _listen(self, line: RedisConnection, pauses: Pauses) -> None:
         # What was published before may have gone unheard.
         self._wake(NOWHERE)
         asked = False
         while True:
             said = await line.hear(self._timeout / 2)
             if said is not None:
-                pause.reset()
+                pauses.reset()
                 asked = False
                 self._wake_by(said)
             elif asked:

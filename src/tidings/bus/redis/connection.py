@@ -1,146 +1,13 @@
-"""A line to a Redis. The only file that imports the package `redis`.
+"""A connection to a Redis: the only file that imports the redis package.
 
-A line is one connection of that package, without its pool and its retries: the bus decides itself when to come back,
-and a line that was given up in the middle of an answer is closed and never used again.
-
-The URL of a Redis, taken apart. What is wrong with it is said without showing it: it may hold a password.
-
-    redis://[user:password@]host[:6379][/db]         or valkey://
-    rediss://…                                       or valkeys://: the same over TLS
-    unix:///path/to/the.sock
-    redis+sentinel://[user:password@]sentinel[:26379][,sentinel…]/service[/db]     also with the other three
-
-Options follow a `?`: `db`, `username`, `password`, `client_name`; over TLS those of the package redis that begin with
-`ssl_`; with sentinels their own `sentinel_username` and `sentinel_password`.
-
-May import: nothing.
+It uses one connection of that package, without its pool and its retries: the bus decides when to reconnect, and a
+connection that was abandoned in the middle of an answer is closed and never used again.
 """
 
-import asyncio
-import difflib
-import random
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
 
-_TLS: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
-_SENTINEL: Final = "+sentinel"
-SCHEMES: Final = (*_TLS, "unix", *(scheme + _SENTINEL for scheme in _TLS))
-
-_OPTIONS: Final = frozenset({"db", "username", "password", "client_name"})
-_TLS_OPTIONS: Final = frozenset(
-    f"ssl_{name}" for name in ("keyfile", "certfile", "password", "ca_certs", "ca_path", "cert_reqs", "check_hostname")
-)
-_SENTINEL_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
-
-
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
-    """How to reach a Redis."""
-
-    place: str
-    """Where it is, for people: without user and password."""
-    tls: bool
-    options: dict[str, Any] = field(repr=False)
-    """For a connection of the package redis."""
-    service: str = ""
-    """What the sentinels call it; '' without sentinels."""
-    sentinels: tuple[tuple[str, int], ...] = ()
-    sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
-
-
-def options_of(scheme: str) -> frozenset[str]:
-    """The options that a URL with this scheme may have."""
-    tls = _TLS_OPTIONS if _TLS.get(scheme.removesuffix(_SENTINEL)) else frozenset[str]()
-    return _OPTIONS | tls | (_SENTINEL_OPTIONS if scheme.endswith(_SENTINEL) else frozenset[str]())
-
-
-def read_url(url: str) -> RedisAddress:
-    """The address that `url` stands for.
-
-    Raises:
-        ValueError: It is no URL of a Redis.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ValueError("The URL of a Redis has a host that is none") from None
-    scheme = parts.scheme
-    if scheme not in SCHEMES:
-        raise ValueError(f"The URL of a Redis has {unknown('scheme', scheme, SCHEMES)}")
-    if "#" in url:
-        raise ValueError("The URL of a Redis has no '#'. In a password, write it as %23.")
-    login, _, hosts = parts.netloc.rpartition("@")
-    username, _, password = login.partition(":")
-    options = {"username": unquote(username) or None, "password": unquote(password) or None}
-    options |= _options(parts.query, options_of(scheme))
-    path = [unquote(part) for part in parts.path.split("/") if part]
-    if scheme == "unix":
-        if hosts or not path:
-            raise ValueError("The URL of a Redis behind a socket is as in unix:///path/to/the.sock")
-        return RedisAddress(f"unix://{parts.path}", tls=False, options=options | {"path": unquote(parts.path)})
-    if scheme.endswith(_SENTINEL):
-        return _with_sentinels(scheme, hosts, path, options)
-    host, port = _host_and_port(hosts, 6379)
-    options |= {"host": host, "port": port} | _database(path)
-    return RedisAddress(f"{scheme}://{hosts or host}", tls=_TLS[scheme], options=options)
-
-
-def _with_sentinels(scheme: str, hosts: str, path: list[str], options: dict[str, Any]) -> RedisAddress:
-    if not path:
-        raise ValueError(f"The URL of a Redis behind sentinels names its service, as in {scheme}://host:26379/service")
-    service, *rest = path
-    own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
-    return RedisAddress(
-        f"{scheme}://{hosts}/{service}",
-        tls=_TLS[scheme.removesuffix(_SENTINEL)],
-        options=options | _database(rest),
-        service=service,
-        sentinels=tuple(_host_and_port(host, 26379) for host in hosts.split(",")),
-        sentinel_options=own,
-    )
-
-
-def _database(path: list[str]) -> dict[str, int]:
-    if not path:
-        return {}
-    if len(path) > 1 or not (path[0].isascii() and path[0].isdecimal()):
-        raise ValueError("A database of Redis is a number, as in redis://host/0. In a password, write '/' as %2F.")
-    return {"db": int(path[0])}
-
-
-def _host_and_port(text: str, default: int) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, ""
-    port = port or str(default)
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
-        raise ValueError("The port of a Redis is a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F.")
-    return unquote(host).strip("[]") or "localhost", int(port)
-
-
-def _options(query: str, known: frozenset[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for name, values in parse_qs(query, keep_blank_values=True).items():
-        value = values[-1]
-        if name not in known:
-            raise ValueError(f"The URL of a Redis has {unknown('option', name, known)}")
-        if name == "db":
-            options |= _database([value])
-        elif name == "ssl_check_hostname":
-            options[name] = value.lower() not in ("0", "false", "no", "off")
-        else:
-            options[name] = value
-    return options
-
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is none: which it may have been meant to be, or which there are."""
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(known))}."
-    return f"no {kind} {name!r}. {hint}"
-
+from tidings._kit.backoff import doubling
+from tidings.bus.redis.address import read_url
 
 try:
     from redis import exceptions
@@ -152,10 +19,10 @@ except ImportError as error:
         'A RedisBus needs the package redis: pip install "tidings[redis]" (in a clone: pip install ".[redis]")'
     ) from error
 
-__all__ = ["Pause", "RedisConnection", "Server", "exceptions"]
+__all__ = ["PAUSES", "RedisConnection", "Server", "exceptions"]
 
-_FIRST_PAUSE: Final = 0.02
-_LONGEST_PAUSE: Final = 1.0
+PAUSES: Final = doubling(0.02, 1.0)
+"""The pauses between attempts, in seconds. Half of each is random."""
 
 
 class RedisConnection:
@@ -254,18 +121,3 @@ class Server:
     def moved(self, error: Any) -> None:
         """A node of a cluster says where the log is, in a `MovedError`: the next line goes there."""
         self._moved = {"port": error.port} | ({"host": error.host} if error.host else {})
-
-
-class Pause:
-    """The time between two attempts: longer each time, and never quite the same for any two processes."""
-
-    def __init__(self) -> None:
-        self._seconds = _FIRST_PAUSE
-
-    def reset(self) -> None:
-        """It works again."""
-        self._seconds = _FIRST_PAUSE
-
-    async def sleep(self) -> None:
-        seconds, self._seconds = self._seconds, min(2 * self._seconds, _LONGEST_PAUSE)
-        await asyncio.sleep(seconds * random.uniform(0.5, 1))  # noqa: S311 - nobody gains by guessing it

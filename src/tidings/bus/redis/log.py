@@ -53,12 +53,11 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tidings.bus import Entry, History
 from tidings.bus.redis.connection import RedisConnection, Server, exceptions
-from tidings.bus.shared import NOWHERE, Held
+from tidings.bus.shared import NOWHERE, Held, NewEntries
 from tidings.changes import Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -255,16 +254,6 @@ _LOADING_PAUSE: Final = 0.05
 _SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What is new after a cursor, up to `head`; `entries` is None if that cannot be said."""
-
-    head: Cursor
-    entries: Sequence[Entry] | None
-    more: bool
-    """Whether there is more before `head` than fits on a page."""
-
-
 class RedisLog:
     """The log under `prefix` on `server`. Each method raises `BusUnavailable` or `BusMismatch` if it cannot."""
 
@@ -295,7 +284,7 @@ class RedisLog:
                     raise
             await asyncio.sleep(_LOADING_PAUSE)
 
-    async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], News]:
+    async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], NewEntries]:
         """Store changes, all or none; where each of them stands, and what is new after `told`."""
         numbers = [max(len(each.askers), 1) for each in held]
         words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
@@ -306,7 +295,7 @@ class RedisLog:
         ]
         return places, news
 
-    async def look(self, told: Cursor) -> News:
+    async def look(self, told: Cursor) -> NewEntries:
         """What is new after `told`, which this log was heard to say."""
         return (await self._do(lambda line: self._run(line, told)))[0]
 
@@ -332,7 +321,7 @@ class RedisLog:
         if line is not None:
             await line.close()
 
-    async def _open(self, line: RedisConnection) -> News:
+    async def _open(self, line: RedisConnection) -> NewEntries:
         if self._durable:
             await self._check_durable(line)
         memory = _fields(await line.ask("INFO", "memory"))
@@ -363,7 +352,7 @@ class RedisLog:
 
     async def _run(
         self, line: RedisConnection, told: Cursor, *changes: str | int, told_by_us: bool = True, probe: bool = False
-    ) -> tuple[News, list[int]]:
+    ) -> tuple[NewEntries, list[int]]:
         words: list[str | bytes | int] = [
             *(len(self._keys), *self._keys),
             # Whoever made a cursor up may have used what is no text.
@@ -378,7 +367,7 @@ class RedisLog:
             answer = await line.ask("EVAL", SCRIPT, *words)
         return self._read(answer)
 
-    def _read(self, answer: bytes) -> tuple[News, list[int]]:
+    def _read(self, answer: bytes) -> tuple[NewEntries, list[int]]:
         epoch, version, found, lasts = json.loads(answer)
         head = Cursor(epoch, int(version))
         entries: list[Entry] | None = None
@@ -392,7 +381,7 @@ class RedisLog:
             except ValueError as error:
                 raise unknown_change(self._server.place, error) from error
         more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
-        return News(head, entries, more), [int(last) for last in lasts]
+        return NewEntries(head, entries, more), [int(last) for last in lasts]
 
     async def _do(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
         try:

@@ -1,0 +1,127 @@
+"""`RedisAddress`: the URL of a Redis, taken apart. Imports nothing of the redis package.
+
+    redis://[user:password@]host[:6379][/db]         or valkey://
+    rediss://…                                       or valkeys://: the same over TLS
+    unix:///path/to/the.sock
+    redis+sentinel://[user:password@]sentinel[:26379][,sentinel…]/service[/db]     also with the other three
+
+Options follow a `?`: `db`, `username`, `password`, `client_name`; over TLS those of the redis package that begin with
+`ssl_`; with sentinels also `sentinel_username` and `sentinel_password`. Errors never show the URL: it may hold a
+password.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tidings.bus.shared import unknown
+
+_TLS: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
+_SENTINEL: Final = "+sentinel"
+SCHEMES: Final = (*_TLS, "unix", *(scheme + _SENTINEL for scheme in _TLS))
+
+_OPTIONS: Final = frozenset({"db", "username", "password", "client_name"})
+_TLS_OPTIONS: Final = frozenset(
+    f"ssl_{name}" for name in ("keyfile", "certfile", "password", "ca_certs", "ca_path", "cert_reqs", "check_hostname")
+)
+_SENTINEL_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """How to reach a Redis."""
+
+    place: str
+    """Where it is, for people: without user and password."""
+    tls: bool
+    options: dict[str, Any] = field(repr=False)
+    """For a connection of the package redis."""
+    service: str = ""
+    """What the sentinels call it; '' without sentinels."""
+    sentinels: tuple[tuple[str, int], ...] = ()
+    sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+
+def options_of(scheme: str) -> frozenset[str]:
+    """The options that a URL with this scheme may have."""
+    tls = _TLS_OPTIONS if _TLS.get(scheme.removesuffix(_SENTINEL)) else frozenset[str]()
+    return _OPTIONS | tls | (_SENTINEL_OPTIONS if scheme.endswith(_SENTINEL) else frozenset[str]())
+
+
+def read_url(url: str) -> RedisAddress:
+    """The address that `url` stands for.
+
+    Raises:
+        ValueError: It is no URL of a Redis.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("The URL of a Redis has a host that is none") from None
+    scheme = parts.scheme
+    if scheme not in SCHEMES:
+        raise ValueError(f"The URL of a Redis has {unknown('scheme', scheme, SCHEMES)}")
+    if "#" in url:
+        raise ValueError("The URL of a Redis has no '#'. In a password, write it as %23.")
+    login, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = login.partition(":")
+    options = {"username": unquote(username) or None, "password": unquote(password) or None}
+    options |= _options(parts.query, options_of(scheme))
+    path = [unquote(part) for part in parts.path.split("/") if part]
+    if scheme == "unix":
+        if hosts or not path:
+            raise ValueError("The URL of a Redis behind a socket is as in unix:///path/to/the.sock")
+        return RedisAddress(f"unix://{parts.path}", tls=False, options=options | {"path": unquote(parts.path)})
+    if scheme.endswith(_SENTINEL):
+        return _with_sentinels(scheme, hosts, path, options)
+    host, port = _host_and_port(hosts, 6379)
+    options |= {"host": host, "port": port} | _database(path)
+    return RedisAddress(f"{scheme}://{hosts or host}", tls=_TLS[scheme], options=options)
+
+
+def _with_sentinels(scheme: str, hosts: str, path: list[str], options: dict[str, Any]) -> RedisAddress:
+    if not path:
+        raise ValueError(f"The URL of a Redis behind sentinels names its service, as in {scheme}://host:26379/service")
+    service, *rest = path
+    own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
+    return RedisAddress(
+        f"{scheme}://{hosts}/{service}",
+        tls=_TLS[scheme.removesuffix(_SENTINEL)],
+        options=options | _database(rest),
+        service=service,
+        sentinels=tuple(_host_and_port(host, 26379) for host in hosts.split(",")),
+        sentinel_options=own,
+    )
+
+
+def _database(path: list[str]) -> dict[str, int]:
+    if not path:
+        return {}
+    if len(path) > 1 or not (path[0].isascii() and path[0].isdecimal()):
+        raise ValueError("A database of Redis is a number, as in redis://host/0. In a password, write '/' as %2F.")
+    return {"db": int(path[0])}
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, ""
+    port = port or str(default)
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        raise ValueError("The port of a Redis is a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F.")
+    return unquote(host).strip("[]") or "localhost", int(port)
+
+
+def _options(query: str, known: frozenset[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for name, values in parse_qs(query, keep_blank_values=True).items():
+        value = values[-1]
+        if name not in known:
+            raise ValueError(f"The URL of a Redis has {unknown('option', name, known)}")
+        if name == "db":
+            options |= _database([value])
+        elif name == "ssl_check_hostname":
+            options[name] = value.lower() not in ("0", "false", "no", "off")
+        else:
+            options[name] = value
+    return options
