@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings._kit.bounded_json import cut
 from tidings.inspector.alignment import differences
-from tidings.inspector.bounds import cut
 from tidings.inspector.view.diffs import Diff, content_text, diff_texts, diff_values, diff_versions, pretty_text
 from tidings.inspector.view.items import ContentVersion
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.inspector.recorded import sessions, values
-from tidings.inspector.bounds import cut, dumps, head_of, in_order, is_cut, weigh
+from tidings._kit.bounded_json import cut, dumps, head_of, in_order, is_cut, weigh
 from tidings.inspector.records import Record
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from tidings._kit.suggest import closest
 from tidings.cli.exits import OneShotFailed, failed, malformed
 from tidings.cli.oneshot import Asked
 from tidings.cli.terminal import listed
 from tidings.errors import NotSupported, TidingsError
-from tidings.inspector.near import near
 
 T = TypeVar("T")
 
@@ -236,7 +236,7 @@ def unknown(found: ListedItems, name: str, more: Iterable[ListedItems] = ()) -> 
     lists = [found, *more]
     one = found.kind.one
     names = [each for each_list in lists for each in each_list.ids]
-    close = near(name, names, most=3, cutoff=0.5)
+    close = closest(name, names, most=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     has = " ".join(
         f"It has the {each.kind.word} {listed(each.ids)}." if each.ids else f"It has no {each.kind.word}."

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import click
 
+from tidings._kit.suggest import closest
 from tidings.cli.contents import Content, dumped, show_blocks
 from tidings.cli.conversation import KINDS, Conversation, converse, load, unknown
 from tidings.cli.exits import OneShotFailed, malformed
 from tidings.cli.oneshot import Asked, completes, one_shot
 from tidings.cli.terminal import listed, styled
-from tidings.inspector.near import near
 
 
 @one_shot("prompt")
@@ -51,7 +51,7 @@ def _check(talk: Conversation, name: str, arguments: dict[str, str]) -> None:
     known = {str(each["name"]): bool(each.get("required")) for each in listing}
     for key in arguments:
         if key not in known:
-            close = near(key, known, most=3, cutoff=0.5)
+            close = closest(key, known, most=3, cutoff=0.5)
             meant = f" Did you mean {close[0]!r}?" if close else ""
             has = listed(known) or "none"
             raise OneShotFailed(

@@ -4,12 +4,12 @@ from typing import Any, cast
 
 import click
 
+from tidings._kit.suggest import closest
 from tidings.cli.contents import dumped, show_resource
 from tidings.cli.conversation import KINDS, Conversation, converse, load_if_any, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed
 from tidings.cli.oneshot import Asked, completes, one_shot
 from tidings.errors import ResourceNotFound, ServerError
-from tidings.inspector.near import near
 
 
 @one_shot("read")
@@ -49,7 +49,7 @@ def _not_read(talk: Conversation, uri: str, error: ServerError) -> OneShotFailed
     if uri in resources.ids:
         return error
     templates = load_if_any(talk, KINDS["templates"])
-    close = near(uri, resources.ids, most=3, cutoff=0.5)
+    close = closest(uri, resources.ids, most=3, cutoff=0.5)
     end = unknown(resources, uri, [templates] if templates.ids and not close else [])
     if not isinstance(error, ResourceNotFound):
         # It may be there though it is not listed: the server says what is wrong, and we what may be meant.

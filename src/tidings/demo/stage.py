@@ -21,11 +21,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings.demo.sample import OPEN_TASKS, ORDERS, PLAN, Sample, note_uri, search_uri
 from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource
 from tidings.demo.tour import QUESTION
-from tidings.inspector.reading import as_dict, as_list
 
 if TYPE_CHECKING:
     from tidings.inspector.server import InspectedServer

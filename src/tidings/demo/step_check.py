@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from tidings.inspector.reading import as_dict, as_list, as_text
+from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings.inspector.records import Record
 from tidings.inspector.view.diffs import change_shown
 from tidings.inspector.view.items import ChangeView, RequestView

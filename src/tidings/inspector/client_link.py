@@ -18,11 +18,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tidings._kit.bounded_json import dumps
 from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
 from tidings.client.masking import shown_arguments
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
-from tidings.inspector.bounds import dumps
 from tidings.inspector.records import ErrorData, SessionLimits
 from tidings.inspector.view.error_report import seen
 from tidings.inspector.view.view import Clock, ServerView

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tidings.inspector.bounds import cut, weigh
-from tidings.inspector.reading import as_dicts, as_text
+from tidings._kit.bounded_json import as_dicts, as_text, cut, weigh
 from tidings.inspector.records import LIST_KEYS, ListName
 
 _METHODS: Final[dict[str, tuple[ListName, str]]] = {

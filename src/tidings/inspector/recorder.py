@@ -14,6 +14,7 @@ from typing import Any, Final
 from mcp_types import ElicitResult, ErrorData, ReadResourceResult
 from pydantic import BaseModel
 
+from tidings._kit.bounded_json import cut, plain, weigh
 from tidings.client.cache import digest
 from tidings.client.events import (
     GarbageReceived,
@@ -36,7 +37,6 @@ from tidings.client.mirrors import Malformed
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
-from tidings.inspector.bounds import cut, plain, weigh
 from tidings.inspector.listing import ListKeeper
 from tidings.inspector.records import ListName, SessionLimits
 from tidings.inspector.view.error_report import seen

@@ -31,7 +31,7 @@ read from its journal, and one that was exported and imported again are the same
 
 A reader passes over kinds and keys that it does not know: a later version may have more. Times are seconds since the
 epoch, durations are seconds, sizes are bytes. What is too large to be kept is *cut*: a mapping with `"cut": true`, its
-`size`, and its `head` as text (see `bounds.cut`).
+`size`, and its `head` as text (see `bounded_json.cut`).
 
 May import: nothing of Tidings, nor the SDK: one-shot commands and the page's start depend on it.
 
@@ -49,7 +49,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
-from tidings.inspector.bounds import dumps, head_of
+from tidings._kit.bounded_json import dumps, head_of
 
 Kind = Literal[
     "server",

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tidings._kit.suggest import closest
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
 from tidings.inspector.catalog.catalog import ImportedServers, free_name
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import keep_secrets
 from tidings.inspector.catalog.targets import resolve
 from tidings.inspector.client_link import ConnectionSpec
-from tidings.inspector.near import near
 from tidings.inspector.session import Session
 
 
@@ -32,7 +32,7 @@ class NoSuchServer(CatalogError):
 
     def __init__(self, name: str, names: Iterable[str]) -> None:
         self.name, self.names = name, list(names)
-        close = near(name, self.names)
+        close = closest(name, self.names)
         super().__init__(f"There is no server {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidings._kit.bounded_json import as_size
 from tidings.inspector.client_link import ConnectionSpec
-from tidings.inspector.reading import as_size
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.sessions.journal import Journal

@@ -7,8 +7,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings.client.masking import MASK
-from tidings.inspector.reading import as_dict, as_list, as_text
 from tidings.inspector.view.view import target_of
 
 if TYPE_CHECKING:

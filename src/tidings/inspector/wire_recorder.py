@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_text, cut, weigh
 from tidings.client.transports.tap import Exchange, Message
-from tidings.inspector.bounds import cut, weigh
 from tidings.inspector.listing import ListKeeper
-from tidings.inspector.reading import as_dict, as_dict_or_none, as_float, as_text
 from tidings.inspector.records import CHANGE_METHODS, Record, SessionLimits
 
 _MOST: Final = 10_000

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tidings._kit.suggest import closest
 from tidings.client.masking import SHORTEST, shown_arguments, url_secrets
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, variable_is_secret, variable_name
 from tidings.inspector.catalog.file import CatalogError, change, read
-from tidings.inspector.near import near
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Catalog:
             raise CatalogError(error.message) from None
 
     def _missing(self, name: str, names: Iterable[str]) -> str:
-        close = near(name, names)
+        close = closest(name, names)
         return f"{self.path} has no server called {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
 
     def _change(self, edit: Any) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from tidings.inspector.catalog_text import NotJson, parse
+from tidings._kit.bounded_json import NotJson, parse_with_comments
 
 LARGEST: Final = 8 * 2**20
 _TRIES: Final = 10
@@ -65,7 +65,7 @@ def read(path: Path) -> CatalogText:
         raise CatalogError(f"{path} has more than {LARGEST // 2**20} MB: this is no list of servers.")
     try:
         text = data.decode("utf-8-sig")
-        parsed: tuple[Any, bool] = parse(text) if text.strip() else ({}, True)
+        parsed: tuple[Any, bool] = parse_with_comments(text) if text.strip() else ({}, True)
     except UnicodeDecodeError:
         raise CatalogError(f"{path} is not a text in UTF-8.") from None
     except NotJson as error:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
+from tidings._kit.suggest import closest
 from tidings.client.masking import shown_url
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.catalog import Catalog
 from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.catalog.file import CatalogError
-from tidings.inspector.near import near
 
 FORMS: Final = (
     "a name in your catalog, a URL (https://host/mcp), a command ('python server.py') or a server of a JSON file "
@@ -82,7 +82,7 @@ def _in_file(path: Path, name: str | None) -> ServerEntry:
                 return entry
         if wrong := next((words for words in listing.problems if repr(name) in words), None):
             raise BadTarget(wrong)
-        close = near(name, names)
+        close = closest(name, names)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise BadTarget(f"{path} has no server called {name!r}.{meant} {listed}")
     if len(names) == 1:
@@ -101,7 +101,7 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
         raise BadTarget(f"The command is empty. Give {FORMS}.")
     if shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
         return _command(words)
-    close = near(text, names, most=3, cutoff=0.5)
+    close = closest(text, names, most=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(close)}?" if close else ""
     listed = f" In your catalog: {', '.join(names[:20])}." if names and not close else ""
     raise BadTarget(f"{text!r} is no server and no program that is known here.{meant}{listed}{trouble} Give {FORMS}.")

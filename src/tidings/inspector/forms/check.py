@@ -24,12 +24,12 @@ from typing import Any, Final, cast
 from jsonschema.exceptions import ValidationError, by_relevance
 from referencing.exceptions import Unresolvable
 
+from tidings._kit.suggest import closest
 from tidings.client.patterns import found_in
 from tidings.client.schema import OutOfTime, schema_error, time_limit, value_errors
 from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, is_secret
 from tidings.inspector.forms.model import FieldProblem, Key, place, problem, unexpected
 from tidings.inspector.forms.words import expected, joined, shown
-from tidings.inspector.near import near
 
 MOST: Final = 50
 """Problems that are told at once."""
@@ -195,7 +195,7 @@ def _unknown(keys: tuple[Key, ...], schema: Schema, value: Any) -> list[FieldPro
     for name in cast("dict[str, Any]", value):
         if name in names or any(found_in(pattern, name) for pattern in allowed):
             continue
-        close = near(name, names) if len(told) < _MOST_HINTS else []
+        close = closest(name, names) if len(told) < _MOST_HINTS else []
         listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
         hint = f". Did you mean {close[0]}?" if close else f". Known are: {listed}." if names else "."
         told.append(problem((*keys, name), f"is not known{hint}", expected=listed or "nothing", got=name))

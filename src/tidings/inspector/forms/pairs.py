@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tidings._kit.suggest import closest
 from tidings.inspector.forms.build import FormLimits, form
 from tidings.inspector.forms.model import Field, Filled, Key, expand, place, problem
 from tidings.inspector.forms.values import LEFT_OUT, ValueReader, further_field, wanted
-from tidings.inspector.near import near
 
 APPEND: Final = -1
 """The place after the last entry of a list, typed as `tags[]`."""
@@ -91,7 +91,7 @@ def _put_entry(entries: Any, step: int, below: Any, *, last: bool) -> Any:
 
 def unknown(name: str, known: list[str], keys: tuple[Key, ...]) -> str:
     """What to say of a name that there is not, in words that follow it."""
-    close = near(name, known, most=3, cutoff=0.5)
+    close = closest(name, known, most=3, cutoff=0.5)
     where = f" in {place(keys)}" if keys else ""
     if close:
         return f"is not known{where}. Did you mean {' or '.join(close)}?"

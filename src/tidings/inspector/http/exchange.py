@@ -11,10 +11,9 @@ from typing import Any, Final, NoReturn, cast
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from tidings._kit.bounded_json import as_list, as_texts, dumps
+from tidings._kit.suggest import closest
 from tidings.errors import HELP_PAGES, TidingsError
-from tidings.inspector.bounds import dumps
-from tidings.inspector.near import near
-from tidings.inspector.reading import as_list, as_texts
 
 logger = logging.getLogger(__name__)
 
@@ -243,7 +242,7 @@ def text_of(request: Request, name: str) -> str:
 def unknown(what: str, name: str, there: Iterable[str]) -> ApiProblem:
     """There is no such thing; these are close."""
     names = list(there)
-    close = near(name, names, most=3, cutoff=0.5)
+    close = closest(name, names, most=3, cutoff=0.5)
     cure = f"Did you mean {' or '.join(close)}?" if close else f"There is no {what} yet." if not names else ""
     return ApiProblem(
         404, f"no-such-{what.replace(' ', '-')}", f"There is no {what} {name!r}.", cure, payload={"close": close}

@@ -28,9 +28,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from tidings.inspector.bounds import head_of
+from tidings._kit.bounded_json import as_dict, as_text, head_of
 from tidings.inspector.http.exchange import shown_error
-from tidings.inspector.reading import as_dict, as_text
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
 from tidings.inspector.view.diffs import Diff, change_shown
 from tidings.inspector.view.items import (

@@ -17,7 +17,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from tidings.inspector.bounds import dumps
+from tidings._kit.bounded_json import dumps
 from tidings.inspector.http.feed import PageFeed
 
 FRAME_SECONDS: Final = 0.033

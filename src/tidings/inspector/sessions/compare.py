@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings.inspector.bounds import dumps, in_order
-from tidings.inspector.reading import as_dict
+from tidings._kit.bounded_json import as_dict, dumps, in_order
 from tidings.inspector.records import LIST_NAMES
 from tidings.inspector.view.diffs import Diff, diff_values
 from tidings.inspector.view.items import RequestView

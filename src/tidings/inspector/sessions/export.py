@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.inspector.bounds import dumps
-from tidings.inspector.reading import as_dict, as_int
+from tidings._kit.bounded_json import as_dict, as_int, dumps
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.view import Clock, SessionView
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.inspector.bounds import dumps
-from tidings.inspector.reading import as_size
+from tidings._kit.bounded_json import as_size, dumps
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.saved import Newer, NotNow, Unusable, beside, open_for_writing, prune, set_aside, thin
 from tidings.inspector.view.view import Clock

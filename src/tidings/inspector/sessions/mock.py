@@ -32,7 +32,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from tidings.inspector.reading import as_text
+from tidings._kit.bounded_json import as_text
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.recording import Failure, NothingRecorded, RecordedStep, Recording
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidings.inspector.bounds import dumps, head_of, in_order, is_cut
-from tidings.inspector.reading import as_dict, as_float, as_int, as_list, as_text
+from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
 from tidings.inspector.records import LIST_NAMES, Record
 from tidings.inspector.view.view import ServerView
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.inspector.reading import as_dict_or_none
+from tidings._kit.bounded_json import as_dict_or_none
 from tidings.inspector.records import Record
 
 VERSION: Final = 1

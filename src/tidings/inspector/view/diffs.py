@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from tidings._kit.bounded_json import as_dict, as_text, head_of, plain
 from tidings.inspector.alignment import Block, differences
-from tidings.inspector.bounds import head_of, plain
-from tidings.inspector.reading import as_dict, as_text
 from tidings.inspector.view.items import ContentVersion
 
 _WORDS: Final = re.compile(r"\w+|\s+|[^\w\s]")

@@ -15,9 +15,8 @@ May import: `errors`.
 import asyncio
 from typing import Any, Final
 
+from tidings._kit.bounded_json import as_dict, as_int, cut, plain, weigh
 from tidings.errors import CommandFailed, ConnectFailed, TidingsError
-from tidings.inspector.bounds import cut, plain, weigh
-from tidings.inspector.reading import as_dict, as_int
 from tidings.inspector.records import ErrorData
 from tidings.inspector.view.items import Who
 

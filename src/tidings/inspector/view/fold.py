@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tidings.inspector.reading import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
 from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record
 from tidings.inspector.view.items import (
     AnsweredView,

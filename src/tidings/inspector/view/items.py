@@ -7,7 +7,7 @@ epoch, durations are seconds. `seq` is the number of the record that a thing cam
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tidings.inspector.reading import as_dict, as_dict_or_none, as_float, as_text
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_text
 from tidings.inspector.view.rings import Ring
 
 Who = Literal["you", "the network", "the server", "this program"]
@@ -224,7 +224,7 @@ class ContentVersion:
     uri: str
     hash: str
     contents: list[dict[str, Any]] | dict[str, Any]
-    """As the server sent it; if it was too large, what `bounds.cut` left of it."""
+    """As the server sent it; if it was too large, what `bounded_json.cut` left of it."""
     size: int
     took: float | None = None
     change: int | None = None

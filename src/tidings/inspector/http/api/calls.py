@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from starlette.requests import Request
 from starlette.routing import Route
 
-from tidings.inspector.bounds import dumps, weigh
+from tidings._kit.bounded_json import as_dict, dumps, weigh
 from tidings.inspector.http.context import feed_of, named_server, saved_of, server_of, session_of
 from tidings.inspector.http.exchange import ApiProblem, Fields, body, endpoint, unknown
-from tidings.inspector.reading import as_dict
 
 if TYPE_CHECKING:
     from tidings.inspector.forms import FieldProblem as Wrong

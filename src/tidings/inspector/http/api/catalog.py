@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 from starlette.requests import Request
 from starlette.routing import Route
 
+from tidings._kit.bounded_json import NotJson, parse_with_comments
 from tidings.errors import BadTarget
 from tidings.inspector import servers
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
-from tidings.inspector.catalog_text import NotJson, parse
 from tidings.inspector.http.context import feed_of, servers_of
 from tidings.inspector.http.exchange import ApiProblem, body, endpoint, unknown
 from tidings.inspector.servers import KnownServer, NameTaken, NoSuchServer
@@ -214,7 +214,7 @@ class ServersApi:
                 )
             return [entry for each in files for entry in each.servers]
         try:
-            document, _ = parse(text or "")
+            document, _ = parse_with_comments(text or "")
         except NotJson as error:
             raise ApiProblem(400, "bad-json", f"The text is not JSON: {error}", "Paste an mcpServers file.") from None
         facts = cast("dict[str, Any]", document) if isinstance(document, dict) else {}

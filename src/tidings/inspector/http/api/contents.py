@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tidings._kit.bounded_json import as_dict, as_dicts, as_text
 from tidings.inspector.http.context import server_of
 from tidings.inspector.http.exchange import ApiProblem, endpoint, number_of, text_of
-from tidings.inspector.reading import as_dict, as_dicts, as_text
 
 if TYPE_CHECKING:
     from tidings.inspector.view.items import ContentVersion

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from starlette.requests import Request
 from starlette.routing import Route
 
+from tidings._kit.bounded_json import as_dict, as_text
 from tidings.inspector.http.context import feed_of, server_of, session_of
 from tidings.inspector.http.exchange import ApiProblem, Fields, body, endpoint, unknown
-from tidings.inspector.reading import as_dict, as_text
 from tidings.inspector.records import LIST_KEYS
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Static
 
+from tidings._kit.bounded_json import as_dict
 from tidings.inspector.forms import Field, Filled, check, check_output, form, prompt_form
-from tidings.inspector.reading import as_dict
 from tidings.inspector.records import ListName
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane

@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
+from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings.inspector.forms import Field, form
-from tidings.inspector.reading import as_dict, as_dicts
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import message_pages
 from tidings.inspector.tui.theme import ColorScheme, desk_of

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from tidings.inspector.reading import as_dict
+from tidings._kit.bounded_json import as_dict
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import BarPart, Line
