@@ -10,15 +10,8 @@ from tests.web.extract.sample import article
 from tests.web.extract.test_feed_json import FEED
 from tests.web.extract.test_feeds import ATOM, RDF, RSS
 from tests.web.extract.test_xml_text import LAUGHS
-from tidings.web.extract.dispatch import (
-    READERS,
-    Caps,
-    Extracted,
-    ExtractionFailed,
-    ExtractOptions,
-    Unsupported,
-    extract,
-)
+from tidings.web.extract.dispatch import READERS, extract
+from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, Unsupported
 
 # A broken PDF may take the process with it, which is what workers are for.
 LABELS = sorted({label.replace("*", "x") for label in READERS if "pdf" not in label} | {"", "nonsense", "a/b"})

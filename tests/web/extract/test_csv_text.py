@@ -4,7 +4,8 @@ import csv
 
 import pytest
 
-from tidings.web.extract.dispatch import Caps, Extracted, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 
 URL = "https://harbour.example/boats"
 

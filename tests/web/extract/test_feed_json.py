@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tidings.web.extract.dispatch import Caps, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, ExtractOptions
 
 URL = "https://harbour.example/feed.json"
 

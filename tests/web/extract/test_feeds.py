@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidings.web.extract.dispatch import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions
 
 URL = "https://harbour.example/feed"
 

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from tests.web.extract.sample import FOOTER, MENU, SENTENCES, article, page, paragraphs
-from tidings.web.extract.dispatch import Extracted, ExtractOptions, Unsupported, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Extracted, ExtractOptions, Unsupported
 from tidings.web.extract.prescan import TreeBounds
 
 URL = "https://harbour.example/stories/winter"

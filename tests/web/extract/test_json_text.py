@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tidings.web.extract.data import NotJson, written
-from tidings.web.extract.dispatch import Caps, Extracted, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 
 URL = "https://harbour.example/data"
 

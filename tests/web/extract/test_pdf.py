@@ -6,7 +6,8 @@ import pytest
 
 from tests.web.extract.pdfs import SCAN, assembled, encrypted, many_pages, packed_page, paragraph, pdf, text_page
 from tests.web.extract.sample import SENTENCES
-from tidings.web.extract.dispatch import Caps, Extracted, ExtractionFailed, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions
 
 URL = "https://harbour.example/report.pdf"
 

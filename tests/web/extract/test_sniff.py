@@ -7,7 +7,8 @@ import pytest
 
 from tests.web.extract.pdfs import paragraph, pdf, text_page
 from tests.web.extract.sample import article
-from tidings.web.extract.dispatch import Caps, ExtractionFailed, ExtractOptions, Unsupported, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, ExtractionFailed, ExtractOptions, Unsupported
 from tidings.web.extract.sniff import looks_binary, truly
 
 URL = "https://harbour.example/thing"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidings.web.extract.dispatch import Caps, ExtractOptions, extract
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.model import Caps, ExtractOptions
 
 URL = "https://harbour.example/notes"
 

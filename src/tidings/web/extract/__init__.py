@@ -1,1 +1,1 @@
-"""What a fetched body says (docstring only, new)."""
+"""The text of a fetched body: HTML, PDF, feeds, JSON, CSV, XML, Markdown and plain text."""

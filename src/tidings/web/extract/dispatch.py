@@ -1,24 +1,10 @@
-"""What a fetched body says: its kind, its text as markdown, and what is known about it.
+"""From bytes to `Extracted`: chooses the reader of a content type.
 
     extract(body, content_type, url) -> Extracted
 
-Synchronous and without side effects, made to run in a worker process that can be killed (`workers.py`). One reader for
-each content type stands in `READERS`; a wrong label is told by the content (`sniff.py`). A reader never calls nothing a
-success: `Extracted.empty` says why there is no text.
-
-    html.py        pages; prescan.py, page.py, blocks.py, features.py, kinds.py, choice.py, trees.py, markdown.py, …
-                   tags.py what elements are for, attributes.py what they say of themselves
-                   hiding.py what a page hides, veils.py where in the markdown that stands
-    pdf.py         PDF: pdf_lines.py from its pages to lines, pdf_layout.py from lines to paragraphs and headings
-    feeds.py       RSS, Atom, RDF; feed_json.py JSON Feed; feed_entries.py what they become
-    json_text.py   JSON and JSON lines, json_values.py without a loss; xml_text.py XML; csv_text.py tables
-    text.py        plain text and code; prose.py markdown
-
-    sniff.py       wrong labels; packed.py gzip within; charset.py every encoding made UTF-8; xml_tree.py XML made safe
-    moments.py     dates; written.py tables, fences and cuts that are told of; sound.py text that can be written
-    workers.py     the processes; process.py one of them; worker.py what runs in it, frames.py what passes between
-
-Text that can be written: without halves of characters, which JSON can name and no encoding can hold.
+Synchronous and without side effects, because it runs in a worker process that can be killed (`pool.py`). `READERS` has
+a reader for each content type; a wrong label is corrected by the content (`sniff.py`). Without text the result says
+why, in `Extracted.empty`. Text is made encodable: lone surrogates, which JSON can contain, are replaced.
 """
 
 from collections.abc import Callable
@@ -28,64 +14,12 @@ from typing import Any, TypeVar, cast
 
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.extract import sniff
-from tidings.web.extract.model import (
-    Caps,
-    Extracted,
-    ExtractionFailed,
-    ExtractOptions,
-    ExtractWarning,
-    FeedEntry,
-    PageLink,
-    Unsupported,
-)
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, Unsupported
 
 T = TypeVar("T")
 
-
-def sound(value: T) -> T:
-    """The same, each half of a character replaced by the mark for what was lost. As a rule that is `value` itself."""
-    if isinstance(value, str):
-        return cast("T", _whole(value))
-    if isinstance(value, tuple):
-        before = cast("tuple[Any, ...]", value)
-        after = tuple(sound(one) for one in before)
-        same = all(one is other for one, other in zip(before, after, strict=True))
-        return cast("T", before if same else after)
-    if is_dataclass(value) and not isinstance(value, type):
-        changed = {
-            one.name: after
-            for one in fields(value)
-            if (after := sound(before := getattr(value, one.name))) is not before
-        }
-        return cast("T", replace(value, **changed)) if changed else value
-    return value
-
-
-def _whole(text: str) -> str:
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-__all__ = [
-    "READERS",
-    "Caps",
-    "ExtractOptions",
-    "ExtractWarning",
-    "Extracted",
-    "ExtractionFailed",
-    "FeedEntry",
-    "PageLink",
-    "Unsupported",
-    "extract",
-]
-
 Reader = Callable[[bytes, str | None, str, ExtractOptions], Extracted]
-"""Body, charset or None, URL, options."""
+"""Takes the body, the charset or None, the URL and the options."""
 
 READERS: dict[str, str] = {
     "text/html": "tidings.web.extract.html.read:read_html",
@@ -122,41 +56,41 @@ READERS: dict[str, str] = {
     "application/x-sh": "tidings.web.extract.text:read_code",
     "text/*": "tidings.web.extract.text:read_code",
 }
-"""Content type to `module:function`, imported when the first body of the type comes. `*+json` and `*+xml` are for the
-types that end so, `text/*` for all other text; pictures, sounds and films are never among them."""
+"""Content type to `module:function`, imported for the first body of the type. `*+json` and `*+xml` match the types that
+end so, `text/*` all other text."""
 
 _NEVER = ("image/", "audio/", "video/", "font/", "model/")
 
 
 def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | None = None) -> Extracted:
-    """Read `body` as what `content_type` says it is, or as what it is where that is wrong.
+    """Reads `body` as its content type, or as what it really is if the label is wrong.
 
     Raises:
-        Unsupported: Nothing here reads it: the bytes can only be handed on.
+        Unsupported: There is no reader for it.
         ExtractionFailed: It is broken, encrypted or a bomb.
     """
     options = options or ExtractOptions()
-    said, parameters = _parted(content_type)
-    if said.startswith(_NEVER):
-        raise Unsupported(said)
-    kind, label = said, said
+    label, _, parameters = content_type.partition(";")
+    label = label.partition(",")[0].strip().lower()
+    label = label if "/" in label else ""
+    if label.startswith(_NEVER):
+        raise Unsupported(label)
     if is_gzip(body):
         body = _gunzipped(body, options.caps.unpacked)
-        label = "" if said in sniff.PACKED else said
+        label = "" if label in sniff.PACKED else label
     kind = sniff.truly(body, label, url)
-    read = _reader(kind)
-    found = read(body, _charset(parameters), url, options)
-    return sound(_told(found, label, kind))
+    found = _reader(kind)(body, _charset(parameters), url, options)
+    return encodable(_with_label_warning(found, label, kind))
 
 
 def _gunzipped(body: bytes, limit: int) -> bytes:
     try:
         return gunzip(body, limit, keep_beginning=True)
     except OverLimit as error:
-        message = f"The body decompresses to more than {limit:,} bytes: request it as raw."
+        message = f"The body decompresses to more than {limit:,} bytes: ask for it as raw."
         raise ExtractionFailed("bomb", message) from error
     except Corrupt as error:
-        message = "The body begins as gzip and cannot be decompressed: request it as raw, or fetch it again."
+        message = "The body begins as gzip and cannot be decompressed: ask for it as raw, or fetch it again."
         raise ExtractionFailed("broken", message) from error
 
 
@@ -171,21 +105,14 @@ def _reader(kind: str) -> Reader:
     return cast("Reader", getattr(import_module(module), name))
 
 
-def _told(found: Extracted, said: str, kind: str) -> Extracted:
-    """With a word about a label that was wrong. One that says little, or less than is true, is not wrong."""
-    if said == kind or said in sniff.GENERIC or said == "text/plain" or {said, kind} <= sniff.MARKUP:
+def _with_label_warning(found: Extracted, label: str, kind: str) -> Extracted:
+    """Adds a warning if the label was wrong. One that is only less precise than the truth is not wrong."""
+    if label == kind or label in sniff.GENERIC or label == "text/plain" or {label, kind} <= sniff.MARKUP:
         return found
-    if found.entries or READERS.get(said) == READERS.get(kind):
+    if found.entries or READERS.get(label) == READERS.get(kind):
         return found
-    warning = ExtractWarning("extraction_fallback", f"it was sent as {said}, and read as the {kind} that it is")
+    warning = ExtractWarning("extraction_fallback", f"it was sent as {label}, and read as the {kind} that it is")
     return replace(found, warnings=(*found.warnings, warning))
-
-
-def _parted(content_type: str) -> tuple[str, str]:
-    """The type alone, as it should be written, and its parameters."""
-    kind, _, parameters = content_type.partition(";")
-    kind = kind.partition(",")[0].strip().lower()
-    return (kind if "/" in kind else ""), parameters
 
 
 def _charset(parameters: str) -> str | None:
@@ -194,3 +121,32 @@ def _charset(parameters: str) -> str | None:
         if name.strip().lower() == "charset":
             return value.partition(",")[0].strip().strip("\"'") or None
     return None
+
+
+def encodable(value: T) -> T:
+    """Returns the value with lone surrogates replaced; usually that is `value` itself."""
+    if isinstance(value, str):
+        return cast("T", _without_surrogates(value))
+    if isinstance(value, tuple):
+        before = cast("tuple[Any, ...]", value)
+        after = tuple(encodable(one) for one in before)
+        same = all(one is other for one, other in zip(before, after, strict=True))
+        return cast("T", before if same else after)
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            one.name: after
+            for one in fields(value)
+            if (after := encodable(before := getattr(value, one.name))) is not before
+        }
+        return cast("T", replace(value, **changed)) if changed else value
+    return value
+
+
+def _without_surrogates(text: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

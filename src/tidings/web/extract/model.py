@@ -1,7 +1,4 @@
-"""The types of extraction: what goes in beside the bytes, and what comes out.
-
-What readers of plain material have in common: bounded text, tables in markdown, fences that hold.
-"""
+"""The types of extraction, and the Markdown helpers that readers share."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +10,7 @@ from tidings.web.extract.prescan import TreeBounds
 
 @dataclass(frozen=True)
 class ExtractWarning:
-    """Something the reader of the text should know; `type` is one of the packet's warning types."""
+    """A remark for the reader of the text; `type` is one of the document's warning types."""
 
     type: str
     message: str
@@ -21,7 +18,7 @@ class ExtractWarning:
 
 @dataclass(frozen=True)
 class PageLink:
-    """A link in the text that was kept."""
+    """A link in the extracted text."""
 
     text: str
     url: str
@@ -42,39 +39,39 @@ class FeedEntry:
 
 @dataclass(frozen=True)
 class Caps:
-    """How much of anything is written. What is over a cap is left out, and a warning says how much that is."""
+    """The largest output of each kind. The rest is left out, and a warning says how much that is."""
 
     characters: int = 2_000_000
     pages: int = 2_000
-    """Of a PDF."""
+    """Pages of a PDF."""
     rows: int = 1_000
-    """Of a table."""
+    """Rows of a table."""
     columns: int = 100
     entries: int = 500
-    """Of a feed."""
+    """Entries of a feed."""
     summary: int = 2_000
-    """Characters of what an entry of a feed says."""
+    """Characters of the summary of a feed's entry."""
     unpacked: int = 32 * 1024 * 1024
-    """Bytes of a body that is packed once more than the connection knew."""
+    """Bytes of a body that is a gzip file, decompressed."""
 
 
 @dataclass(frozen=True)
 class ExtractOptions:
-    """What the caller may ask for."""
+    """The options of a caller."""
 
     keep_tables: bool = True
     keep_code_blocks: bool = True
     remove_selectors: tuple[str, ...] = ()
-    """CSS selectors (tag, #id, .class and their combinations) of parts to leave out."""
+    """CSS selectors (tag, #id, .class and combinations of them) of parts to leave out."""
     prefer_readability: bool = False
-    """Treat the page as an article, whatever it looks like."""
+    """Treat the page as an article, whatever kind it is."""
     bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What was found. `markdown` and `text` say the same, with and without markup."""
+    """The result. `markdown` and `text` have the same content, with and without markup."""
 
     kind: str
     method: str
@@ -92,19 +89,19 @@ class Extracted:
     page_count: int | None = None
     warnings: tuple[ExtractWarning, ...] = ()
     hidden: tuple[str, ...] = ()
-    """Text that the page holds and does not show to readers; parts of it (tabs, for example) may be in `text`."""
+    """Text of the page that readers do not see; some of it (tabs, for example) may be in `text`."""
     concealed: tuple[tuple[int, int], ...] = ()
-    """Where in `markdown` such text stands: from, and up to behind the last character; in order."""
+    """The spans of such text in `markdown`, as start and end, in order."""
     entries: tuple[FeedEntry, ...] = ()
     empty: str | None = None
-    """Why there is no text: "empty", "script-only", "login", "scanned"; None where there is."""
+    """Why there is no text: "empty", "script-only", "login" or "scanned"; None if there is."""
 
 
 class Unsupported(Exception):
-    """No reader for this content type: the bytes can only be handed on as they are."""
+    """There is no reader for this content type: only the raw bytes can be returned."""
 
     def __init__(self, content_type: str) -> None:
-        super().__init__(f"nothing here reads {content_type or 'a body without a content type'}; ask for it as raw")
+        super().__init__(f"{content_type or 'a body without a content type'} cannot be read as text; ask for it as raw")
         self.content_type = content_type
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,10 +109,10 @@ class Unsupported(Exception):
 
 
 class ExtractionFailed(Exception):
-    """The body is of a type that is read here, and could not be read. The text says why, and what to do.
+    """A body of a supported type could not be read. The message says why, and what to do.
 
-    `kind` is a word for programs: "encrypted", "broken", "bomb" are about the body and stay so; "timeout", "memory" and
-    "crash" are about reading it; "busy" and "stopped" are about this server, and may be over in a moment.
+    `kind` is for programs. "encrypted", "broken" and "bomb" are permanent; "timeout", "memory" and "crash" happened
+    while reading; "busy" and "stopped" are about this server and may pass.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -130,7 +127,7 @@ _TICKS = re.compile("`{3,}+")
 
 
 def bounded(text: str, most: int, what: str) -> tuple[str, tuple[ExtractWarning, ...]]:
-    """The first `most` characters, ending with a line where one ends near, and a warning if there were more."""
+    """Returns the first `most` characters, cut at a line's end if one is near, and a warning if there were more."""
     if len(text) <= most:
         return text, ()
     end = text.rfind("\n", most - most // 10, most)
@@ -139,26 +136,22 @@ def bounded(text: str, most: int, what: str) -> tuple[str, tuple[ExtractWarning,
 
 
 def left_out(what: str, kept: int, whole: int, unit: str) -> ExtractWarning:
-    """That only a part is given, and how much is not."""
+    """Returns the warning that only a part is given, and how much is left out."""
     return ExtractWarning(
         "truncated", f"{what} has {whole:,} {unit}: the first {kept:,} are given, {whole - kept:,} are left out"
     )
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block of code that its own text cannot end."""
+    """Returns a code block with a fence that its text does not contain."""
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of cells, the first of them the header, all as wide as the widest."""
-    lines = [[_cell(cell) for cell in row] for row in rows]
+    """Returns a Markdown table. The first row is the header; all rows become as wide as the widest."""
+    lines = [[" ".join(cell.split()).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
     width = max(map(len, lines), default=0)
     written = ["| " + " | ".join((*line, *[""] * (width - len(line)))) + " |" for line in lines]
     written.insert(1, "|" + " --- |" * width)
     return "\n".join(written)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

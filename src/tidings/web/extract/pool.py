@@ -1,43 +1,49 @@
-"""Extraction in processes that can be killed: whatever a page does to its reader, the server goes on.
+"""Extraction in processes that can be killed, so that no page can harm the server.
 
-    async with Workers() as workers:
-        found = await workers.extract(body, content_type, url)
+    async with ExtractionPool() as pool:
+        found = await pool.extract(body, content_type, url)
 
-A process is started when there is a job and none is free, kept warm for the next, and ends by itself when it has been
-idle for long. One that takes too long, grows too large or crashes is ended, its job fails with a sentence that says so,
-and the next job gets another. To cancel whoever waits for a job ends the job's process. Leaving ends them all; and
-should this process die before, their input ends, and they with it.
+`answer` runs in the child. Jobs are pickled, because the server is trusted. Answers are JSON and become one of four
+types, because the child reads untrusted content: nothing in an answer can run code here.
 """
 
-import os
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import json
+from dataclasses import asdict
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
-import anyio
+from tidings._kit.pool import WorkerFailed, WorkerPool
+from tidings._kit.worker import LastAnswer, WorkerLimits
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.html import choose, read
+from tidings.web.extract.html.selectors import BadSelector
+from tidings.web.extract.model import (
+    Extracted,
+    ExtractionFailed,
+    ExtractOptions,
+    ExtractWarning,
+    FeedEntry,
+    PageLink,
+    Unsupported,
+)
 
-from tidings.web.extract.frames import LEFT, Failure
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions
-from tidings.web.extract.process import COMMAND, Gone, Worker
-
-_MOST: Final = 4
-_TRIES: Final = 3
-"""Processes that a job is given to if each leaves in that moment."""
 GIB: Final = 1024**3
+
+Job = tuple[bytes, str, str, ExtractOptions]
+"""Body, content type, URL, options."""
+Failure = Unsupported | ExtractionFailed | BadSelector
 
 
 class ExtractionPool:
-    """Processes that read bodies, from entering this until leaving it.
+    """Processes that extract text, from entering this until leaving it.
 
     Args:
-        count: How many at most; one a core, and not more than 4, if not said.
-        timeout: Seconds that a job may take, once a process works on it.
-        memory: Bytes that a process may have, where the system can see to that (Linux).
+        count: The most processes; by default one for each core, at most 4.
+        timeout: Seconds for a job, once a process works on it.
+        memory: Bytes for a process, where the system can limit it (Linux).
         wait: Seconds that a job may wait for a free process.
-        jobs: After how many jobs a process is replaced.
-        idle: After how many idle seconds it ends.
-        command: What is started.
+        jobs: A process is replaced after so many jobs.
+        idle: A process ends after so many idle seconds.
     """
 
     def __init__(
@@ -49,126 +55,128 @@ class ExtractionPool:
         wait: float = 60.0,
         jobs: int = 500,
         idle: float = 120.0,
-        command: Sequence[str] = COMMAND,
     ) -> None:
-        self.count = count or min(_MOST, _cores())
         self._timeout = timeout
         self._wait = wait
-        self._memory = memory
-        self._command = (*command, str(memory), str(timeout), str(jobs), str(idle))
-        self._turns: anyio.Semaphore | None = None
-        self._free: list[Worker] = []
-        self._all: set[Worker] = set()
+        limits = WorkerLimits(
+            seconds=timeout, memory=memory, jobs=jobs, idle=idle, warm_up="tidings.web.extract.pool:warm_up"
+        )
+        self._pool = WorkerPool(
+            "tidings.web.extract.pool:answer", decoded_outcome, count=count, limits=limits, wait=wait
+        )
 
     async def __aenter__(self) -> Self:
-        self._turns = anyio.Semaphore(self.count)
+        await self._pool.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self._turns = None
-        self._free.clear()
-        for worker in tuple(self._all):
-            await self._end(worker)
+        await self._pool.__aexit__(kind, error, at)
 
     @property
     def pids(self) -> frozenset[int]:
-        """The ids of the processes that there are."""
-        return frozenset(worker.pid for worker in self._all if worker.usable)
+        """The ids of the processes."""
+        return self._pool.pids
 
     async def extract(
         self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
     ) -> Extracted:
-        """What `body` says, as `tidings.web.extract.dispatch.extract` has it, from another process.
+        """Returns the same as `dispatch.extract`, from another process.
 
         Raises:
-            Unsupported: Nothing reads this type: the bytes can only be handed on.
-            BadSelector: One of the selectors in the options is not understood.
-            ExtractionFailed: It is broken or a bomb, took too long or too much memory, or there was no process free.
+            Unsupported: There is no reader for the content type.
+            BadSelector: A selector in the options is not supported.
+            ExtractionFailed: The body is broken or a bomb, took too long or too much memory, or no process was free.
         """
-        async with self._turn():
-            outcome = await self._asked(body, content_type, url, options or ExtractOptions())
+        try:
+            outcome = await self._pool.ask((body, content_type, url, options or ExtractOptions()))
+        except WorkerFailed as failure:
+            raise self._failed(failure) from failure
         if isinstance(outcome, Extracted):
             return outcome
         raise outcome
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
-        turns = self._turns
-        if turns is None:
-            raise RuntimeError("enter it first: async with Workers() as workers")
-        try:
-            with anyio.fail_after(self._wait):
-                await turns.acquire()
-        except TimeoutError as error:
-            raise ExtractionFailed(
-                "busy", f"All {self.count} processes that read pages were busy for {self._wait:g} s: try again later."
-            ) from error
-        try:
-            yield
-        finally:
-            turns.release()
-
-    async def _asked(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted | Failure:
-        for again in range(_TRIES, 0, -1):
-            worker = await self._worker()
-            try:
-                with anyio.fail_after(self._timeout):
-                    outcome = await worker.ask(body, content_type, url, options)
-            except TimeoutError as error:
-                await self._end(worker)
-                raise ExtractionFailed(
-                    "timeout", f"Reading it took longer than {self._timeout:g} s and was ended: ask for it as raw."
-                ) from error
-            except Gone as error:
-                code = await self._end(worker)
-                # It was idle for long, and left in this moment.
-                if code == LEFT and again > 1 and not self._left():
-                    continue
-                raise self._crashed(code) from error
-            except BaseException:
-                await self._end(worker)
-                raise
-            await self._back(worker)
-            return outcome
-        raise AssertionError("the last try returns or raises")  # pragma: no cover
-
-    async def _worker(self) -> Worker:
-        """One that is free, or a new one. Those that have ended meanwhile are cleared away."""
-        while self._free:
-            worker = self._free.pop()
-            if worker.usable:
-                return worker
-            await self._end(worker)
-        worker = await Worker.start(self._command)
-        self._all.add(worker)
-        if self._left():  # While it started.
-            raise self._crashed(await self._end(worker))
-        return worker
-
-    def _left(self) -> bool:
-        return self._turns is None
-
-    async def _back(self, worker: Worker) -> None:
-        if worker.usable and not self._left():
-            self._free.append(worker)
-        else:
-            await self._end(worker)
-
-    async def _end(self, worker: Worker) -> int | None:
-        code = await worker.end()
-        self._all.discard(worker)
-        return code
-
-    def _crashed(self, code: int | None) -> ExtractionFailed:
-        if self._left():
-            return ExtractionFailed("stopped", "The server is stopping.")
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        return ExtractionFailed(
-            "crash", f"The process that read it broke down ({how}), as bombs make them do: ask for it as raw."
-        )
+    def _failed(self, failure: WorkerFailed) -> ExtractionFailed:
+        match failure.kind:
+            case "start":
+                return ExtractionFailed("crash", f"No process that reads pages can be started: {failure}.")
+            case "busy":
+                busy = f"All {self._pool.count} processes that read pages were busy for {self._wait:g} s"
+                return ExtractionFailed("busy", f"{busy}: try again later.")
+            case "timeout":
+                late = f"Reading it took longer than {self._timeout:g} s and was stopped"
+                return ExtractionFailed("timeout", f"{late}: ask for it as raw.")
+            case "crash":
+                crashed = f"The process that read it crashed ({failure}), which a bomb can cause"
+                return ExtractionFailed("crash", f"{crashed}: ask for it as raw.")
+            case "stopped":
+                return ExtractionFailed("stopped", "The server is stopping.")
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def warm_up() -> None:
+    """Prepares the process for its first job: loading the learned model is most of the start."""
+    choose.model()
+    read.read_html(b"<p>ready</p>", None, "", ExtractOptions())
+
+
+def answer(job: Job) -> bytes:
+    """Answers a job. After one that ran out of memory the process ends."""
+    outcome = _outcome(*job)
+    content = encoded_outcome(outcome)
+    return LastAnswer(content) if isinstance(outcome, ExtractionFailed) and outcome.kind == "memory" else content
+
+
+def _outcome(body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted | Failure:
+    try:
+        return extract(body, content_type, url, options)
+    except (Unsupported, ExtractionFailed, BadSelector) as error:
+        return error
+    except MemoryError:
+        return ExtractionFailed("memory", "Reading it takes more memory than is allowed: ask for it as raw.")
+    except RecursionError:
+        return ExtractionFailed("bomb", "It is nested too deep to be read: ask for it as raw.")
+    except Exception as error:  # noqa: BLE001 - untrusted content may cause any error in a reader
+        kind = content_type.partition(";")[0].strip() or "a body without a type"
+        return ExtractionFailed("broken", f"It cannot be read as {kind} ({type(error).__name__}): ask for it as raw.")
+
+
+def encoded_outcome(outcome: Extracted | Failure) -> bytes:
+    """Returns an outcome as JSON."""
+    match outcome:
+        case Extracted():
+            said: dict[str, Any] = {"found": asdict(outcome)}
+        case Unsupported():
+            said = {"unsupported": outcome.content_type}
+        case ExtractionFailed():
+            said = {"failed": [outcome.kind, str(outcome)]}
+        case BadSelector():
+            said = {"selector": outcome.selector}
+    return json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def decoded_outcome(content: bytes) -> Extracted | Failure:
+    """Returns the outcome in JSON. Raises ValueError if it is not one."""
+    try:
+        said = cast("dict[str, Any]", json.loads(content))
+        if "found" in said:
+            return _extracted(said["found"])
+        if "unsupported" in said:
+            return Unsupported(str(said["unsupported"]))
+        if "selector" in said:
+            return BadSelector(str(said["selector"]))
+        kind, message = said["failed"]
+        return ExtractionFailed(str(kind), str(message))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("not an answer") from error
+
+
+def _extracted(said: dict[str, Any]) -> Extracted:
+    parts: dict[str, Any] = {
+        "links": tuple(PageLink(**one) for one in said["links"]),
+        "warnings": tuple(ExtractWarning(**one) for one in said["warnings"]),
+        "entries": tuple(FeedEntry(**one) for one in said["entries"]),
+        "hidden": tuple(said["hidden"]),
+        "concealed": tuple((int(start), int(end)) for start, end in said["concealed"]),
+    }
+    return Extracted(**{**said, **parts})

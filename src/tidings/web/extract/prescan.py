@@ -1,9 +1,9 @@
-"""How deep, how many, how wide: counted on the bytes of a page before any parser sees them.
+"""Depth, number of elements and attributes, counted on the bytes of a page before any parser sees them.
 
-Three shapes make parsers hang or lose text without a word: tags nested thousands deep, hundreds of thousands of
-elements, hundreds of thousands of attributes on one tag. `scan` counts all three in one pass that is linear in the size
-of the page and ends at the first limit that is passed. It never counts less than a parser would build: what stands in
-scripts, comments and broken quotes is counted too, so that nothing can be hidden in them.
+Three shapes make parsers hang or silently lose text: tags nested thousands deep, hundreds of thousands of elements,
+hundreds of thousands of attributes on one tag. `scan` counts all three in one pass, linear in the size of the page,
+and stops at the first limit that is exceeded. It never counts less than a parser would build: the content of scripts,
+comments and broken quotes counts too, so that nothing can be hidden there.
 """
 
 import re
@@ -13,54 +13,53 @@ from itertools import islice
 
 TAG = re.compile(
     rb"<(/?)([a-zA-Z][a-zA-Z0-9:_-]*)"
-    # Quotes protect a ">" only behind "=". Possessive throughout, so that nothing is ever tried twice.
+    # Quotes protect a ">" only after "=". All quantifiers are possessive, so there is no backtracking.
     rb"""([^>"'=]*+(?:(?:=(?:\s*+"[^"]*+"|\s*+'[^']*+')?+|["'])[^>"'=]*+)*+)"""
 )
 _ATTRIBUTE = re.compile(rb"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']++))?+""")
 
-# They cannot hold anything, so they add no depth.
+# Void elements have no content, so they add no depth.
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-# A parser closes these by itself when the next one opens: pages that never close them are not deep.
+# A parser closes these when the next one opens: pages that never close them are not deep.
 _SELF_CLOSING = frozenset(b"p li dt dd tr td th option optgroup thead tbody tfoot colgroup".split())
 
 _LONG = 2_000
-"""Bytes within a tag from which on its attributes are counted: shorter ones cannot hold enough to matter."""
+"""Bytes of a tag from which its attributes are counted: shorter tags cannot hold enough of them."""
 
 
 @dataclass(frozen=True)
 class TreeBounds:
-    """What a page may have and still be given to a parser. Pages met in practice stay well below."""
+    """The limits of a page that is given to a parser. Real pages stay well below."""
 
     depth: int = 1_000
     elements: int = 150_000
     attributes: int = 10_000
-    """On one tag, and five times as many on all wide tags together. What a script holds can look like a wide tag."""
+    """On one tag; all wide tags together may have five times as many, because scripts can look like wide tags."""
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """What was counted, and which bound was passed, in words (or None)."""
+    """The counts, at least those of a parser, and a description of the limit that was exceeded, or None."""
 
     elements: int
     depth: int
-    """No less than a parser would build."""
     refused: str | None = None
 
 
 _Tag = tuple[bytes, bytes, bytes]
-"""The slash of a closing tag, the name, and the rest."""
+"""The slash of a closing tag, the name and the rest."""
 
 
 def scan(body: bytes, bounds: TreeBounds | None = None) -> TreeShape:
-    """Count `body`; stop where a bound is passed."""
+    """Counts `body`, and stops where a limit is exceeded."""
     bounds = bounds or TreeBounds()
     body = body.lower()
-    # All tags at once are quicker had than one by one, and too many to be held where a page is a bomb.
+    # `findall` is faster than `finditer`, but would hold too many tags for a bomb.
     if body.count(b"<") <= bounds.elements:
         tags = TAG.findall(body)
         depth = _at_most(tags, bounds.depth)
         long = [rest for _, _, rest in tags if len(rest) > _LONG]
-        # Each has a letter, and something that parts it from the next.
+        # An upper bound: each attribute has a letter and a separator.
         wide = sum(map(len, long)) // 2 + len(long)
         if wide > bounds.attributes:
             wide = sum(_attributes(rest, bounds.attributes) for rest in long)
@@ -70,7 +69,7 @@ def scan(body: bytes, bounds: TreeBounds | None = None) -> TreeShape:
 
 
 def _at_most(tags: Iterable[_Tag], bound: int) -> int:
-    """A depth that is not passed: as if each closing tag closed one of its name and nothing else."""
+    """Returns an upper bound of the depth: each closing tag closes one tag of its name and nothing else."""
     standing: dict[bytes, int] = {}
     depth = deepest = 0
     for closing, name, _ in tags:
@@ -93,7 +92,7 @@ def _at_most(tags: Iterable[_Tag], bound: int) -> int:
 
 
 def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> TreeShape:  # noqa: C901 - one pass, three bounds
-    """Count as a parser does, which knows tags that close themselves and what a closing tag closes on its way."""
+    """Counts as a parser does, with tags that close themselves and closing tags that close others."""
     stack: list[bytes] = []
     standing: dict[bytes, int] = {}
     elements = deepest = wide = 0
@@ -124,7 +123,7 @@ def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> TreeShape:  # noqa: C9
 
 
 def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:
-    """A closing tag closes everything that was opened within."""
+    """Closes a tag and everything that was opened inside it."""
     last = b""
     while last != name:
         last = stack.pop()
@@ -132,7 +131,7 @@ def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:
 
 
 def _closes_itself(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> bool:
-    """Whether one of the same name stands open with nothing around it that keeps it open."""
+    """Returns whether a tag of the same name is open with nothing inside that keeps it open."""
     if not standing.get(name):
         return False
     for last in reversed(stack):
@@ -144,5 +143,5 @@ def _closes_itself(name: bytes, stack: list[bytes], standing: dict[bytes, int]) 
 
 
 def _attributes(text: bytes, most: int) -> int:
-    """How many there are; counting ends when there are more than `most`."""
+    """Counts attributes, up to one more than `most`."""
     return sum(1 for _ in islice(_ATTRIBUTE.finditer(text), most + 1))
