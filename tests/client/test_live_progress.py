@@ -222,7 +222,7 @@ async def test_the_time_in_all_runs_while_a_request_waits_for_its_turn(
         await first.step()
         waiting = asyncio.create_task(client.call_tool("t2"))
         await eventually(lambda: client.queue.status().pending)
-        client._requests.hold(None)  # As if a person were asked, whose time is not counted.
+        client._wiring.requests.hold(None)  # As if a person were asked, whose time is not counted.
         await first.clock.move(99)
         assert not waiting.done()
         await first.clock.move(2)

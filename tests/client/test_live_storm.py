@@ -132,7 +132,7 @@ class Storm:
             is_kept = uri in client.subscriptions or uri in self.watching
             is_kept = is_kept or ("a://*" in client.subscriptions and uri.startswith("a://"))
             if is_kept or client.is_fresh(uri):
-                old = [copy.text for copy in client._cache.copies(uri) if copy.text != self.truth(uri)]
+                old = [copy.text for copy in client._wiring.cache.copies(uri) if copy.text != self.truth(uri)]
                 wrong.update({f"cached {uri}": old} if old else {})
         return wrong | {name: "old" for name, is_old in lists.items() if is_old}
 

@@ -235,7 +235,7 @@ async def test_a_lost_connection_keeps_cache_and_subscriptions_and_catches_up(er
             await eventually(lambda: ResourceUpdated(ONE) in heard and ResourceUpdated("b://1") in heard)
             await client.wait_fresh()
         for uri in (ONE, TWO, "a://1", "b://1"):
-            copies = client._cache.copies(uri)
+            copies = client._wiring.cache.copies(uri)
             assert {copy.text for copy in copies} <= {library.texts.get(uri, f"the text of {uri}")}, uri
         assert client.cache.get_resource(TWO) is not None
         assert ResourceUpdated(TWO) not in heard

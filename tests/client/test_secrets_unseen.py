@@ -38,8 +38,8 @@ class Seen:
 
     def __init__(self, client: LiveClient) -> None:
         self._client = client
-        self._texts: list[str] = [repr(client), client.name, repr(client._target), repr(client._setup)]
-        client._events._everything.append(lambda event: self._texts.append(repr(event)))
+        self._texts: list[str] = [repr(client), client.name, repr(client._wiring.target), repr(client._wiring.setup)]
+        client._wiring.events._everything.append(lambda event: self._texts.append(repr(event)))
 
     def note(self, error: BaseException) -> None:
         """An error, with all that led to it."""

@@ -1,10 +1,11 @@
-"""What a user asks of the server: always fetched, then cached, then told."""
+"""Reads, prompts and tool calls: always fetched, then cached, then announced as an event."""
 
 import copy
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
@@ -21,8 +22,10 @@ from pydantic_core import to_json
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.events import (
+    ChangeReceived,
     EventHub,
     PromptContentChanged,
+    ReadCompleted,
     ResourceContentChanged,
     ResourceTemplateContentChanged,
     ToolCallResultChanged,
@@ -39,17 +42,57 @@ ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
 
 
+_MOST_UNREAD: Final = 10_000
+
+
+class UnreadChanges:
+    """The changes of resources that no read has followed yet: for each, the latest and their number."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, tuple[ChangeReceived, int]] = {}
+
+    def add(self, received: ChangeReceived) -> ChangeReceived:
+        """Counts a change, and returns it with the number of those before it."""
+        if not isinstance(received.change, ResourceUpdated):
+            return received
+        uri = received.change.uri
+        _, number = self._changes.pop(uri, (None, 0))
+        received = replace(received, unread=number)
+        self._changes[uri] = received, number + 1
+        if len(self._changes) > _MOST_UNREAD:
+            del self._changes[next(iter(self._changes))]
+        return received
+
+    def take(self, uri: str) -> tuple[ChangeReceived | None, int]:
+        """Returns the latest change and their number: a read begins."""
+        return self._changes.pop(uri, (None, 0))
+
+    def put_back(self, uri: str, change: ChangeReceived | None, number: int) -> None:
+        """Undoes `take`: the read failed."""
+        if change is not None:
+            latest, more = self._changes.pop(uri, (change, 0))
+            self._changes[uri] = latest, number + more
+
+
 class Calls:
-    """Reads, prompts and tool calls of one client."""
+    """The calls of one client."""
 
     def __init__(
-        self, requests: Requests, subscriptions: Subscriptions, lists: Lists, cache: ContentCache, events: EventHub
+        self,
+        requests: Requests,
+        subscriptions: Subscriptions,
+        lists: Lists,
+        cache: ContentCache,
+        events: EventHub,
+        *,
+        unread: UnreadChanges,
     ) -> None:
         self._requests = requests
         self._subscriptions = subscriptions
         self._lists = lists
         self._cache = cache
         self._events = events
+        self._unread = unread
 
     async def read(
         self,
@@ -58,7 +101,7 @@ class Calls:
         *,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ResourceRead:
-        """Read a resource for the user."""
+        """Reads a resource for the user."""
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, timeout=timeout)
         if not entry.asked_user:
             self._subscriptions.has_read(read, generation)
@@ -66,7 +109,7 @@ class Calls:
         return read
 
     async def refresh(self, uri: str) -> ResourceRead:
-        """Read a resource again, in the lane beside the queue. Told only if it is another than before."""
+        """Reads a resource again, outside the queue. Announced only if it differs from before."""
         try:
             read, generation, entry = await self._read(uri, None, aside=True)
         except ResourceNotFound:
@@ -75,11 +118,11 @@ class Calls:
                 self._events.emit(ResourceUpdated(uri))
             raise
         changed = any(digest(copy.result) != read.digest for copy in self._cache.copies(uri))
-        if changed:  # While nobody could tell.
+        if changed:  # Nothing announced it, for example because there was no connection.
             self._cache.clear_resource_and_resource_template(uri)
         is_new = self._cache.get_resource(uri) is None
         if not self._subscriptions.has_read(read, generation, keep=not entry.asked_user):
-            # It changed again, and is read again. If it changes all the time, watchers must not wait for the last one.
+            # It changed again, and will be read again. If it keeps changing, watchers must not wait for the end.
             self._subscriptions.pass_on(read)
         elif is_new:
             if changed:
@@ -97,21 +140,32 @@ class Calls:
     ) -> tuple[ResourceRead, int, QueueEntry]:
         generation = 0
         meta: Any = _sendable("metadata", metadata)
+        change: ChangeReceived | None = None
+        changes = 0
 
         def send(link: Link, _: QueueEntry) -> Awaitable[ReadResourceResult]:
-            nonlocal generation
+            nonlocal generation, change, changes
             generation = self._subscriptions.generation(uri)
+            latest, more = self._unread.take(uri)
+            change, changes = latest or change, changes + more
             return link.client.read_resource(uri, meta=meta)
 
-        result, entry = await self._requests.run(
-            "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
-        )
-        return ResourceRead(uri, result, metadata=metadata), generation, entry
+        try:
+            result, entry = await self._requests.run(
+                "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
+            )
+        except BaseException:
+            self._unread.put_back(uri, change, changes)
+            raise
+        read = ResourceRead(uri, result, metadata=metadata)
+        if self._events.wanted(ReadCompleted):
+            self._events.emit(ReadCompleted(read, entry, change, changes))
+        return read, generation, entry
 
     async def read_from_template(
         self, uri_template: str, params: Mapping[str, str], metadata: Metadata | None = None
     ) -> TemplateRead:
-        """Read the resource that a template stands for once it is filled in."""
+        """Reads the resource of a template, filled in with `params`."""
         known = [template.uri_template for template in self._lists.templates.items]
         if uri_template not in known:
             known = [template.uri_template for template in await self._lists.templates.load()]
@@ -123,8 +177,8 @@ class Calls:
             template = UriTemplate.parse(uri_template)
         except InvalidUriTemplate as error:
             raise MalformedMessage(
-                f"The server's resource template {uri_template!r} is none ({error}). This is a fault of the server: "
-                "tell its authors."
+                f"The server's resource template {uri_template!r} is not valid ({error}). This is a fault of the "
+                "server: tell its authors."
             ) from None
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
@@ -137,9 +191,13 @@ class Calls:
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Metadata | None = None
     ) -> PromptGet:
-        """Get a prompt, filled in by the server."""
+        """Gets a prompt, filled in by the server."""
         _sendable("name", {name: None})
-        given = None if arguments is None else {key: _text(value) for key, value in arguments.items()}
+        given = (
+            None
+            if arguments is None
+            else {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()}
+        )
         texts, meta = _sendable("arguments", given), cast("Any", _sendable("metadata", metadata))
 
         def send(link: Link, _: QueueEntry) -> Awaitable[GetPromptResult]:
@@ -164,7 +222,7 @@ class Calls:
         on_progress: OnProgress | None = None,
         idempotent: bool = False,
     ) -> ToolCall:
-        """Call a tool."""
+        """Calls a tool."""
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
@@ -194,7 +252,7 @@ class Calls:
         self._events.emit(ToolCallResultChanged(call.tool_name, call))
 
     def _is_safe(self, name: str) -> bool:
-        """Whether the server says that to call this tool twice does no more than to call it once."""
+        """Returns whether the server says that a second call has no further effect."""
         for tool in self._lists.tools.items:
             if tool.name == name and (hints := tool.annotations) is not None:
                 return bool(hints.read_only_hint or hints.idempotent_hint)
@@ -208,9 +266,9 @@ class Calls:
         timeout: float | None,  # noqa: ASYNC109 - a limit that progress moves
         safe: bool,
     ) -> dict[str, Any]:
-        """Send a request as it is."""
+        """Sends a request as it is."""
         if method.startswith("notifications/"):
-            raise ValueError(f"{method} is a notification: there is no answer to one")
+            raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
         _sendable("method", {method: None})
         given = _sendable("params", params) or {}
 
@@ -221,7 +279,7 @@ class Calls:
         return result
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
-        """How long the server takes to answer. An error is an answer too."""
+        """Returns the seconds that the server takes to answer. An error is an answer, too."""
 
         async def send(_link: Link, entry: QueueEntry) -> float:
             began = time.perf_counter()
@@ -243,10 +301,10 @@ class Calls:
         argument: Mapping[str, str],
         context: Mapping[str, str] | None = None,
     ) -> CompleteResult:
-        """Ask for completions of an argument."""
+        """Asks for completions of an argument."""
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):
-            raise ValueError(f"What is to be completed has a name and a value, both texts, not {given!r}")
+            raise ValueError(f"The argument to complete needs a name and a value, both texts, not {given!r}")
 
         def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
             return link.client.complete(ref, given, known)
@@ -256,11 +314,7 @@ class Calls:
 
 
 def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, ValueT] | None:
-    """A copy of `values`, which can be sent.
-
-    Raises:
-        ValueError: They cannot: they are no JSON. It is the caller's mistake, and must not cost the connection.
-    """
+    """Returns a copy of `values` if it is JSON: a mistake of the caller must not cost the connection."""
     if values is None:
         return None
     given = dict(values)
@@ -272,8 +326,3 @@ def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, Value
         if not isinstance(name, str):
             raise ValueError(f"The {what} must have texts for names, not {name!r}")  # noqa: TRY004 - a value of a mapping
     return given
-
-
-def _text(value: Any) -> str:
-    """Arguments of prompts are texts."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -1,35 +1,11 @@
 """The settings of a live client, as values. Times are in seconds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Real
 from typing import Any
 
+from tidings._kit.backoff import Backoff, is_number
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """When a lost connection is tried again: after `delays[0]`, `delays[1]`, … seconds; the last is repeated.
-
-    Each delay is shortened or lengthened at random by up to `jitter` of itself, so that a thousand clients of one
-    server do not come back in the same instant. After `tries` attempts in a row the client gives up, and says so;
-    None never does. A successful connection starts the count again.
-    """
-
-    delays: Sequence[float] = (1.0, 2.0, 4.0)
-    jitter: float = 0.2
-    tries: int | None = 3
-
-    def __post_init__(self) -> None:
-        if not self.delays or any(not _is_number(delay) or delay < 0 for delay in self.delays):
-            raise ValueError(f"Backoff needs one or more delays in seconds, none negative, not {self.delays!r}")
-        if not _is_number(self.jitter) or not 0 <= self.jitter < 1:
-            raise ValueError(f"Backoff needs 0 <= jitter < 1, not {self.jitter!r}")
-        if self.tries is not None and (isinstance(self.tries, bool) or self.tries < 0):
-            raise ValueError(f"Backoff needs tries >= 0, or None for no end, not {self.tries!r}")
-
-    def delay(self, attempt: int) -> float:
-        """Seconds before the attempt with this number, the first being 0, before jitter."""
-        return self.delays[min(attempt, len(self.delays) - 1)]
+__all__ = ["Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +35,7 @@ class Timeouts:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name != "progress_resets" and (not _is_number(value) or not value > 0):
+            if each.name != "progress_resets" and (not is_number(value) or not value > 0):
                 raise ValueError(f"Timeouts needs {each.name} > 0 seconds, not {value!r}")
 
 
@@ -104,9 +80,9 @@ class Poll:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.interval) and _is_number(self.longest) and 0 < self.interval <= self.longest):
+        if not (is_number(self.interval) and is_number(self.longest) and 0 < self.interval <= self.longest):
             raise ValueError(f"Poll needs 0 < interval <= longest, not {self.interval!r} and {self.longest!r}")
-        if not _is_number(self.jitter) or not 0 <= self.jitter < 1:
+        if not is_number(self.jitter) or not 0 <= self.jitter < 1:
             raise ValueError(f"Poll needs 0 <= jitter < 1, not {self.jitter!r}")
 
 
@@ -136,7 +112,3 @@ class ClientConfig:
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"ClientConfig needs {name} >= {least}, not {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real)

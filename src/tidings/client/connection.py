@@ -7,19 +7,18 @@ the next, after a pause that grows. Everybody else sees the state, the link of t
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mcp.shared.exceptions import MCPError
 
+from tidings._kit.tasks import Wakeup
 from tidings.client.config import ClientConfig
 from tidings.client.events import EventHub, StateChanged
 from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.feed import ChangeFeed
 from tidings.client.link import Link
-from tidings.client.pulse import Wakeup
 from tidings.client.queue import QueueEntry
 from tidings.client.states import Signal, State, next_state
 from tidings.client.transports.http import current_call
@@ -71,7 +70,7 @@ class Connection:
         self._detach = detach
         self._gave_up = gave_up
         self._is_busy = is_busy
-        self._pulse = Wakeup()
+        self._wakeup = Wakeup()
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._feed: ChangeFeed | None = None
@@ -108,7 +107,7 @@ class Connection:
         """
         while self.link is None or self.link.over:
             self.check()
-            await self._pulse.wait()
+            await self._wakeup.wait()
         return self.link
 
     def _absence(self) -> TidingsError:
@@ -129,7 +128,7 @@ class Connection:
         """
         if link.over or self._feed is None or self.link is not link:
             return False
-        if link.web.somebody_signs_in:
+        if link.http.somebody_signs_in:
             return True
         ping, heard = QueueEntry("ping", "ping", {}, aside=True), link.heard
         token = current_call.set(ping)
@@ -191,7 +190,7 @@ class Connection:
             self._hurry.set()
             if self.link is not None:
                 self.link, link = None, self.link
-                self._pulse()
+                self._wakeup()
                 try:
                     await self._detach()
                 finally:
@@ -212,7 +211,7 @@ class Connection:
                 self._task = None
             if self.state is State.DISCONNECTING:
                 self._signal(Signal.CLEANUP_COMPLETE)
-            self._pulse()
+            self._wakeup()
 
     async def _abandon(self, error: TidingsError) -> None:
         """Something is wrong with this program: let nobody wait for what will not come."""
@@ -309,8 +308,7 @@ class Connection:
         return limit is None or self._retries < limit
 
     def _announce_retry(self, attempt: int) -> None:
-        backoff = self._config.backoff
-        pause = backoff.delay(attempt) * (1 + random.uniform(-backoff.jitter, backoff.jitter))  # noqa: S311
+        pause = self._config.backoff.pause(attempt)
         if isinstance(self.error, SessionExpired) and attempt == 0 and self._short_lives < 2:
             pause = 0.0  # The server is there: it only wants a new handshake.
         self._pause_seconds = pause
@@ -349,4 +347,4 @@ class Connection:
         if self.state is State.CONNECTED:
             self._was_connected = True
         self._events.emit(StateChanged(old, self.state, signal, self.error, self.tries, self.next_retry))
-        self._pulse()
+        self._wakeup()

@@ -1,7 +1,7 @@
-"""What happens to a client, as values in the past tense, and how they reach whoever listens.
+"""Everything that happens to a client, as values in the past tense, and `EventHub`, which delivers them.
 
-`ResourceUpdated` is the change itself, the same type that the server published. Events are told in the order in which
-things happened, synchronously: when a handler hears that a resource was updated, the old content is out of the cache.
+`ResourceUpdated` is the change itself, the same type that the server published. Events are delivered synchronously, in
+the order in which things happened: when a handler gets `ResourceUpdated`, the old content has left the cache.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from tidings.changes import ResourceUpdated
+from tidings.changes import Change, ResourceUpdated
 from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.states import Signal, State
 from tidings.errors import TidingsError
@@ -35,11 +35,46 @@ class StateChanged:
     new: State
     signal: Signal
     error: TidingsError | None = None
-    """Why, if something went wrong."""
+    """The reason, if something went wrong."""
     tries: int = 0
-    """How many attempts have failed in a row."""
+    """The number of attempts that have failed in a row."""
     next_retry: datetime | None = None
-    """When the next attempt begins, if there will be one."""
+    """The time of the next attempt, if there will be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReceived:
+    """The server sent a notification of a change. Precedes everything that follows from it, such as `ResourceUpdated`.
+
+    Sent for every such notification, even if nobody subscribed to it. Times are seconds since 1970.
+    """
+
+    change: Change
+    received: float
+    published: float | None = None
+    """The time at which the server published the change, if it says so."""
+    source: float | None = None
+    """The time at which the source of the resource changed, if the server says so."""
+    cursor: str | None = None
+    """The place in the server's log, if it has one."""
+    unread: int = 0
+    """The number of earlier changes of the same resource that no read has followed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCompleted:
+    """A resource was read, for the user or again after a change. Sent for every read that succeeds.
+
+    `ResourceContentChanged` is sent only if there is something new.
+    """
+
+    read: ResourceRead
+    entry: "QueueEntry"
+    """The request, with its times."""
+    change: ChangeReceived | None = None
+    """The latest change before the read began, unless an earlier read followed it."""
+    changes: int = 0
+    """The number of changes that this is the first read after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +103,7 @@ class PromptContentChanged:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallResultChanged:
-    """A tool call ended, well or not."""
+    """A tool call ended, successfully or not."""
 
     tool_name: str
     call: ToolCall
@@ -76,14 +111,14 @@ class ToolCallResultChanged:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsChanged:
-    """The set of subscriptions is another now."""
+    """The set of subscriptions changed."""
 
     uris: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFailed:
-    """A subscription could not be established again; the resource's content is not kept current."""
+    """A subscription could not be established again. The resource's content is not kept current."""
 
     uri: str
     error: TidingsError
@@ -91,7 +126,7 @@ class SubscriptionFailed:
 
 @dataclass(frozen=True, slots=True)
 class ToolsChanged:
-    """The server's tools were loaded, or could not be."""
+    """The server's tools were loaded, or could not be loaded."""
 
     tools: tuple[Tool, ...]
     error: TidingsError | None = None
@@ -99,7 +134,7 @@ class ToolsChanged:
 
 @dataclass(frozen=True, slots=True)
 class ResourcesChanged:
-    """The server's resources were loaded, or could not be."""
+    """The server's resources were loaded, or could not be loaded."""
 
     resources: tuple[Resource, ...]
     error: TidingsError | None = None
@@ -107,7 +142,7 @@ class ResourcesChanged:
 
 @dataclass(frozen=True, slots=True)
 class ResourceTemplatesChanged:
-    """The server's resource templates were loaded, or could not be."""
+    """The server's resource templates were loaded, or could not be loaded."""
 
     resource_templates: tuple[ResourceTemplate, ...]
     error: TidingsError | None = None
@@ -115,7 +150,7 @@ class ResourceTemplatesChanged:
 
 @dataclass(frozen=True, slots=True)
 class PromptsChanged:
-    """The server's prompts were loaded, or could not be."""
+    """The server's prompts were loaded, or could not be loaded."""
 
     prompts: tuple[Prompt, ...]
     error: TidingsError | None = None
@@ -123,7 +158,7 @@ class PromptsChanged:
 
 @dataclass(frozen=True, slots=True)
 class RefreshFailed:
-    """A watched resource could not be read again."""
+    """A resource that is kept current could not be read again."""
 
     uri: str
     error: TidingsError
@@ -138,7 +173,7 @@ class RequestChanged:
 
 @dataclass(frozen=True, slots=True)
 class ProgressMade:
-    """The server told how far it is with a request."""
+    """The server reported progress of a request."""
 
     entry: "QueueEntry"
     progress: float
@@ -155,7 +190,7 @@ class PendingAdded:
 
 @dataclass(frozen=True, slots=True)
 class PendingSettled:
-    """What the server asked for was answered, refused, or is no longer wanted."""
+    """A question of the server was answered, refused, or is no longer open."""
 
     request: "PendingRequest"
     outcome: Any
@@ -172,7 +207,7 @@ class LogReceived:
 
 @dataclass(frozen=True, slots=True)
 class CancelledReceived:
-    """The server says it gave up a request."""
+    """The server cancelled a request."""
 
     request_id: str | int | None
     reason: str | None = None
@@ -180,7 +215,7 @@ class CancelledReceived:
 
 @dataclass(frozen=True, slots=True)
 class NotificationReceived:
-    """The server sent a notification that none of the other events stands for."""
+    """The server sent a notification that no other event stands for."""
 
     method: str
     params: Mapping[str, Any] | None
@@ -188,7 +223,7 @@ class NotificationReceived:
 
 @dataclass(frozen=True, slots=True)
 class StderrReceived:
-    """A server that runs as a command wrote a line to its error output."""
+    """A server that runs as a command wrote a line to its standard error."""
 
     line: str
 
@@ -202,14 +237,16 @@ class GarbageReceived:
 
 @dataclass(frozen=True, slots=True)
 class EventsMissed:
-    """This reader was too slow: so many events before the next were dropped."""
+    """This reader was too slow: the `count` events before the next one were dropped."""
 
     count: int
 
 
 Event = (
     StateChanged
+    | ChangeReceived
     | ResourceUpdated
+    | ReadCompleted
     | ResourceContentChanged
     | ResourceTemplateContentChanged
     | PromptContentChanged
@@ -238,27 +275,26 @@ Handler = Callable[[EventT], Any]
 
 
 class EventHub:
-    """Who listens to what. A handler that fails is logged, and reaches nobody else."""
+    """Delivers events to handlers. A handler that raises is logged; the others get the event all the same."""
 
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Handler[Any]]] = {}
         self._everything: list[Handler[Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._closed: list[Callable[[], None]] = []
-        """Called when the client is closed."""
+        self._on_close: list[Callable[[], None]] = []
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
-        """Call `handler` with each event of this kind, until the function that is returned is called."""
+        """Calls `handler` with each event of this kind, until the returned function is called."""
         handlers = self._handlers.setdefault(kind, [])
         handlers.append(handler)
         return lambda: handlers.remove(handler) if handler in handlers else None
 
     def wanted(self, kind: type[Any]) -> bool:
-        """Whether anybody would hear of an event of this kind: those that come often need not be made for nobody."""
+        """Returns whether an event of this kind has a handler. Frequent events need not be made without one."""
         return bool(self._everything or self._handlers.get(kind))
 
     def emit(self, event: Event) -> None:
-        """Tell everyone who listens, now."""
+        """Calls the handlers, now."""
         for handler in (*self._handlers.get(type(event), ()), *self._everything):
             try:
                 outcome = handler(event)
@@ -268,7 +304,7 @@ class EventHub:
                 logger.exception("a handler for %s failed", type(event).__name__)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Let something run that nobody waits for. If it fails, that is logged."""
+        """Runs something in the background until `aclose`. A failure is logged."""
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -276,15 +312,16 @@ class EventHub:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a handler of events failed", exc_info=error)
+            logger.error("an event handler failed", exc_info=error)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Every event from now on, until the client is closed. At most `limit` wait for a slow reader; then the oldest
-        go, which is said.
+        """Yields every event from now on, until the client is closed.
+
+        At most `limit` events wait for a slow reader. Then the oldest are dropped, and `EventsMissed` says how many.
         """
         waiting: deque[Event] = deque()
         missed = 0
-        wake, closed = asyncio.Event(), self._closed
+        wake, on_close = asyncio.Event(), self._on_close
 
         def hear(event: Event) -> None:
             nonlocal missed
@@ -295,7 +332,7 @@ class EventHub:
             wake.set()
 
         self._everything.append(hear)
-        closed.append(wake.set)
+        on_close.append(wake.set)
         try:
             while True:
                 while waiting or missed:
@@ -304,18 +341,18 @@ class EventHub:
                         yield EventsMissed(count)
                     else:
                         yield waiting.popleft()
-                if closed is not self._closed:
+                if on_close is not self._on_close:
                     return
                 wake.clear()
                 await wake.wait()
         finally:
             self._everything.remove(hear)
-            closed.remove(wake.set)
+            on_close.remove(wake.set)
 
     async def aclose(self) -> None:
-        """Let handlers that are still at work go, and those who read all events come to an end."""
-        closed, self._closed = self._closed, []
-        for wake in closed:
+        """Cancels handlers that still run, and ends all streams."""
+        on_close, self._on_close = self._on_close, []
+        for wake in on_close:
             wake()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

@@ -21,7 +21,7 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tidings.client.shapes import as_dict, as_list
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings.errors import (
     ConnectFailed,
     ConnectionLost,

@@ -33,7 +33,7 @@ class LegacyFeed:
         self._known = Filter()
         capabilities = link.client.server_capabilities
         self.supported = bool(capabilities.resources and capabilities.resources.subscribe)
-        link.web.on_stream_again = self._again
+        link.http.on_stream_again = self._again
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
         await self._stream()
@@ -55,10 +55,10 @@ class LegacyFeed:
         """Wait for the stream that changes come on: what is published before it is open may never arrive."""
         try:
             async with asyncio.timeout(_STREAM_SECONDS):
-                await self._link.web.stream_opened.wait()
+                await self._link.http.stream_opened.wait()
         except TimeoutError:
-            self._link.web.deaf = True
-        if self._link.web.deaf:
+            self._link.http.deaf = True
+        if self._link.http.deaf:
             self.supported = False
 
     async def _each(self, method: str, uris: Iterable[str]) -> dict[str, TidingsError]:
@@ -101,7 +101,7 @@ class LegacyFeed:
 
     @property
     def is_deaf(self) -> bool:
-        return self._link.web.stream_ended
+        return self._link.http.stream_ended
 
     async def ping(self) -> None:
         await self._link.session.send_ping()

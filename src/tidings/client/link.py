@@ -22,6 +22,7 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from tidings._kit.bounded_json import as_list
 from tidings._version import __version__
 from tidings.client.config import ClientConfig
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
@@ -29,7 +30,6 @@ from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
 from tidings.client.schema import check_in_bounds, leave_unchecked
 from tidings.client.sdk_logging import quiet
-from tidings.client.shapes import as_list
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand, open_command
@@ -63,7 +63,7 @@ class Setup:
     roots: ListRootsFnT | None = None
     on_stderr: Callable[[str], None] = lambda _: None
     on_garbage: Callable[[str], None] = lambda _: None
-    teller: TapReporter | None = None
+    tap: TapReporter | None = None
 
 
 def make_client(setup: Setup, server: Any) -> Client:
@@ -148,7 +148,7 @@ class Link:
         """How many notifications came: a server that sends some is there."""
         self.ended = asyncio.Event()
         """Set when nothing of the connection is left."""
-        self.web = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
+        self.http = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
         """What is known of the HTTP exchanges, and of the old era's stream of notifications."""
 
     @property
@@ -253,7 +253,7 @@ class Link:
             self._fail(error)
         finally:
             self._over.set()
-            self.web.close()
+            self.http.close()
             if self._hung_up and (self.error is None or self._command is not None):
                 self.error = self._hanging_up()
             self.ended.set()
@@ -263,9 +263,9 @@ class Link:
 
     def _check_version(self, client: Client) -> None:
         wanted, spoken = self._setup.era, client.protocol_version
-        if self.web.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
+        if self.http.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
             # Nobody knows what else it speaks: the question did not get through to it.
-            raise connect_refused(self.name, self.web.status)
+            raise connect_refused(self.name, self.http.status)
         if wanted not in (AUTO, LEGACY, spoken):
             raise UnsupportedVersion(
                 f"{self.name} speaks {spoken}, not {wanted}. Leave era out to take what it speaks.", server=self.name
@@ -273,7 +273,7 @@ class Link:
 
     def _fail(self, error: Exception) -> None:
         if self.error is None:
-            reason = cleaned(connect_error(error, self.name, self.web.status, self._speaks), self._setup.target.clean)
+            reason = cleaned(connect_error(error, self.name, self.http.status, self._speaks), self._setup.target.clean)
             was_open = self._ready.done()
             self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
 
@@ -304,10 +304,10 @@ class Link:
             server = open_transport(
                 target,
                 max_message=setup.config.max_message,
-                watch=self.web,
+                watch=self.http,
                 kind=self._transport,
                 timeouts=setup.config.timeouts,
-                teller=setup.teller,
+                tap=setup.tap,
             )
         elif isinstance(target, CommandTarget):
             server = self._command_streams(target)
@@ -315,19 +315,19 @@ class Link:
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
             server = target.server
-            if setup.teller is not None and setup.era == LEGACY:
-                server = tapped_streams(InMemoryTransport(server), setup.teller)
+            if setup.tap is not None and setup.era == LEGACY:
+                server = tapped_streams(InMemoryTransport(server), setup.tap)
         else:
             server = target.transport
-            if setup.teller is not None:
-                server = tapped_streams(server, setup.teller)
+            if setup.tap is not None:
+                server = tapped_streams(server, setup.tap)
         client = make_client(setup, server)
         connect = client._connect
 
         async def watched(*arguments: Any) -> Dispatcher[Any]:
             dispatcher = await connect(*arguments)
-            if setup.teller is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
-                tap_dispatcher(dispatcher, setup.teller)  # There it has no streams.
+            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
+                tap_dispatcher(dispatcher, setup.tap)  # There it has no streams.
             complete(dispatcher, on_speaks=self._note_versions, is_modern=lambda: self._speaks_modern)
             return self._watch(dispatcher)
 
@@ -341,7 +341,7 @@ class Link:
             max_message=self._setup.config.max_message,
             on_stderr=self._setup.on_stderr,
             on_garbage=self._note_garbage,
-            teller=self._setup.teller,
+            tap=self._setup.tap,
         ) as self._command:
             yield self._command.streams
 
@@ -369,8 +369,8 @@ class Link:
                 await run(on_request, on_notify, hear, **options)
                 await self._note_end()
             finally:
-                if self.web.broken is not None and self._ready.done() and not self._over.is_set():
-                    how = f"broke the connection off ({type(self.web.broken).__name__})"
+                if self.http.broken is not None and self._ready.done() and not self._over.is_set():
+                    how = f"broke the connection off ({type(self.http.broken).__name__})"
                     self.error = ConnectionLost(f"{self.name} {how}.", server=self.name)
                 self._over.set()
 

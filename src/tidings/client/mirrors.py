@@ -15,12 +15,13 @@ from typing import Any, Final, Generic, TypeVar, cast
 from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from pydantic import BaseModel, ValidationError
 
+from tidings._kit.backoff import Pauses
+from tidings._kit.bounded_json import as_dict
+from tidings._kit.tasks import Wakeup
 from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.client.cache import ContentCache
 from tidings.client.config import ListChanged
 from tidings.client.events import EventHub, PromptsChanged, ResourcesChanged, ResourceTemplatesChanged, ToolsChanged
-from tidings.client.pulse import Wakeup
-from tidings.client.shapes import as_dict
 from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends the request for a page, and returns the answer as it is."""
 
 _INVALID_PARAMS: Final = -32602
-_PAUSES: Final = (0.5, 2.0, 10.0, 60.0)
+_RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Mirror(Generic[ItemT]):
         *,
         fetch: FetchPage,
         loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]",
-        pulse: Wakeup,
+        wakeup: Wakeup,
         max_pages: int,
     ) -> None:
         self._method = method
@@ -60,12 +61,12 @@ class Mirror(Generic[ItemT]):
         self._kind = kind
         self._fetch = fetch
         self._loaded = loaded
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._max_pages = max_pages
         self._asked = 0
         self._answered = 0
         self._outcome: TidingsError | None = None
-        self._failures = 0
+        self._pauses = Pauses(_RETRY_DELAYS)
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
@@ -94,7 +95,7 @@ class Mirror(Generic[ItemT]):
         """
         self.changed()
         asked = self._asked
-        await self._pulse.until(lambda: self._answered >= asked or self._task is None)
+        await self._wakeup.until(lambda: self._answered >= asked or self._task is None)
         if self._answered < asked:
             raise Disconnected(f"The client was disconnected before {self._method} was done.", method=self._method)
         if self._outcome is not None:
@@ -112,16 +113,14 @@ class Mirror(Generic[ItemT]):
             before, error = self.items, None
             try:
                 self.items, self.malformed = await self._pages()
-                self._failures = 0
+                self._pauses.reset()
             except TidingsError as failure:
                 error = failure
-                self._failures += 1
             self._outcome, self._answered, self.tried = error, asked, True
             self._loaded(self, before, error)
-            self._pulse()
+            self._wakeup()
         if self._outcome is not None and self._outcome.retryable:
-            pause = _PAUSES[min(self._failures, len(_PAUSES)) - 1]
-            self._timer = asyncio.get_running_loop().call_later(pause, self._again)
+            self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self._again)
 
     def _again(self) -> None:
         self._timer = None
@@ -133,7 +132,7 @@ class Mirror(Generic[ItemT]):
             logger.error("loading %s failed", self._method, exc_info=error)
         elif not task.cancelled() and self._answered < self._asked:
             self._start()  # It changed after the last look, and before this.
-        self._pulse()
+        self._wakeup()
 
     async def _pages(self) -> tuple[tuple[ItemT, ...], tuple[Malformed, ...]]:
         try:
@@ -209,17 +208,17 @@ class Lists:
         chosen: ListChanged,
         cache: ContentCache,
         events: EventHub,
-        pulse: Wakeup,
+        wakeup: Wakeup,
         max_pages: int,
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
     ) -> None:
         self._chosen = chosen
         self._cache = cache
         self._events = events
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
-        options: Any = {"fetch": fetch, "pulse": pulse, "max_pages": max_pages}
+        options: Any = {"fetch": fetch, "wakeup": wakeup, "max_pages": max_pages}
         self.tools = Mirror("tools/list", "tools", Tool, loaded=self._tools_loaded, **options)
         self.resources = Mirror("resources/list", "resources", Resource, loaded=self._resources_loaded, **options)
         self.templates = Mirror(
@@ -291,7 +290,7 @@ class Lists:
             *([self.resources, self.templates] if self._has_resources else []),
             *([self.prompts] if self._has_prompts else []),
         ]
-        await self._pulse.until(lambda: all(mirror.tried for mirror in mirrors))
+        await self._wakeup.until(lambda: all(mirror.tried for mirror in mirrors))
 
     def _tools_loaded(self, mirror: Mirror[Tool], before: tuple[Tool, ...], error: TidingsError | None) -> None:
         if error is None:

@@ -14,15 +14,16 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import LoggingLevel
 
+from tidings._kit.backoff import Backoff
+from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
-from tidings.client.shapes import as_dict, as_list, as_text
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
 _METHOD: Final = "subscriptions/listen"
-_PAUSES: Final = (0.0, 0.05, 0.2, 1.0, 5.0)
-"""Seconds before a stream that ended is opened again, by how often in a row it ended at once."""
+_REOPEN: Final = Backoff((0.0, 0.05, 0.2, 1.0, 5.0))
+"""The delays before a stream is opened again, by how often in a row it ended at once."""
 
 _MOST_FAILURES: Final = 64
 """So often a filter is made smaller. A server that refuses everything need not be asked about each resource."""
@@ -278,7 +279,7 @@ class ModernFeed:
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted = stream.honoured
         while not self._link.over:
-            await asyncio.sleep(_PAUSES[min(self._quick_ends, len(_PAUSES)) - 1] if self._quick_ends else 0)
+            await asyncio.sleep(_REOPEN.delay(self._quick_ends - 1))
             refused: dict[str, TidingsError] = {}
             try:
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)

@@ -183,7 +183,7 @@ class Requests:
             each.hold()
         return held
 
-    def let_go(self) -> None:
+    def release_waiting(self) -> None:
         """The connection was lost. What waits for a person would not notice before they answered, in vain."""
         for entry in self._queue.running():
             if entry.holds and entry.scope is not None:

@@ -519,6 +519,10 @@ class StateFile:
         """
         self._note(place_of(invocation), StatePut(invocation, covered))
 
+    def note_uncovered(self, read: ResourceRead) -> None:
+        """Save that a subscription no longer keeps this copy current."""
+        self.note_put(read, covered=False)
+
     def note_removed(self, kind: ContentKind, key: str) -> None:
         """Forget what was saved under `kind` and `key`."""
         self._note((kind, key), None)

@@ -1,10 +1,9 @@
-"""What a client wants to hear of, over all its connections, and what it does when it hears.
+"""The subscriptions of a client over all its connections, and what follows from a change.
 
-Subscriptions are kept while there is no connection, and established again on the next. What came before is then told by
-the server (a Tidings server, from the cursor on) or is unknown, and read again. A copy is *covered* while every change
-of it would have been told: it was read while its subscription was established, and nothing has been said since.
-
-What a client wants to hear of: what its user subscribed to, what is watched, what the next process needs.
+Subscriptions outlive a connection and are established again on the next one. The server then sends what was missed (a
+Tidings server, from the cursor on); otherwise the past is unknown, and everything is read again. A copy in the cache is
+*covered* as long as the server would have announced every change of it: it was read while its subscription was
+established, and no change has arrived since.
 """
 
 import asyncio
@@ -12,8 +11,10 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
+from tidings._kit.backoff import Pauses
+from tidings._kit.tasks import Wakeup
 from tidings.changes import (
     MAX_URI_LENGTH,
     Change,
@@ -29,52 +30,70 @@ from tidings.client.config import Poll
 from tidings.client.events import EventHub, SubscriptionFailed, SubscriptionsChanged
 from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
-from tidings.client.pulse import Wakeup
 from tidings.client.watching import Refresher, WatchedResource, Watches
 from tidings.errors import NotSupported, TidingsError
 
+logger = logging.getLogger(__name__)
+
 _SEPARATORS: Final = ("/", "?", "#")
-"""What may stand between a resource's URI and that of a part of it."""
+"""Characters between a resource's URI and that of a part of it."""
+_RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
+
+
+class SubscriptionStore(Protocol):
+    """Keeps subscriptions for the next process."""
+
+    def note_cursor(self, cursor: str | None) -> None:
+        """Takes note of the place in the server's log."""
+        ...
+
+    def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
+        """Takes note of all subscriptions."""
+        ...
+
+    def note_uncovered(self, read: ResourceRead) -> None:
+        """Takes note that a subscription no longer keeps this copy current."""
+        ...
 
 
 class Interest:
-    """The URIs, and prefixes with a `*`, that somebody wants. After a change of them, call `changed`."""
+    """The URIs, and prefixes with a `*`, that are wanted. Call `changed` after a change of `explicit`."""
 
     def __init__(self, watched: Watches) -> None:
         self._watched = watched
         self._asking: Counter[str] = Counter()
-        """How many wait for the first word on a subscription."""
+        """The number of callers that wait for the first answer to a subscription."""
         self._prefixes: tuple[str, ...] = ()
         self.explicit: dict[str, None] = {}
-        """What the user subscribed to, or is about to."""
+        """Subscriptions of the user, established or about to be."""
         self.kept: set[str] = set()
-        """What nobody wants now, but may after a restart."""
+        """URIs that nobody needs now, but the next process may."""
+        self.refreshed: set[str] = set()
+        """Those of `explicit` that are prefixes, and whose resources are read after each change."""
 
     def changed(self) -> None:
-        """What is explicit is another now."""
+        """Takes note that `explicit` changed."""
         self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
 
     def granted(self) -> list[str]:
-        """What the user subscribed to, and the server took."""
+        """Returns the subscriptions of the user that the server accepted."""
         return [uri for uri in self.explicit if uri not in self._asking]
 
     def is_granted(self, uri: object) -> bool:
-        """Whether this is one of those."""
+        """Returns whether this is one of them."""
         return uri in self.explicit and uri not in self._asking
 
     @property
     def all(self) -> frozenset[str]:
-        """Everything."""
+        """Everything that is wanted."""
         return frozenset(self.explicit).union(self._watched, self.kept)
 
     def wants(self, uri: str) -> bool:
-        """Whether somebody wants this very URI."""
+        """Returns whether this very URI is wanted."""
         return uri in self.explicit or uri in self._watched or uri in self.kept
 
     def concerned(self, uri: str) -> list[str]:
-        """The resources whose content an update of `uri` concerns: itself and what it is a part of, as far as
-        somebody subscribed.
-        """
+        """Returns the wanted resources that an update of `uri` concerns: itself, and those that it is a part of."""
         parents = {uri[:place] for place, sign in enumerate(uri) if sign in _SEPARATORS}
         parents |= {parent + "/" for parent in parents}
         found = [parent for parent in parents if parent != uri and self.wants(parent)]
@@ -82,59 +101,79 @@ class Interest:
             found.append(uri)
         return found
 
+    def refreshes(self, uri: str) -> bool:
+        """Returns whether a prefix covers this, and its resources are read after each change."""
+        return any(uri.startswith(prefix[:-1]) for prefix in self.refreshed)
+
     def ask(self, uris: Iterable[str]) -> list[str]:
-        """Somebody asks for these, and waits for a word on those that are returned."""
+        """Adds subscriptions. Returns those that the caller has to wait for."""
         new = [uri for uri in dict.fromkeys(uris) if uri not in self.explicit or uri in self._asking]
         self.explicit.update(dict.fromkeys(new))
         self._asking.update(new)
         return new
 
     def grant(self, uris: Iterable[str]) -> set[str]:
-        """The server took these. Returns those that somebody waited for."""
+        """Takes note that the server accepted these. Returns those that somebody waited for."""
         granted = self._asking.keys() & set(uris)
         for uri in granted:
             del self._asking[uri]
         return granted
 
     def give_up(self, uris: Iterable[str]) -> list[str]:
-        """One who asked for these does not wait any more. Returns those that nobody waits for now, nor has got."""
+        """Takes note that one caller no longer waits. Returns those that nobody waits for, and that are not granted."""
         waited = [uri for uri in uris if uri in self._asking]
         self._asking.subtract(waited)
         return [uri for uri in waited if not self._asking[uri]]
 
     def drop(self, uri: str) -> None:
-        """The user does not want this any more."""
+        """Removes a subscription of the user."""
+        self._watched.unpin(uri)
+        self.refreshed.discard(uri)
         self.explicit.pop(uri, None)
         del self._asking[uri]
         self.kept.discard(uri)
 
 
-logger = logging.getLogger(__name__)
-
-_PAUSES: Final = (0.5, 2.0, 10.0, 60.0)
-"""Seconds before a subscription that failed for a reason that may pass is tried again."""
-
-
 class Subscriptions:
-    """The wanted subscriptions, the established ones, and what is known to be current."""
+    """The wanted subscriptions, the established ones, and which copies are known to be current.
+
+    Args:
+        cache: The content, dropped when it changes.
+        events: Gets the updates.
+        wakeup: Called when anything here changes.
+        poll: How to read what the server offers no subscription to.
+        lists: The lists whose changes are wanted.
+        list_changed: Called when a list changed, or may have.
+        refresher: Reads what is watched.
+        prefix_refresher: Reads what a prefix covers, where the user asked for it.
+        store: Keeps subscriptions for the next process. With one, covered copies stay covered when nobody watches them
+            any more.
+    """
 
     def __init__(
         self,
         *,
         cache: ContentCache,
         events: EventHub,
-        pulse: Wakeup,
+        wakeup: Wakeup,
         poll: Poll,
-        list_changed: Callable[[Change], None],
         lists: Callable[[], Filter],
+        list_changed: Callable[[Change], None],
+        refresher: Refresher,
+        prefix_refresher: Refresher,
+        store: SubscriptionStore | None = None,
     ) -> None:
         self._cache = cache
         self._events = events
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._poll = poll
-        self._list_changed = list_changed
         self._lists = lists
+        self._list_changed = list_changed
+        self._refresher = refresher
+        self._prefix_refresher = prefix_refresher
+        self._store = store
         self._version = 1
+        """Raised with each change of what is wanted. `_synced` is the version that the server has been told."""
         self._synced = 0
         self._refused: dict[str, TidingsError] = {}
         self._known = Filter()
@@ -143,17 +182,10 @@ class Subscriptions:
         self._covered: set[str] = set()
         self._feed: ChangeFeed | None = None
         self._task: asyncio.Task[None] | None = None
+        self._broken: TidingsError | None = None
         self.cursor: str | None = None
-        self.keeps = False
-        """Whether covered copies stay covered when nobody watches them any more: for a process that comes after."""
-        self.broken: TidingsError | None = None
-        """Why nothing will be established any more, if that is so."""
-        self.watches = Watches(self, pulse)
+        self.watches = Watches(self, wakeup)
         self._wanted = Interest(self.watches)
-        self.refresher: Refresher
-        self.on_cursor: Callable[[str | None], None] = lambda _: None
-        self.on_uncovered: Callable[[str], None] = lambda _: None
-        self.on_subscriptions: Callable[[frozenset[str]], None] = lambda _: None
 
     # What is wanted.
 
@@ -165,21 +197,22 @@ class Subscriptions:
 
     @property
     def all(self) -> frozenset[str]:
-        """Everything that is subscribed to: for the user, for a watcher, for the next process."""
+        """Everything that is wanted: by the user, for a watcher, for the next process."""
         return self._wanted.all
 
     @property
     def supported(self) -> bool:
-        """Whether the server that is connected offers subscriptions."""
+        """Whether the connected server offers subscriptions to resources."""
         return self._feed is not None and self._feed.supported
 
-    async def add(self, uris: Iterable[str]) -> None:
-        """Subscribe, and wait until that is established.
+    async def add(self, uris: Iterable[str], *, refresh: bool = False) -> None:
+        """Subscribes, and waits until the subscriptions are established.
 
         Raises:
-            TidingsError: The server refused one of them; the others are subscribed to.
+            TidingsError: The server refused one of them. The others are established.
         """
-        new = self._wanted.ask(map(check_subscription, uris))
+        wanted = [check_subscription(uri) for uri in uris]
+        new = self._wanted.ask(wanted)
         version = self._touch()
         try:
             await self._established_at(version)
@@ -190,53 +223,60 @@ class Subscriptions:
         established = self._wanted.grant(set(new).difference(failed))
         self._give_up(failed)
         if established:
-            self._tell()
+            self._announce()
+        if refresh:
+            self._keep_current(uri for uri in wanted if uri in self)
         if failed:
             raise next(iter(failed.values()))
 
+    async def _established_at(self, version: int) -> None:
+        await self._wakeup.until(lambda: self._synced >= version or self._broken is not None)
+        if self._broken is not None:
+            raise self._broken
+
+    def _keep_current(self, uris: Iterable[str]) -> None:
+        for uri in uris:
+            if uri.endswith("*"):
+                self._wanted.refreshed.add(uri)
+            else:
+                self.watches.pin(uri)
+
     def _give_up(self, uris: Iterable[str]) -> None:
-        """One who asked for these does not wait any more. What others wait for, or have got, stays."""
         if alone := self._wanted.give_up(uris):
             self._drop(alone)
 
-    async def _established_at(self, version: int) -> None:
-        await self._pulse.until(lambda: self._synced >= version or self.broken is not None)
-        if self.broken is not None:
-            raise self.broken
-
     async def remove(self, uris: Iterable[str]) -> None:
-        """Unsubscribe, and wait until the server has been told, if there is one."""
+        """Unsubscribes, and waits until the server has been told, if there is a connection."""
         old = [uri for uri in uris if uri in self._wanted.explicit]
         if not old:
             return
         version = self._drop(old)
-        self._tell()
-        await self._pulse.until(lambda: self._synced >= version or self._feed is None)
+        self._announce()
+        await self._wakeup.until(lambda: self._synced >= version or self._feed is None)
 
     def _drop(self, uris: Iterable[str]) -> int:
         for uri in uris:
             self._wanted.drop(uri)
-            self._forget(uri)
+            self._forget_unwanted(uri)
         return self._touch()
 
-    def _forget(self, uri: str) -> None:
-        """Nobody wants this any more, unless somebody does."""
+    def _forget_unwanted(self, uri: str) -> None:
         if not self._wanted.wants(uri):
             self._generations.pop(uri, None)
             self._uncover(uri)
             self._refused.pop(uri, None)
-            self.refresher.forget(uri)
+            self._refresher.forget(uri)
 
     def clear(self) -> None:
-        """Want nothing any more."""
+        """Removes all subscriptions."""
         had = any(self)
-        self._drop(self.all - frozenset(self.watches))
+        self._drop([*self._wanted.explicit, *self._wanted.kept])
         self._known, self.cursor = Filter(), None
         if had:
-            self._tell()
+            self._announce()
 
     def restore(self, uris: Iterable[str], covered: Iterable[str], cursor: str | None) -> None:
-        """Go on where an earlier process ended."""
+        """Continues where an earlier process ended."""
         self._wanted.explicit.update(dict.fromkeys(uris))
         if cursor is not None:
             self._covered = set(covered)
@@ -247,29 +287,31 @@ class Subscriptions:
     def _touch(self) -> int:
         self._version += 1
         self._wanted.changed()
-        self._pulse()
+        self._wakeup()
         return self._version
 
-    def _tell(self) -> None:
-        self.on_subscriptions(frozenset(self))
+    def _announce(self) -> None:
+        if self._store is not None:
+            self._store.note_subscriptions(frozenset(self))
         self._events.emit(SubscriptionsChanged(tuple(self)))
 
-    # Keeping the server informed of it.
+    # The server is kept informed.
 
     @property
     def known(self) -> Filter:
-        """What was told of without a gap, up to the cursor."""
+        """What the server has announced without a gap, up to the cursor."""
         return self._known
 
     def attach(self, link: Link, feed: ChangeFeed) -> None:
-        """Use this feed from now on."""
+        """Uses this feed from now on."""
         self._feed = feed
         self._synced = 0
-        self._task = asyncio.create_task(self._keep(link, feed))
-        self.refresher.resume()
+        self._task = asyncio.create_task(self._keep_synced(link, feed))
+        self._refresher.resume()
+        self._prefix_refresher.resume()
 
     async def detach(self) -> None:
-        """The feed is of no use any more."""
+        """Stops using the feed."""
         task, feed, self._task, self._feed = self._task, self._feed, None, None
         self._synced = 0
         if task is not None:
@@ -278,8 +320,21 @@ class Subscriptions:
         if feed is not None:
             await feed.aclose()
 
-    async def _keep(self, link: Link, feed: ChangeFeed) -> None:
-        failures = 0
+    def resume(self) -> None:
+        """Lets callers wait for subscriptions again, after `abandon`."""
+        self._broken = None
+
+    def abandon(self, error: TidingsError) -> None:
+        """Fails all callers that wait for a subscription: there will be no connection."""
+        self._broken = error
+
+    async def aclose(self) -> None:
+        """Stops reading."""
+        await self._refresher.aclose()
+        await self._prefix_refresher.aclose()
+
+    async def _keep_synced(self, link: Link, feed: ChangeFeed) -> None:
+        pauses = Pauses(_RETRY_DELAYS)
         while not link.over:
             version, wanted = self._version, self._filter(feed)
             failed: TidingsError | None = None
@@ -294,12 +349,14 @@ class Subscriptions:
                     self._list_changed(change)
                 refused = dict.fromkeys(wanted.subscriptions, error)
             self._settle(version, wanted, refused, feed)
-            retry = any(error.retryable for error in (*refused.values(), failed) if error is not None)
-            failures = failures + 1 if retry else 0
-            pause = _PAUSES[min(failures, len(_PAUSES)) - 1] if retry else None
+            pause: float | None = None
+            if any(error.retryable for error in (*refused.values(), failed) if error is not None):
+                pause = pauses.next()
+            else:
+                pauses.reset()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._pulse.until(lambda version=version: self._version != version)
+                    await self._wakeup.until(lambda version=version: self._version != version)
 
     def _filter(self, feed: ChangeFeed) -> Filter:
         lists = self._lists()
@@ -330,26 +387,32 @@ class Subscriptions:
             self._set_polling(uri)
             if (watched := self.watches.get(uri)) is not None and watched.latest is None and not watched.is_gone:
                 self._provide(watched)
-        self._pulse()
+        self._wakeup()
 
     def _set_polling(self, uri: str) -> None:
         if (watched := self.watches.get(uri)) is None:
             return
-        if uri in self._refused:  # If for a while only, the subscription is tried again besides.
-            self.watches.start_polling(watched, self._poll, self.refresher.want)
+        if uri in self._refused:  # If the reason may pass, the subscription is tried again besides.
+            self.watches.start_polling(watched, self._poll, self._refresher.want)
         else:
             self.watches.stop_polling(watched)
 
     @property
-    def settled(self) -> bool:
-        """Whether the server has been told all that is wanted now."""
-        return self._hears and self._synced >= self._version
+    def is_current(self) -> bool:
+        """Whether everything wanted is established and read, and every watcher has its content."""
+        return (
+            self._hears
+            and self._synced >= self._version
+            and self._refresher.idle
+            and self._prefix_refresher.idle
+            and self.watches.handed_over
+        )
 
     @property
     def _hears(self) -> bool:
         return self._feed is not None and not self._feed.is_deaf
 
-    # Hearing of changes.
+    # Changes arrive: this is the feed's `ChangeListener`.
 
     def changed(self, change: Change) -> None:
         if not isinstance(change, ResourceUpdated):
@@ -359,21 +422,21 @@ class Subscriptions:
         if not concerned:
             return
         for uri in concerned:
-            self._let_go(uri)
+            self._generations[uri] = self._generations.get(uri, 0) + 1
+            self._covered.discard(uri)
+            self._cache.clear_resource_and_resource_template(uri)
         self._events.emit(change)
         for uri in concerned:
             if uri in self.watches:
-                self.refresher.want(uri)
-
-    def _let_go(self, uri: str) -> None:
-        self._generations[uri] = self._generations.get(uri, 0) + 1
-        self._covered.discard(uri)
-        self._cache.clear_resource_and_resource_template(uri)
+                self._refresher.want(uri)
+            elif self._wanted.refreshes(uri) and not uri.endswith("*"):
+                self._prefix_refresher.want(uri)
 
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:
             self._covered.discard(uri)
-            self.on_uncovered(uri)
+            if self._store is not None and (read := self._cache.get_resource(uri)) is not None:
+                self._store.note_uncovered(read)
 
     def unknown(self, what: Filter) -> None:
         for change in _list_changes(what):
@@ -383,12 +446,12 @@ class Subscriptions:
             self._generations[uri] = self._generations.get(uri, 0) + 1
             self._uncover(uri)
             if uri in self.watches or uri in held:
-                self.refresher.want(uri)
+                self._refresher.want(uri)
         for prefix in what.prefixes:
             for uri in held - what.uris - self._covered:
                 if uri.startswith(prefix):
                     self.changed(ResourceUpdated(uri))
-            if prefix + "*" in self._established:  # It was heard of before: what stands for it now is not known.
+            if prefix + "*" in self._established:  # Anything under it may have changed since.
                 self._events.emit(ResourceUpdated(prefix + "*"))
 
     def refused(self, uri: str, error: TidingsError) -> None:
@@ -403,19 +466,20 @@ class Subscriptions:
 
     def moved(self, cursor: str | None) -> None:
         self.cursor = cursor
-        self.on_cursor(cursor)
+        if self._store is not None:
+            self._store.note_cursor(cursor)
 
     def resumed(self) -> None:
-        self._pulse()
+        self._wakeup()
 
-    # Reading.
+    # Content is read.
 
     def generation(self, uri: str) -> int:
-        """A number that is another when something was heard of `uri` since."""
+        """Returns a number that grows with each change of `uri`."""
         return self._generations.get(uri, 0)
 
     def has_read(self, read: ResourceRead, generation: int, *, keep: bool = True) -> bool:
-        """Somebody read a resource: it counts, and is kept, unless it changed meanwhile. Whether it counts."""
+        """Caches a read and passes it on to watchers, unless the resource changed meanwhile. Returns whether it did."""
         if generation != self.generation(read.uri):
             return False
         if keep:
@@ -426,44 +490,44 @@ class Subscriptions:
         return True
 
     def pass_on(self, read: ResourceRead) -> None:
-        """Let watchers have this content."""
+        """Passes content on to watchers."""
         if (watched := self.watches.get(read.uri)) is not None:
             watched.update(read)
 
     def is_covered(self, uri: str) -> bool:
-        """Whether the copy in the cache would have been let go of, had it changed, up to the last word heard."""
+        """Returns whether the copy in the cache is current as far as the server has announced."""
         return uri in self._covered
 
     def is_fresh(self, uri: str) -> bool:
-        """Whether the copy in the cache is known to be the server's, now."""
-        return self._hears and self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
+        """Returns whether the copy in the cache is known to be what the server has now."""
+        return self._hears and self._synced > 0 and uri in self._covered and not self._refresher.is_stale(uri)
 
-    # What watchers need.
+    # Watches begin and end: this is their `WatchSource`.
 
     def watch_added(self, watched: WatchedResource) -> None:
-        # While the server is being told of something newer, what is known may be about to end.
+        # If a newer version is on its way to the server, `_known` may be about to change.
         if self._synced >= self._version and watched.uri in self._known.uris:
             self._provide(watched)
         else:
-            self._touch()  # Established first, read then: so no change falls between.
+            self._touch()  # Subscribed first and read then, so that no change is missed in between.
 
     def _provide(self, watched: WatchedResource) -> None:
-        """Give a watcher its first content: from the cache if that is known to be current."""
+        """Gives a watcher its first content, from the cache if that is known to be current."""
         uri = watched.uri
         cached = self._cache.get_resource(uri)
         if cached is not None and self.is_fresh(uri):
             watched.update(cached)
-        elif uri in self._known.uris and not self.refresher.is_stale(uri):
-            self.refresher.want(uri)
+        elif uri in self._known.uris and not self._refresher.is_stale(uri):
+            self._refresher.want(uri)
 
     def watch_removed(self, watched: WatchedResource) -> None:
         uri = watched.uri
         if uri in self._wanted.explicit or uri in self._wanted.kept:
             return
-        if self.keeps and uri in self._covered:
+        if self._store is not None and uri in self._covered:
             self._wanted.kept.add(uri)
             return
-        self._forget(uri)
+        self._forget_unwanted(uri)
         self._touch()
 
 

@@ -1,12 +1,8 @@
-"""Watched resources: the content now, and each new content, to as many watchers as there are, from one subscription.
+"""Resources that are kept current: read again after each change, and their content for those who watch.
 
-A resource may be gone for a while (a note that is renamed, the last one with a tag): whoever has seen something already
-waits until there is content again. Whoever has not may have mistyped its URI, and is told.
-
-The lane in which content is read again, beside the queue of the user's requests.
-
-A resource is read again when it may have changed. However often that is said while one read runs, one more follows.
-What could not be read for a reason that may pass is tried again; a connection that was lost is waited for.
+`Refresher` reads, outside the queue of the user's requests. `Watches` passes new content on to every `watch()` loop.
+A resource may be missing for a while (a note that is renamed, the last one with a tag). A loop that has seen content
+waits until there is some again. A loop that has not may have a misspelt URI, and gets the error.
 """
 
 import asyncio
@@ -15,30 +11,35 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Final, Protocol, cast
 
+from tidings._kit.backoff import Backoff
+from tidings._kit.tasks import Wakeup
 from tidings.changes import check_uri
 from tidings.client.cache import ResourceRead, lasts
 from tidings.client.config import Poll
-from tidings.client.pulse import Wakeup
 from tidings.errors import Cancelled, GaveUp, InvalidUri, NotConnected, ResourceNotFound, TidingsError
+
+logger = logging.getLogger(__name__)
+
+_RETRIES: Final = Backoff((0.2, 1.0, 5.0, 30.0))
 
 
 def check_watched(uri: object) -> str:
-    """`uri` as one that can be watched.
+    """Returns `uri` if it can be watched.
 
     Raises:
-        InvalidUri: It is none, or stands for many.
+        InvalidUri: It is not a URI, or it is a prefix with a `*`.
     """
     if isinstance(uri, str) and uri.endswith("*"):
         shown = uri if len(uri) <= 80 else "…" + uri[-79:]
         raise InvalidUri(
-            f"`watch` takes the URIs of resources, and {shown!a} stands for many. For all that begin so: "
-            f"subscribe([{shown!a}]) and on(ResourceUpdated, ...)."
+            f"`watch` takes the URIs of single resources, and {shown!a} stands for many. For everything that begins "
+            f"like this, use subscribe([{shown!a}]) and on(ResourceUpdated, ...)."
         )
     return check_uri(uri)
 
 
 class WatchedResource:
-    """One watched resource, for all who watch it."""
+    """One watched resource, for all its watchers."""
 
     __slots__ = ("digest", "error", "latest", "polling", "uri", "watchers")
 
@@ -51,60 +52,60 @@ class WatchedResource:
         self.polling: asyncio.Task[None] | None = None
 
     def update(self, read: ResourceRead) -> None:
-        """Take new content; if it is the same as before, nobody is told."""
+        """Passes content on, unless it is the same as before."""
         self.error = None
         if (digest := read.digest) != self.digest:
             self.latest, self.digest = read, digest
-            self._tell()
+            self._notify()
 
     def fail(self, error: TidingsError) -> None:
-        """Tell those who watch that there will be no more; or that it is gone, and may come back."""
+        """Passes an error on: there will be no more content, or the resource is missing for now."""
         self.error = error
-        if self.is_gone:  # What comes after it is new even if it is the same, to whoever begins to watch meanwhile.
+        if self.is_gone:  # If the same content comes back, it is new for a watcher that begins meanwhile.
             self.latest = self.digest = None
-        self._tell()
+        self._notify()
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is no such resource at present."""
+        """Whether the server has no such resource at present."""
         return isinstance(self.error, ResourceNotFound)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for watcher in self.watchers:
-            watcher.tell(self)
+            watcher.notify(self)
 
 
 class Watcher:
-    """One loop over one or more watched resources: so many, and whether it waits though none of them is there."""
+    """One loop over `number` watched resources. A `patient` one waits even if none of them exists yet."""
 
-    __slots__ = ("_missing", "_news", "_number", "_patient", "_pulse", "_seen", "_wake")
+    __slots__ = ("_missing", "_news", "_number", "_patient", "_seen", "_wake", "_wakeup")
 
-    def __init__(self, number: int, pulse: Wakeup, *, patient: bool) -> None:
+    def __init__(self, number: int, wakeup: Wakeup, *, patient: bool) -> None:
         self._number = number
         self._patient = patient
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._missing: set[str] = set()
         self._news: dict[str, WatchedResource] = {}
         self._seen: dict[str, str | None] = {}
         self._wake: asyncio.Future[None] | None = None
 
-    def tell(self, watched: WatchedResource) -> None:
-        """There is something new of this."""
+    def notify(self, watched: WatchedResource) -> None:
+        """Takes note that there is something new about a resource."""
         self._news[watched.uri] = watched
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     @property
-    def owed(self) -> bool:
-        """Whether it waits although there is something new: it will have it in a moment."""
+    def is_behind(self) -> bool:
+        """Whether it waits although there is something new, which it will get in a moment."""
         return self._wake is not None and bool(self._news)
 
     async def next(self) -> ResourceRead:
-        """The next content that is different from what was seen.
+        """Returns the next content that differs from what was seen.
 
         Raises:
-            ResourceNotFound: None of them is there, nor was, and it is not to wait for them.
-            TidingsError: There will be no more of one of them.
+            ResourceNotFound: None of the resources exists or has existed, and the watcher is not patient.
+            TidingsError: There will be no more content of one of them.
         """
         while True:
             while self._news:
@@ -119,10 +120,9 @@ class Watcher:
                 await self._wake
             finally:
                 self._wake = None
-            self._pulse()  # It is not owed anything any more, whether or not this is for it to see.
+            self._wakeup()  # `is_behind` may have changed.
 
     def _waits_for(self, watched: WatchedResource) -> bool:
-        """Whether it goes on although there is no content of this."""
         if not watched.is_gone:
             return False
         self._missing.add(watched.uri)
@@ -130,25 +130,26 @@ class Watcher:
 
 
 class WatchSource(Protocol):
-    """Where watched content comes from."""
+    """Keeps watched resources current."""
 
     def watch_added(self, watched: WatchedResource) -> None:
-        """Somebody watches this: keep it current."""
+        """Begins to keep a resource current."""
         ...
 
     def watch_removed(self, watched: WatchedResource) -> None:
-        """Nobody watches this any more."""
+        """Stops: nobody watches the resource any more."""
         ...
 
 
 class Watches:
     """All watched resources of one client."""
 
-    def __init__(self, source: WatchSource, pulse: Wakeup) -> None:
+    def __init__(self, source: WatchSource, wakeup: Wakeup) -> None:
         self._source = source
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._watched: dict[str, WatchedResource] = {}
         self._watchers: set[Watcher] = set()
+        self._pinned: dict[str, Watcher] = {}
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._watched
@@ -157,18 +158,18 @@ class Watches:
         return iter(tuple(self._watched))
 
     def get(self, uri: str) -> WatchedResource | None:
-        """The watched resource with this URI, if it is watched."""
+        """Returns the watched resource with this URI, if it is watched."""
         return self._watched.get(uri)
 
     @property
     def handed_over(self) -> bool:
         """Whether every loop that waits for content has been given what there is."""
-        return not any(watcher.owed for watcher in self._watchers)
+        return not any(watcher.is_behind for watcher in self._watchers)
 
     async def watch(self, uris: Sequence[str], *, patient: bool = False) -> AsyncGenerator[ResourceRead]:
-        """The content of each now, and again whenever one is different. Only the newest is kept for a slow reader."""
+        """Yields the content of each resource now, and whenever it is different. A slow loop gets only the newest."""
         uris = tuple(dict.fromkeys(uris))
-        watcher = Watcher(len(uris), self._pulse, patient=patient)
+        watcher = Watcher(len(uris), self._wakeup, patient=patient)
         self._watchers.add(watcher)
         watched = [self._hold(uri, watcher) for uri in uris]
         try:
@@ -179,6 +180,17 @@ class Watches:
             for each in watched:
                 self._release(each, watcher)
 
+    def pin(self, uri: str) -> None:
+        """Keeps a resource current without a loop, until `unpin`."""
+        if uri not in self._pinned:
+            self._pinned[uri] = watcher = Watcher(1, self._wakeup, patient=True)
+            self._hold(uri, watcher)
+
+    def unpin(self, uri: str) -> None:
+        """Undoes `pin`."""
+        if (watcher := self._pinned.pop(uri, None)) is not None and (watched := self._watched.get(uri)) is not None:
+            self._release(watched, watcher)
+
     def _hold(self, uri: str, watcher: Watcher) -> WatchedResource:
         watched = self._watched.get(uri)
         is_new = watched is None
@@ -188,7 +200,7 @@ class Watches:
         if is_new:
             self._source.watch_added(watched)
         elif watched.latest is not None or watched.error is not None:
-            watcher.tell(watched)
+            watcher.notify(watched)
         return watched
 
     def _release(self, watched: WatchedResource, watcher: Watcher) -> None:
@@ -199,18 +211,18 @@ class Watches:
             self._source.watch_removed(watched)
 
     def fail_all(self, error: TidingsError) -> None:
-        """There will be no more of any of them."""
+        """Ends all loops with `error`."""
         for watched in tuple(self._watched.values()):
             self.stop_polling(watched)
             watched.fail(error)
 
     def start_polling(self, watched: WatchedResource, poll: Poll, read: Callable[[str], None]) -> None:
-        """Read it again and again: the server does not tell when it changes."""
+        """Reads a resource again and again, because the server does not say when it changes."""
         if watched.polling is None:
             watched.polling = asyncio.create_task(_poll(watched, poll, read))
 
     def stop_polling(self, watched: WatchedResource) -> None:
-        """It is told when it changes, or nobody watches it any more."""
+        """Undoes `start_polling`."""
         if watched.polling is not None:
             watched.polling.cancel()
             watched.polling = None
@@ -227,48 +239,55 @@ async def _poll(watched: WatchedResource, poll: Poll, read: Callable[[str], None
         pause = poll.interval if watched.digest != before else min(pause * 1.5, poll.longest)
 
 
-logger = logging.getLogger(__name__)
-
-_AT_ONCE: Final = 16
-_PAUSES: Final = (0.2, 1.0, 5.0, 30.0)
-
-Read = Callable[[str], Awaitable[ResourceRead]]
-
-
 class Refresher:
-    """Reads what is stale, a few at a time, until nothing is."""
+    """Reads what may have changed, `at_once` at a time.
+
+    A resource that changes while it is being read is read once more. A read that failed for a reason that may pass is
+    repeated; one without a connection waits for the next. Of more than `most_waiting` resources, those that wait
+    longest are passed over.
+    """
 
     def __init__(
-        self, read: Read, *, failed: Callable[[str, TidingsError], None], pulse: Wakeup, at_once: int = _AT_ONCE
+        self,
+        read: Callable[[str], Awaitable[object]],
+        *,
+        failed: Callable[[str, TidingsError], None],
+        wakeup: Wakeup,
+        at_once: int = 16,
+        most_waiting: int | None = None,
     ) -> None:
         self._read = read
         self._failed = failed
-        self._pulse = pulse
+        self._wakeup = wakeup
         self._at_once = at_once
+        self._most_waiting = most_waiting
         self._stale: dict[str, None] = {}
         self._reading: set[str] = set()
         self._failures: dict[str, int] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[str] = set()
+        """Waits for a connection."""
 
     def want(self, uri: str) -> None:
-        """Read this, once more if it is being read."""
+        """Reads a resource soon, once more if it is being read."""
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale[uri] = None
+        if self._most_waiting is not None and len(self._stale) > self._most_waiting:
+            self.forget(next(iter(self._stale)))
         if len(self._workers) < self._at_once and uri not in self._reading:
             self._workers.add(asyncio.create_task(self._work()))
 
     def forget(self, uri: str) -> None:
-        """This need not be read any more."""
+        """Does not read a resource any more."""
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale.pop(uri, None)
         self._failures.pop(uri, None)
 
     def is_stale(self, uri: str) -> bool:
-        """Whether this waits to be read, or is being read."""
+        """Returns whether a resource waits to be read, or is being read."""
         return uri in self._stale or uri in self._reading or uri in self._timers or uri in self._parked
 
     @property
@@ -280,7 +299,7 @@ class Refresher:
         try:
             await self._read_all()
         finally:
-            # Here, not when the task is found to have ended: who wants something meanwhile starts another.
+            # Here, not in a callback of the task: a `want` in between must start another.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _read_all(self) -> None:
@@ -291,27 +310,27 @@ class Refresher:
                 await self._read(uri)
                 self._failures.pop(uri, None)
             except TidingsError as error:
-                self._deal_with(uri, error)
+                self._handle_failure(uri, error)
             except Exception:
                 logger.exception("reading %s again failed", uri)
             finally:
                 self._reading.discard(uri)
-                self._pulse()
+                self._wakeup()
 
-    def _deal_with(self, uri: str, error: TidingsError) -> None:
+    def _handle_failure(self, uri: str, error: TidingsError) -> None:
         if uri in self._stale:
             return  # It is read once more in any case.
         if isinstance(error, NotConnected | GaveUp):
             self._parked.add(uri)
         elif error.retryable or isinstance(error, Cancelled):
             failures = self._failures[uri] = self._failures.get(uri, 0) + 1
-            pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
+            pause = _RETRIES.delay(failures - 1)
             self._timers[uri] = asyncio.get_running_loop().call_later(pause, self.want, uri)
-        if not isinstance(error, Cancelled):  # Somebody cancelled this read; nobody gave up what it is for.
+        if not isinstance(error, Cancelled):  # The user cancelled this read, not the watch.
             self._failed(uri, error)
 
     def resume(self) -> None:
-        """There is a connection again: go on with what was put aside for want of one."""
+        """Goes on with what waited for a connection."""
         for uri in tuple(self._parked):
             self.want(uri)
 
@@ -320,7 +339,7 @@ class Refresher:
             timer.cancel()
 
     async def aclose(self) -> None:
-        """Stop reading."""
+        """Stops reading."""
         self._stale.clear()
         self._parked.clear()
         for uri in tuple(self._timers):
@@ -329,4 +348,4 @@ class Refresher:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        self._workers.difference_update(workers)  # One that had not begun could not take itself out.
+        self._workers.difference_update(workers)  # One that had not begun did not remove itself.

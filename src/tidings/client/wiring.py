@@ -1,25 +1,32 @@
-"""The parts of a live client, and how they hear of each other.
+"""Makes the parts of one client and connects them, all in the constructor of `ClientWiring`.
 
-Notifications that are not of changes, as events.
+Requests go down: calls → requests → queue → link → transport. Changes come up: feed → subscriptions → cache and
+refresher → watchers and events.
 """
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from mcp.shared.subscriptions import event_from_wire
 from mcp_types import Implementation, LoggingLevel, ServerCapabilities, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from tidings._kit.bounded_json import as_dict, as_float, as_text
+from tidings._kit.tasks import Wakeup
+from tidings.changes import CURSOR_KEY, TIMES_KEY
 from tidings.client.cache import ContentCache, ContentKind, Invocation
-from tidings.client.calls import Calls
+from tidings.client.calls import Calls, UnreadChanges
 from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
 from tidings.client.events import (
     CancelledReceived,
+    ChangeReceived,
     Event,
     EventHub,
     GarbageReceived,
@@ -27,6 +34,7 @@ from tidings.client.events import (
     NotificationReceived,
     PendingAdded,
     PendingSettled,
+    ReadCompleted,
     RefreshFailed,
     RequestChanged,
     StderrReceived,
@@ -37,10 +45,8 @@ from tidings.client.link import Link, Setup
 from tidings.client.mirrors import Lists
 from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
-from tidings.client.pulse import Wakeup
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
-from tidings.client.shapes import as_text
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports.http import current_call, fallback_to_sse
@@ -51,25 +57,30 @@ from tidings.errors import ConnectionLost, Disconnected, ResourceNotFound, Tidin
 if TYPE_CHECKING:
     from tidings.client.state_file import StateFile
 
+Era = Literal["modern", "legacy"]
 
-def notice(method: str, params: Mapping[str, Any] | None) -> Event | None:
-    """The event that a notification stands for. None for progress, which is told by the request it is of."""
-    told: Mapping[str, Any] = params or {}
-    match method:
-        case "notifications/progress":
-            return None
-        case "notifications/message":
-            return LogReceived(str(told.get("level", "info")), told.get("data"), as_text(told.get("logger")))
-        case "notifications/cancelled":
-            request_id = told.get("requestId")
-            known = request_id if isinstance(request_id, str | int) else None
-            return CancelledReceived(known, as_text(told.get("reason")))
-        case _:
-            return NotificationReceived(method, params)
+_PREFIX_READS: Final = 4
+_PREFIX_WAITING: Final = 1_000
+"""Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says about itself in the handshake."""
+
+    protocol_version: str
+    info: Implementation | None
+    capabilities: ServerCapabilities
+    instructions: str | None
+
+    @property
+    def era(self) -> Era:
+        """The era of the protocol that both sides agreed on."""
+        return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
 
 class ClientWiring:
-    """Makes the parts of one client, and passes on what one of them must know of another."""
+    """The parts of one client."""
 
     def __init__(
         self,
@@ -83,33 +94,30 @@ class ClientWiring:
         log_level: LoggingLevel | None = None,
         tap: Tap | None = None,
     ) -> None:
-        self._target = target
-        self._config = config = config or ClientConfig()
-        self._events = EventHub()
-        self._pulse = Wakeup()
-        self._held: dict[str, list[QueueEntry]] = {}
+        self.target = target
+        self.config = config = config or ClientConfig()
+        self.events = EventHub()
+        self.wakeup = Wakeup()
+        self.server: ServerFacts | None = None
+        self.is_sse = False
         self._feed: ChangeFeed | None = None
-        self._last_server: tuple[str, Implementation | None, ServerCapabilities, str | None] | None = None
-        self._sse = False
+        self._held: dict[str, list[QueueEntry]] = {}
         self._restored = False
         self._log_level: LoggingLevel | None = log_level
-        identity = hashlib.sha256(target.identity.encode()).hexdigest()
-        self._store = None if state is None else _state_file(state, identity)
-        self._cache = ContentCache(config.cache, held=self._is_held, on_change=self._cache_changed)
-        self.queue: RequestQueue = RequestQueue(
+        self.store = None if state is None else _state_file(state, target)
+        self.cache = ContentCache(config.cache, held=self._is_held, on_change=self._cache_changed)
+        self.queue = RequestQueue(
             concurrency=config.concurrency, history=config.history, on_change=self._request_changed
         )
-        """The requests that wait, run and ended."""
-        self.pending: Pending = Pending(
+        self.pending = Pending(
             server=target.name,
             responder=answer,
             roots=roots,
             timeout=config.timeouts.answer,
-            on_added=self._asked,
-            on_settled=self._answered,
+            on_added=self._question_added,
+            on_settled=self._question_settled,
         )
-        """What the server asks of the user, and is not answered yet."""
-        self._setup = Setup(
+        self.setup = Setup(
             target,
             config,
             era=era,
@@ -117,216 +125,263 @@ class ClientWiring:
             sampling=None if answer is None else self.pending.sampling,
             elicitation=None if answer is None else self.pending.elicitation,
             roots=None if answer is None and roots is None else self.pending.roots,
-            on_stderr=lambda line: self._events.emit(StderrReceived(target.clean(line))),
-            on_garbage=lambda text: self._events.emit(GarbageReceived(target.clean(text))),
-            teller=None if tap is None else TapReporter(tap, target),
+            on_stderr=lambda line: self.events.emit(StderrReceived(target.clean(line))),
+            on_garbage=lambda text: self.events.emit(GarbageReceived(target.clean(text))),
+            tap=None if tap is None else TapReporter(tap, target),
         )
-        self._connection = Connection(
+        self.connection = Connection(
             target.name,
             self._open_link,
             config,
-            self._events,
+            self.events,
             attach=self._attach,
             detach=self._detach,
             gave_up=self._gave_up,
             is_busy=lambda: any(self.queue.running()),
         )
-        self._requests = Requests(self._connection, self.queue, config.timeouts, self._events)
-        self._lists = Lists(
+        self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
+        self.lists = Lists(
             self._fetch_page,
             chosen=config.list_changed,
-            cache=self._cache,
-            events=self._events,
-            pulse=self._pulse,
+            cache=self.cache,
+            events=self.events,
+            wakeup=self.wakeup,
             max_pages=config.max_pages,
             absorb_tools=self._absorb_tools,
         )
-        self._subscriptions = Subscriptions(
-            cache=self._cache,
-            events=self._events,
-            pulse=self._pulse,
+        self.subscriptions = Subscriptions(
+            cache=self.cache,
+            events=self.events,
+            wakeup=self.wakeup,
             poll=config.poll,
-            list_changed=self._lists.changed,
-            lists=lambda: self._lists.wanted,
+            lists=lambda: self.lists.wanted,
+            list_changed=self.lists.changed,
+            refresher=Refresher(self._read_again, failed=self._refresh_failed, wakeup=self.wakeup),
+            prefix_refresher=Refresher(
+                self._read_again,
+                failed=self._refresh_failed,
+                wakeup=self.wakeup,
+                at_once=_PREFIX_READS,
+                most_waiting=_PREFIX_WAITING,
+            ),
+            store=self.store,
         )
-        self._calls = Calls(self._requests, self._subscriptions, self._lists, self._cache, self._events)
-        self._subscriptions.refresher = Refresher(self._calls.refresh, failed=self._refresh_failed, pulse=self._pulse)
-        if self._store is not None:
-            self._subscriptions.keeps = True
-            self._subscriptions.on_cursor = self._store.note_cursor
-            self._subscriptions.on_subscriptions = self._store.note_subscriptions
-            self._subscriptions.on_uncovered = self._uncovered
+        self._unread = UnreadChanges()
+        self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, unread=self._unread)
 
     @property
     def name(self) -> str:
-        """The server, as people call it. Secrets are left out."""
-        return self._target.name
+        """The server's name for people, without secrets."""
+        return self.target.name
 
-    async def _restore(self) -> None:
-        """Begin where the process before this one ended."""
-        if self._store is None or self._restored:
+    # The life of the client.
+
+    async def restore(self) -> None:
+        """Continues where the process before this one ended, once."""
+        if self.store is None or self._restored:
             return
-        saved = await self._store.load()
+        saved = await self.store.load()
         now = datetime.now(UTC)
-        covered = frozenset(saved.covered)
-        # Restored first: what is covered is held by its subscription, however old.
-        self._subscriptions.restore(saved.subscriptions, covered, saved.cursor)
+        # Before the content: the cache keeps what is covered, however old it is.
+        self.subscriptions.restore(saved.subscriptions, frozenset(saved.covered), saved.cursor)
         for invocation in saved.invocations:
-            self._cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
+            self.cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
         self._restored = True
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
+        """Ends the connection, and fails everything that waits for it."""
         gone = Disconnected("The client was disconnected.", server=self.name)
-        self._subscriptions.broken = gone
+        self.subscriptions.abandon(gone)
         self.queue.reject_all(
             lambda entry: Disconnected(
                 f"The client was disconnected before {entry.method} was done.", server=self.name, method=entry.method
             )
         )
         self.pending.close("The client was disconnected.")
-        await self._subscriptions.refresher.aclose()
-        await self._lists.aclose()
-        await self._connection.disconnect()
-        self._subscriptions.watches.fail_all(gone)
-        self._pulse()
+        await self.subscriptions.aclose()
+        await self.lists.aclose()
+        await self.connection.disconnect()
+        self.subscriptions.watches.fail_all(gone)
+        self.wakeup()
+
+    def all_fresh(self, *, connected: bool) -> bool:
+        """Returns whether everything that is subscribed to, watched or mirrored is known to be current."""
+        return connected and self.subscriptions.is_current and not self.lists.busy
+
+    def feed(self) -> ChangeFeed:
+        """Returns the feed of the current connection.
+
+        Raises:
+            ConnectionLost: There is no connection.
+        """
+        if self._feed is None:
+            raise ConnectionLost(f"{self.name} went away.", server=self.name)
+        return self._feed
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Asks for log messages of this level, on this connection and on later ones."""
+        self._log_level = level
+        await self.requests.run(
+            "logging/setLevel",
+            {"level": level},
+            lambda _link, _entry: self.feed().set_log_level(level),
+            safe=True,
+            aside=True,
+        )
 
     # One connection after the other.
 
     async def _open_link(self, seconds: float) -> tuple[Link, ChangeFeed]:
         deadline = asyncio.get_running_loop().time() + seconds
-        self._setup = replace(self._setup, log_level=self._log_level)
-        link = Link(self._setup, self._hear, transport="sse" if self._sse else None)
+        self.setup = replace(self.setup, log_level=self._log_level)
+        link = Link(self.setup, self._hear, transport="sse" if self.is_sse else None)
         try:
             await link.open(seconds)
         except TidingsError:
-            target = self._target
-            may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not self._sse
-            if not (may_be_sse and link.web.first_status is not None and fallback_to_sse(link.web.first_status)):
+            target = self.target
+            may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not self.is_sse
+            if not (may_be_sse and link.http.first_status is not None and fallback_to_sse(link.http.first_status)):
                 raise
             link = await self._open_sse(deadline)
             if link is None:
                 raise
         client = link.client
-        self._last_server = (
-            client.protocol_version,
-            client.server_info,
-            client.server_capabilities,
-            client.instructions,
+        self.server = ServerFacts(
+            client.protocol_version, client.server_info, client.server_capabilities, client.instructions
         )
-        return link, self._make_feed(link)
+        return link, self._make_feed(link, self.server.era)
 
     async def _open_sse(self, deadline: float) -> Link | None:
-        """The server may be one of the oldest: it takes no POST, and offers a stream of events instead."""
-        link = Link(self._setup, self._hear, transport="sse")
+        """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
+        link = Link(self.setup, self._hear, transport="sse")
         try:
             await link.open(max(deadline - asyncio.get_running_loop().time(), 1.0))
         except TidingsError:
-            if link.web.stream_opened.is_set() and not link.web.deaf:
-                raise  # It is one of those, and something else is wrong with it.
+            if link.http.stream_opened.is_set() and not link.http.deaf:
+                raise  # It has this transport, and something else is wrong.
             return None
-        self._sse = True
+        self.is_sse = True
         return link
 
-    def _make_feed(self, link: Link) -> ChangeFeed:
-        seconds, subscriptions = self._config.timeouts.request, self._subscriptions
-        if link.client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    def _make_feed(self, link: Link, era: Era) -> ChangeFeed:
+        seconds, subscriptions = self.config.timeouts.request, self.subscriptions
+        if era == "modern":
             return ModernFeed(link, subscriptions, seconds, since=subscriptions.cursor, known=subscriptions.known)
         return LegacyFeed(link, subscriptions, seconds)
 
     async def _attach(self, link: Link, feed: ChangeFeed) -> None:
         self._feed = feed
-        self._lists.attach(link.client.server_capabilities)
-        self._subscriptions.attach(link, feed)
+        self.lists.attach(link.client.server_capabilities)
+        self.subscriptions.attach(link, feed)
         if self._log_level is not None and link.client.server_capabilities.logging is not None:
-            self._events.start(self._ask_for_logs(self._log_level))
-
-    async def _ask_for_logs(self, level: LoggingLevel) -> None:
-        await self._requests.run(
-            "logging/setLevel",
-            {"level": level},
-            lambda _link, _entry: self._require_feed().set_log_level(level),
-            safe=True,
-            aside=True,
-        )
+            self.events.start(self.set_log_level(self._log_level))
 
     async def _detach(self) -> None:
         self._feed = None
-        self._requests.let_go()
-        await self._subscriptions.detach()
+        self.requests.release_waiting()
+        await self.subscriptions.detach()
 
     def _gave_up(self, error: TidingsError) -> None:
-        self._subscriptions.broken = error
-        self._subscriptions.watches.fail_all(error)
+        self.subscriptions.abandon(error)
+        self.subscriptions.watches.fail_all(error)
         self.queue.reject_all(lambda _: error)
-        self._pulse()
+        self.wakeup()
+
+    # Notifications.
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        if self.events.wanted(ChangeReceived) or self.events.wanted(ReadCompleted):
+            self._note_change(method, params)
         if self._feed is not None and self._feed.hear(method, params):
             return True
-        if (event := notice(method, params)) is not None:
-            self._events.emit(event)
+        if (event := notification_event(method, params)) is not None:
+            self.events.emit(event)
         return True
 
-    def _require_feed(self) -> ChangeFeed:
-        if self._feed is None:
-            raise ConnectionLost(f"{self.name} went away.", server=self.name)
-        return self._feed
+    def _note_change(self, method: str, params: Mapping[str, Any] | None) -> None:
+        if (change := event_from_wire(method, params)) is not None:
+            meta = as_dict(as_dict(params).get("_meta"))
+            times = as_dict(meta.get(TIMES_KEY))
+            received = ChangeReceived(
+                change,
+                time.time(),
+                published=as_float(times.get("published")),
+                source=as_float(times.get("source")),
+                cursor=as_text(meta.get(CURSOR_KEY)),
+            )
+            self.events.emit(self._unread.add(received))
 
-    # What one part asks of another.
+    # What one part needs of another.
 
     async def _fetch_page(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        result, _ = await self._requests.run(
+        result, _ = await self.requests.run(
             method, params, lambda link, _: link.send_raw(method, dict(params)), safe=True, aside=True
         )
         return result
 
     def _absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        link = self._connection.link
+        link = self.connection.link
         return tuple(tools) if link is None else link.absorb_tools(tools)
 
+    async def _read_again(self, uri: str) -> None:
+        await self.calls.refresh(uri)
+
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:
-        watched = self._subscriptions.watches.get(uri)
+        watched = self.subscriptions.watches.get(uri)
         if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
-            return  # As was said: whoever waits for it is told when it is there.
-        self._events.emit(RefreshFailed(uri, error))
+            return  # As announced before: watchers wait until it is there again.
+        self.events.emit(RefreshFailed(uri, error))
         if watched is not None and not error.retryable:
             watched.fail(error)
 
     def _is_held(self, uri: str) -> bool:
-        return self._subscriptions.is_covered(uri)
+        return self.subscriptions.is_covered(uri)
 
     def _cache_changed(self, invocation: Invocation | None, kind: ContentKind, key: str) -> None:
-        if self._store is None:
+        if self.store is None:
             return
         if invocation is None:
-            self._store.note_removed(kind, key)
-        elif self._restored:  # What comes from the file is in it.
-            covered = kind is ContentKind.RESOURCE and self._subscriptions.is_covered(key)
-            self._store.note_put(invocation, covered)
-
-    def _uncovered(self, uri: str) -> None:
-        if self._store is not None and (read := self._cache.get_resource(uri)) is not None:
-            self._store.note_put(read, covered=False)
+            self.store.note_removed(kind, key)
+        elif self._restored:  # Before that, it comes from the file.
+            covered = kind is ContentKind.RESOURCE and self.subscriptions.is_covered(key)
+            self.store.note_put(invocation, covered)
 
     def _request_changed(self, entry: QueueEntry) -> None:
-        if self._events.wanted(RequestChanged):
-            self._events.emit(RequestChanged(entry))
+        if self.events.wanted(RequestChanged):
+            self.events.emit(RequestChanged(entry))
 
-    def _asked(self, request: PendingRequest) -> None:
+    def _question_added(self, request: PendingRequest) -> None:
         call = current_call.get(None)
         if isinstance(call, QueueEntry):
-            self._held[request.id] = self._requests.hold(call)
+            self._held[request.id] = self.requests.hold(call)
         elif request.kind != "roots" or not self.pending.has_roots:
-            # Not known whose it is: anyone's. A fixed list of roots, though, an old-era server asks for when it likes.
-            self._held[request.id] = self._requests.hold(None)
-        self._events.emit(PendingAdded(request))
+            # It is not known which request it belongs to, so all are held. But a server of the old era may ask for a
+            # fixed list of roots at any time.
+            self._held[request.id] = self.requests.hold(None)
+        self.events.emit(PendingAdded(request))
 
-    def _answered(self, request: PendingRequest, outcome: Any) -> None:
-        self._requests.release(self._held.pop(request.id, []))
-        self._events.emit(PendingSettled(request, outcome))
+    def _question_settled(self, request: PendingRequest, outcome: Any) -> None:
+        self.requests.release(self._held.pop(request.id, []))
+        self.events.emit(PendingSettled(request, outcome))
 
 
-def _state_file(path: Path, identity: str) -> "StateFile":
-    from tidings.client.state_file import StateFile  # noqa: PLC0415 - a database, for those who keep something in one
+def notification_event(method: str, params: Mapping[str, Any] | None) -> Event | None:
+    """Returns the event for a notification that is not a change. None for progress, which belongs to its request."""
+    given: Mapping[str, Any] = params or {}
+    match method:
+        case "notifications/progress":
+            return None
+        case "notifications/message":
+            return LogReceived(str(given.get("level", "info")), given.get("data"), as_text(given.get("logger")))
+        case "notifications/cancelled":
+            request_id = given.get("requestId")
+            known = request_id if isinstance(request_id, str | int) else None
+            return CancelledReceived(known, as_text(given.get("reason")))
+        case _:
+            return NotificationReceived(method, params)
 
-    return StateFile(path, identity)
+
+def _state_file(path: Path, target: Target) -> "StateFile":
+    from tidings.client.state_file import StateFile  # noqa: PLC0415 - SQLite, only for those who use it
+
+    return StateFile(path, hashlib.sha256(target.identity.encode()).hexdigest())

@@ -113,12 +113,13 @@ class ConnectionSpec:
         from tidings.client.live import LiveClient  # noqa: PLC0415 - imports the SDK
         from tidings.client.questions import ASK  # noqa: PLC0415 - imports the SDK
         from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
+        from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
 
         config = CONFIG
         if self.timeouts is not None:
             quick = replace(self.timeouts, ping=CONFIG.timeouts.ping, ping_interval=CONFIG.timeouts.ping_interval)
             config = replace(CONFIG, timeouts=quick)
-        return LiveClient(
+        wiring = ClientWiring(
             target,
             era=self.era,
             config=config,
@@ -127,6 +128,7 @@ class ConnectionSpec:
             log_level=self.log_level,
             tap=tap,
         )
+        return LiveClient(wiring)
 
     @property
     def shown(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import httpx2
 
-from tidings.client.shapes import as_dict, as_text
+from tidings._kit.bounded_json import as_dict, as_text
 
 ENCODING: Final = "gzip"
 """What an answer may be packed with: this can be unpacked piece by piece, so that a small body cannot fill memory."""

@@ -111,7 +111,7 @@ async def open_transport(
     watch: TransportWatch,
     kind: Literal["http", "sse"] | None = None,
     timeouts: Timeouts | None = None,
-    teller: TapReporter | None = None,
+    tap: TapReporter | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """A way to `target`: what the SDK reads from and writes to.
 
@@ -121,7 +121,7 @@ async def open_transport(
         watch: Hears of each exchange.
         kind: The transport; unless given the target's own, or streamable HTTP.
         timeouts: How long a person may take to sign in, and a connection be silent.
-        teller: Tells a tap of everything that goes over the wire.
+        tap: Tells a tap of everything that goes over the wire.
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK puts it in its log.
@@ -129,7 +129,7 @@ async def open_transport(
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 _WatchedClient(
-                    target, url, max_message=max_message, watch=watch, timeouts=timeouts or Timeouts(), teller=teller
+                    target, url, max_message=max_message, watch=watch, timeouts=timeouts or Timeouts(), tap=tap
                 )
             )
             if (kind or target.kind) == "sse":
@@ -151,7 +151,7 @@ class _WatchedClient(httpx2.AsyncClient):
         max_message: int,
         watch: TransportWatch,
         timeouts: Timeouts,
-        teller: TapReporter | None,
+        tap: TapReporter | None,
     ) -> None:
         auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
         if auth is None and url.userinfo:
@@ -159,8 +159,8 @@ class _WatchedClient(httpx2.AsyncClient):
         headers = httpx2.Headers({"accept-encoding": ENCODING})
         headers.update(target.headers)
         transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url, timeouts), max_message)
-        if teller is not None:
-            transport = TappedTransport(transport, teller, max_message)
+        if tap is not None:
+            transport = TappedTransport(transport, tap, max_message)
         super().__init__(
             headers=headers,
             auth=auth,

@@ -167,7 +167,7 @@ Say = Callable[[str], None]
 
 @asynccontextmanager
 async def open_command(
-    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say, teller: TapReporter | None = None
+    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say, tap: TapReporter | None = None
 ) -> AsyncGenerator["RunningCommand"]:
     """Run a program for as long as this is entered. It is gone when this is left, however that happens.
 
@@ -176,12 +176,12 @@ async def open_command(
         max_message: Bytes of one message from it. A longer one is skipped, and whoever waits for it is told.
         on_stderr: Called with each line that the program writes to its standard error, secrets masked.
         on_garbage: Called with the beginning of each line on its standard output that is no message, secrets masked.
-        teller: Tells a tap of each message.
+        tap: Tells a tap of each message.
 
     Raises:
         CommandFailed: It could not be started.
     """
-    command = RunningCommand(target, max_message, on_stderr, on_garbage, teller)
+    command = RunningCommand(target, max_message, on_stderr, on_garbage, tap)
     try:
         await to_its_end(command.start())
         yield command
@@ -198,13 +198,13 @@ class RunningCommand:
         max_message: int,
         on_stderr: Say,
         on_garbage: Say,
-        teller: TapReporter | None = None,
+        tap: TapReporter | None = None,
     ) -> None:
         self._target = target
         self._max_message = max_message
         self._on_stderr = on_stderr
         self._on_garbage = on_garbage
-        self._teller = teller
+        self._tap = tap
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._input = _Input(self)
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -317,15 +317,15 @@ class RunningCommand:
 
     async def _deliver(self, line: bytes | LineTooLong) -> None:
         if isinstance(line, LineTooLong):
-            if self._teller is not None:
-                self._teller.too_large(line.size, request=line.answers())
+            if self._tap is not None:
+                self._tap.too_large(line.size, request=line.answers())
             text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
             await self._hand_over(MessageTooLarge(text, server=self._target.name))
             if refusal := line.refusal(self._max_message):
                 await self._hand_over(refusal)
         elif message := parsed(line):
-            if self._teller is not None:
-                self._teller.message(line, incoming=True)
+            if self._tap is not None:
+                self._tap.message(line, incoming=True)
             await self._hand_over(message)
         elif garbage := shown(line, self._target.clean):
             self._say(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
@@ -364,8 +364,8 @@ class RunningCommand:
             self._spawn(self._refuse(message, error))
             return
         if self._program is not None:
-            if self._teller is not None:
-                self._teller.message(text, incoming=False)
+            if self._tap is not None:
+                self._tap.message(text, incoming=False)
             try:
                 self._program.stdin.write(text.encode() + b"\n")
                 await self._program.stdin.drain()

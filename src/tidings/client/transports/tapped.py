@@ -27,28 +27,28 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 class TappedTransport(httpx2.AsyncBaseTransport):
     """A transport that tells of each exchange, and of the messages in it. `inner` is a `BoundedTransport`."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, teller: TapReporter, limit: int) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, tap: TapReporter, limit: int) -> None:
         self._inner = inner
-        self._teller = teller
+        self._tap = tap
         self._limit = limit
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = self._teller.begin(request.method, str(request.url), request.headers)
+        exchange = self._tap.begin(request.method, str(request.url), request.headers)
         try:
-            self._teller.message(_content(request), incoming=False, exchange=exchange.id)
+            self._tap.message(_content(request), incoming=False, exchange=exchange.id)
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
-            self._teller.ended(exchange, error)
+            self._tap.ended(exchange, error)
             raise
         body = body_of(response)
         is_stream = body is not None and body.is_stream
-        exchange = self._teller.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
+        exchange = self._tap.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
         if body is None:
-            self._teller.ended(exchange)
+            self._tap.ended(exchange)
         elif is_stream:
-            body.reader = _StreamReader(self._teller, exchange, self._limit)
+            body.reader = _StreamReader(self._tap, exchange, self._limit)
         else:
-            body.reader = _BodyTap(self._teller, exchange)
+            body.reader = _BodyTap(self._tap, exchange)
         return response
 
     async def aclose(self) -> None:
@@ -65,8 +65,8 @@ def _content(request: httpx2.Request) -> bytes:
 class _BodyTap:
     """Reads along while the body of an answer arrives: one message, or none."""
 
-    def __init__(self, teller: TapReporter, exchange: Exchange) -> None:
-        self._teller = teller
+    def __init__(self, tap: TapReporter, exchange: Exchange) -> None:
+        self._tap = tap
         self._exchange = exchange
         self._received = 0
         self._pieces: list[bytes] = []
@@ -82,26 +82,26 @@ class _BodyTap:
         self._is_over = True
         if error is None:
             self._rest()
-        self._teller.ended(self._exchange, error, received=self._received)
+        self._tap.ended(self._exchange, error, received=self._received)
 
     def _rest(self) -> None:
-        self._teller.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
+        self._tap.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
 
 
 class _StreamReader(_BodyTap):
     """Reads along on a stream of events, each a message."""
 
-    def __init__(self, teller: TapReporter, exchange: Exchange, limit: int) -> None:
-        super().__init__(teller, exchange)
+    def __init__(self, tap: TapReporter, exchange: Exchange, limit: int) -> None:
+        super().__init__(tap, exchange)
         self._events = SseParser(limit)
 
     def part(self, part: bytes) -> None:
         self._received += len(part)
         for data in self._events.feed(part):
             if isinstance(data, int):
-                self._teller.too_large(data, exchange=self._exchange.id)
+                self._tap.too_large(data, exchange=self._exchange.id)
             else:
-                self._teller.message(data, incoming=True, exchange=self._exchange.id)
+                self._tap.message(data, incoming=True, exchange=self._exchange.id)
 
     def _rest(self) -> None:
         pass  # An event that was not completed is none.
@@ -165,17 +165,17 @@ class SseParser:
 
 @asynccontextmanager
 async def tapped_streams(
-    transport: AbstractAsyncContextManager[TransportStreams], teller: TapReporter
+    transport: AbstractAsyncContextManager[TransportStreams], tap: TapReporter
 ) -> AsyncGenerator[TransportStreams]:
     """A transport with a tap on its two streams."""
     async with transport as (read, write):
-        yield _TappedReader(read, teller), _TappedWriter(write, teller)
+        yield _TappedReader(read, tap), _TappedWriter(write, tap)
 
 
 class _Wrapper:
-    def __init__(self, inner: Any, teller: TapReporter) -> None:
+    def __init__(self, inner: Any, tap: TapReporter) -> None:
         self._inner = inner
-        self._teller = teller
+        self._tap = tap
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -192,7 +192,7 @@ class _Wrapper:
     def _told(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
             body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-            self._teller.values(body, incoming=incoming)
+            self._tap.values(body, incoming=incoming)
 
 
 class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
@@ -220,7 +220,7 @@ class _TappedWriter(_Wrapper, WriteStream[SessionMessage]):
         await self._inner.send(item)
 
 
-def tap_dispatcher(dispatcher: Dispatcher[Any], teller: TapReporter) -> None:
+def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
     """Tell of what passes between two objects of one process as if it were sent, with ids as it would have."""
     inner = cast("Any", dispatcher)
     ids = count(1)
@@ -232,22 +232,22 @@ def tap_dispatcher(dispatcher: Dispatcher[Any], teller: TapReporter) -> None:
         sent = dict(params or {})
         if (progress := options.get("on_progress")) is not None:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request}
-            options["on_progress"] = _tapped_progress(progress, request, teller)
-        teller.values({"id": request, **_call(method, sent or None)}, incoming=False)
-        return await _told_outcome(send(method, params, options), request, teller, incoming=True)
+            options["on_progress"] = _tapped_progress(progress, request, tap)
+        tap.values({"id": request, **_call(method, sent or None)}, incoming=False)
+        return await _told_outcome(send(method, params, options), request, tap, incoming=True)
 
     async def tapped_notify(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
-        teller.values(_call(method, params), incoming=False)
+        tap.values(_call(method, params), incoming=False)
         await notify(method, params, opts)
 
     async def tapped_run(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
         async def asked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
             request = context.request_id
-            teller.values({"id": request, **_call(method, params)}, incoming=True)
-            return await _told_outcome(on_request(context, method, params), request, teller, incoming=False)
+            tap.values({"id": request, **_call(method, params)}, incoming=True)
+            return await _told_outcome(on_request(context, method, params), request, tap, incoming=False)
 
         def hear(method: str, params: Mapping[str, Any] | None) -> bool:
-            teller.values(_call(method, params), incoming=True)
+            tap.values(_call(method, params), incoming=True)
             return intercept is not None and intercept(method, params)
 
         await run(asked, on_notify, hear, **options)
@@ -259,22 +259,22 @@ def _call(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"method": method} if params is None else {"method": method, "params": params}
 
 
-def _tapped_progress(on_progress: ProgressFnT, token: Any, teller: TapReporter) -> ProgressFnT:
+def _tapped_progress(on_progress: ProgressFnT, token: Any, tap: TapReporter) -> ProgressFnT:
     async def made(progress: float, total: float | None, message: str | None) -> None:
         told = {"progressToken": token, "progress": progress, "total": total, "message": message}
         params = {name: value for name, value in told.items() if value is not None}
-        teller.values(_call("notifications/progress", params), incoming=True)
+        tap.values(_call("notifications/progress", params), incoming=True)
         await on_progress(progress, total, message)
 
     return made
 
 
-async def _told_outcome(outcome: Any, request: Any, teller: TapReporter, *, incoming: bool) -> dict[str, Any]:
+async def _told_outcome(outcome: Any, request: Any, tap: TapReporter, *, incoming: bool) -> dict[str, Any]:
     try:
         result: dict[str, Any] = await outcome
     except MCPError as error:
         said = error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
-        teller.values({"id": request, "error": said}, incoming=incoming)
+        tap.values({"id": request, "error": said}, incoming=incoming)
         raise
-    teller.values({"id": request, "result": result}, incoming=incoming)
+    tap.values({"id": request, "result": result}, incoming=incoming)
     return result
