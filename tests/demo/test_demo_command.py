@@ -30,9 +30,9 @@ def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_l
         processes = demo.processes()
         demo.expect(r"3 Change a web page: fresh in .* 4 lines added, 4 removed")
         demo.expect(r"\+ The ferry was here")
-        demo.expect(r"vault +is lost; trying again")
-        demo.expect(r"vault +is back, by itself")
-        demo.expect(r"4 Kill the server: all is back after .* with what was written meanwhile")
+        demo.expect(r"vault +is lost; reconnecting")
+        demo.expect(r"vault +is connected again")
+        demo.expect(r"4 Kill the server: everything is back after .* with what was written meanwhile")
         demo.expect(r"tidings vault ~/Notes")
         assert demo.process.wait(30) == 0
         assert processes
@@ -79,7 +79,7 @@ def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it
         demo.expect(r"\+ Something else entirely\.")
         before = demo.vault
         before.kill()
-        demo.expect(r"4 Kill the server: all is back after")
+        demo.expect(r"4 Kill the server: everything is back after")
         demo.expect(r"\+ - \[ \] Written while the server was away \(1\)")
         assert demo.vault.pid != before.pid
         assert "Written while the server was away (1)" in demo.plan.read_text()

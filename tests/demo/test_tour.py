@@ -29,8 +29,8 @@ class Trip:
         self.now = 1_000.0
         self.seq = 0
         self.view = SessionView(SessionLimits(), lambda: self.now)
-        self.tour = Tour(told=self.told.append)
-        self.tour.set(steps(Path("Plan.md"), "http://page"), snippets("http://vault", PLAN))
+        self.tour = Tour(on_seen=self.told.append)
+        self.tour.set_steps(steps(Path("Plan.md"), "http://page"), snippets("http://vault", PLAN))
         for server in ("vault", "web"):
             self.happens("server", server, what="added", entry={})
 
@@ -74,7 +74,7 @@ async def test_before_all_is_connected_nothing_can_be_done_or_seen() -> None:
     trip = Trip()
     with pytest.raises(NotReady):
         trip.tour.do("edit")
-    trip.tour.be_away(trip.now, "words")
+    trip.tour.server_ended(trip.now, "words")
     trip.reads("one")
     trip.changes("two")
     assert trip.status("edit") == "ready"
@@ -115,9 +115,9 @@ async def test_a_tool_that_fails_or_that_the_client_called_does_not_count(trip: 
 
 async def test_a_kill_is_seen_when_what_was_written_meanwhile_has_arrived(trip: Trip) -> None:
     trip.happens("state", state="error", old="connected")  # The inspector was quicker than we.
-    trip.tour.be_away(trip.now, "Written")
+    trip.tour.server_ended(trip.now, "Written")
     assert trip.status("kill") == "doing"
-    trip.tour.be_served(trip.now + 0.0001, 77)
+    trip.tour.server_listens(trip.now + 0.0001, 77)
     trip.happens("state", state="connected", old="connecting")
     trip.reads("one")  # Stale: it does not count, and is no edit.
     assert (trip.status("kill"), trip.status("edit")) == ("doing", "ready")
@@ -137,7 +137,7 @@ async def test_what_is_not_seen_in_time_is_said_to_be_late(trip: Trip, monkeypat
 
 async def test_a_server_that_never_serves_is_given_up_with_what_it_said() -> None:
     kept = ServerProcess("sample", ["vault", "/nowhere/at/all", "--http", "127.0.0.1:0"])
-    with pytest.raises(NeverServed, match=r"could not be started. It said:\n.*no folder") as failure:
+    with pytest.raises(NeverServed, match=r"could not be started. Its error output:\n.*no folder") as failure:
         async with asyncio.timeout(60):
             await kept.run()
     assert "/nowhere/at/all" in str(failure.value)

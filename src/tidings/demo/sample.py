@@ -1,13 +1,10 @@
-"""The sample vault: a dozen notes of a small bakery, written into a folder, and what happens to them.
+"""The sample vault: a dozen notes of a small bakery in a temporary folder, and their edits.
 
-The notes are in `vault/`. `{today}` and the like in their names and texts become dates, so that daily notes are of this
-week, whenever the demo runs.
+The notes are in `vault/`. Names such as `{today}` in their paths and texts become dates, so that the daily notes are of
+this week.
 
-The temporary folder of a demo, which is removed at its end, however that comes.
-
-This file is also a program: `python folder.py FOLDER` removes the folder once its standard input has ended. The demo
-holds the other end and lets go of it when it ends, even by `kill -9`. It imports the standard library alone, to be
-there at once.
+This file is also a program: `python sample.py FOLDER` removes the folder once its standard input has ended. The demo
+holds the other end, which closes when it ends, even by `kill -9`. So this file imports the standard library alone.
 """
 
 import shutil
@@ -24,20 +21,16 @@ from typing import Final
 from urllib.parse import quote
 
 _SERVERS_SECONDS: Final = 2.0
-"""For the servers of a demo that was killed to end: until then they may write there."""
+"""Until the servers of a killed demo have ended, which may still write to the folder."""
 
 
 class CannotWrite(Exception):
-    """There is no folder, or no room in it. Says why, and what to do."""
+    """The folder cannot be made, or is full. The text says what to do."""
 
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Around what writes there.
-
-    Raises:
-        CannotWrite: It failed.
-    """
+    """Turns an `OSError` into `CannotWrite`."""
     try:
         yield
     except OSError as error:
@@ -49,17 +42,13 @@ def writing() -> Generator[None]:
 
 @contextmanager
 def temporary_folder() -> Generator[Path]:
-    """A folder that exists only as long as it is needed.
-
-    Raises:
-        CannotWrite: It cannot be made.
-    """
+    """Makes a folder, and removes it at the end. Raises `CannotWrite` if it cannot be made."""
     with writing():
         folder = Path(tempfile.mkdtemp(prefix="tidings-demo-")).resolve()
     with subprocess.Popen(  # noqa: S603 - this file, with a folder that was made here
         [sys.executable, "-I", "-S", __file__, folder],
         stdin=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C in the terminal is for the demo.
+        start_new_session=True,  # Ctrl-C in the terminal goes to the demo alone.
     ):
         try:
             yield folder
@@ -67,7 +56,7 @@ def temporary_folder() -> Generator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_when_let_go(folder: Path) -> None:
+def _remove_after_parent(folder: Path) -> None:
     sys.stdin.read()
     if folder.exists():
         time.sleep(_SERVERS_SECONDS)
@@ -78,7 +67,7 @@ NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
 OPEN_TASKS: Final = "task-todo:order"
-"""A search: what is still to be ordered."""
+"""A search for open tasks."""
 
 _HEADING: Final = "## Before we open\n"
 _TASKS: Final = (
@@ -99,17 +88,17 @@ _WISHES: Final = (
 
 
 def note_uri(path: str) -> str:
-    """The resource that a note is."""
+    """Returns the URI of a note."""
     return f"vault://note/{quote(path)}"
 
 
 def search_uri(query: str) -> str:
-    """The resource that a search is."""
+    """Returns the URI of a search."""
     return f"vault://search/{quote(query, safe=':')}"
 
 
 class Sample:
-    """The notes in a folder of their own."""
+    """The sample notes in `folder`."""
 
     def __init__(self, folder: Path, today: date) -> None:
         self.folder = folder
@@ -128,29 +117,22 @@ class Sample:
         return self.folder / PLAN
 
     def plan_saved_at(self) -> float | None:
-        """When it was saved last."""
+        """Returns the time of its last save."""
         try:
             return self.plan.stat().st_mtime
         except OSError:
             return None
 
     def write(self) -> None:
-        """Write all notes.
-
-        Raises:
-            CannotWrite: There is no room for them.
-        """
+        """Writes all notes. Raises `CannotWrite` if there is no room for them."""
         with writing():
-            self._write()
-
-    def _write(self) -> None:
-        for source in sorted(NOTES.rglob("*.md")):
-            place = self.folder / self._dated(str(source.relative_to(NOTES)))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(self._dated(source.read_text("utf-8")), "utf-8")
-        settings = self.folder / ".obsidian"
-        settings.mkdir(exist_ok=True)
-        (settings / "daily-notes.json").write_text('{"folder": "Daily"}\n', "utf-8")
+            for source in sorted(NOTES.rglob("*.md")):
+                note = self.folder / self._dated(str(source.relative_to(NOTES)))
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.write_text(self._dated(source.read_text("utf-8")), "utf-8")
+            settings = self.folder / ".obsidian"
+            settings.mkdir(exist_ok=True)
+            (settings / "daily-notes.json").write_text('{"folder": "Daily"}\n', "utf-8")
 
     def _dated(self, text: str) -> str:
         for name, day in self._dates.items():
@@ -158,19 +140,19 @@ class Sample:
         return text
 
     def edit_plan(self) -> None:
-        """Edit the plan as a person might: tick off the first task, and add another."""
+        """Edits the plan as a person might: ticks off the first task, and adds another."""
         text = self._plan_text().replace("- [ ] ", "- [x] ", 1)
         self._add_task(text, next(self._tasks))
 
     def edit_while_away(self) -> str:
-        """Edit the plan while nobody serves it. What was written, by which it can be recognised."""
+        """Edits the plan while no server runs. Returns the new text."""
         words = f"Written while the server was away ({next(self._away)})"
         self._add_task(self._plan_text(), words)
         return words
 
     def _add_task(self, text: str, words: str) -> None:
         before, heading, after = text.partition(_HEADING)
-        # A plan that somebody wrote anew has no such heading: the task goes to its end then.
+        # The user may have removed the heading: the task goes to the end then.
         task = f"- [ ] {words}\n"
         made = f"{before}{heading}{task}{after}" if heading else f"{before.rstrip()}\n{task}"
         with writing():
@@ -180,22 +162,22 @@ class Sample:
     def _plan_text(self) -> str:
         try:
             return self.plan.read_text("utf-8")
-        except (OSError, ValueError):  # Somebody tried what happens without it.
+        except (OSError, ValueError):  # The user may have deleted it.
             return f"# Launch plan\n\n{_HEADING}"
 
     def orders(self) -> Iterator[str]:
-        """Orders as they come in, one line each, forever."""
+        """Yields orders, one line each, without end."""
         for wish in self._wishes:
-            yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - as the clock on the wall says
+            yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - local time
 
     def take_order(self, line: str) -> None:
-        """Write an order down."""
-        place = self.folder / ORDERS
+        """Adds an order to the note of orders."""
+        note = self.folder / ORDERS
         with writing():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("a", encoding="utf-8") as file:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            with note.open("a", encoding="utf-8") as file:
                 file.write(line)
 
 
 if __name__ == "__main__":
-    _remove_when_let_go(Path(sys.argv[1]))
+    _remove_after_parent(Path(sys.argv[1]))

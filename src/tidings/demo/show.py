@@ -1,8 +1,8 @@
-"""The whole demo: what is started, in which order, and how it ends.
+"""The demo from start to end.
 
-The page is served first. The servers start as processes of their own meanwhile; once they listen, the inspector
-connects to them and subscribes to a few resources, and the steps of the tour can be done. At the end, however it comes,
-processes are ended and the folder is removed: even after `kill -9` of this process (see `tether` and `folder`).
+The page is served first, while the servers start as processes of their own. Once they listen, the inspector connects to
+them and subscribes to a few resources, and the steps of the tour can be done. At the end the processes are stopped and
+the folder is removed, even after `kill -9` of this process (see `servers.py` and `sample.py`).
 """
 
 import asyncio
@@ -31,32 +31,28 @@ if TYPE_CHECKING:
 __all__ = ["DemoOptions", "StageFailed", "show"]
 
 _FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)
-"""What can go wrong without a fault of this program."""
+"""Failures that are not a fault of this program."""
 _LOOKING_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """How to show it."""
+    """The options of one run."""
 
     listening: socket.socket
-    """Where the page is served."""
+    """The socket on which the page is served."""
     key: Key
     say: Callable[[str], object]
     automatic: bool = False
-    """Whether the steps are done one after the other, and that is the end."""
+    """Do all steps, one after the other, and end."""
     typed: bool = False
-    """Whether somebody may type."""
+    """Read commands from the terminal."""
     seconds: float | None = None
-    """When to end, whatever happens."""
+    """End after this time, whatever happens."""
 
 
 async def show(options: DemoOptions) -> int:
-    """Show it until it is over, and clean up. The exit code.
-
-    Raises:
-        Failed: It cannot be shown.
-    """
+    """Runs the demo, cleans up, and returns the exit code. Raises `StageFailed` if it cannot be shown."""
     with _ending(asyncio.Event()) as asked:
         try:
             with temporary_folder() as folder:
@@ -70,7 +66,7 @@ async def show(options: DemoOptions) -> int:
 
 @contextlib.contextmanager
 def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
-    """Ctrl-C, SIGTERM and the end of the terminal ask for the end, which then comes in order."""
+    """Sets `asked` on Ctrl-C, SIGTERM and the end of the terminal, so that everything ends in order."""
     loop = asyncio.get_running_loop()
     numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt cancels this.
@@ -83,37 +79,27 @@ def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
 
 
 class Demo:
-    """One run. It is the guide of its inspector: see `tidings.inspector.http.context.Guide`."""
+    """One run. It is the guide of its inspector; see `tidings.inspector.http.context.Guide`."""
 
     def __init__(self, folder: Path, options: DemoOptions, asked: asyncio.Event) -> None:
         self._options = options
         self._asked = asked
-        """Set when it is to end."""
-        self._talk = TerminalTour(self._say)
-        self._stage = Stage(folder)
-        self.tour = Tour(told=self._talk.seen)
-        self._stage.away, self._stage.served = self.tour.be_away, self.tour.be_served
+        self._terminal = TerminalTour(self._say)
+        self.tour = Tour(on_seen=self._terminal.seen)
+        self._stage = Stage(folder, on_ended=self.tour.server_ended, on_served=self.tour.server_listens)
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
         entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
-        # They start while the page is served: connecting to them at once would be in vain.
+        # The servers are still starting when the page is served: connecting at once would fail.
         self._serving = Serving(options.listening, options.key, ServePlan(entries, connect=False, environ=os.environ))
         self._serving.inspector.guide = self
 
-    # From beginning to end.
-
     async def run(self) -> int:
-        """Show it. The exit code.
-
-        Raises:
-            Failed: A server could not be started, or not be used.
-            Exception: What nobody foresaw, as it is.
-        """
+        """Runs the demo and returns the exit code. Raises `StageFailed` if a server cannot be started or used."""
         stage = self._stage
         await asyncio.to_thread(stage.sample.write)
         async with stage.site.served():
-            path = steps(stage.sample.plan, stage.site.page)
-            self.tour.set(path, snippets(stage.urls["vault"], PLAN_URI))
+            self.tour.set_steps(steps(stage.sample.plan, stage.site.page), snippets(stage.urls["vault"], PLAN_URI))
             await self._run()
         if isinstance(self._failure, _FORESEEN):
             raise StageFailed(str(self._failure)) from self._failure
@@ -131,7 +117,7 @@ class Demo:
         self._greet()
         try:
             await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:  # All at the same time: nobody waits longer than for the slowest.
+        finally:  # All at the same time: this takes no longer than the slowest.
             self._serving.stop()
             for task in (asked, *self._work):
                 task.cancel()
@@ -143,7 +129,7 @@ class Demo:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Nothing can be shown without it: a failure of one is the end of all."""
+        # Nothing can be shown without it: a failure of one part ends the demo.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
@@ -152,34 +138,24 @@ class Demo:
         self._asked.set()
 
     async def _begun(self) -> None:
-        """Without a session nobody calls `begin`, and nothing ever happens. That there is none stands in a field alone.
-
-        Raises:
-            RuntimeError: There will be none.
-        """
+        """Waits for the inspector's session. Raises `RuntimeError` if it cannot be started."""
         inspector = self._serving.inspector
-        while not inspector.failure and not inspector.ready:  # noqa: ASYNC110 - nothing tells of it
+        while not inspector.failure and not inspector.ready:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(_LOOKING_SECONDS)
         if inspector.failure:
             raise RuntimeError(f"The inspector's session could not be started: {inspector.failure.get('message')}")
 
-    # The guide of the inspector.
-
     def begin(self, session: "Session", changed: Callable[[], object]) -> None:
-        """There is a session: connect to the servers, and open the tour."""
-        self.tour.changed = changed
+        """Connects the new session to the servers, and opens the tour."""
+        self.tour.listen(changed)
         self._start(self._open(session))
 
     def facts(self) -> dict[str, Any]:
-        """The tour as the page shows it."""
+        """Returns the tour as the page shows it."""
         return self.tour.facts()
 
     def do(self, step: str) -> bool:
-        """Do a step. False if it is too early.
-
-        Raises:
-            KeyError: There is no such step.
-        """
+        """Does a step. Returns False if its server is not connected yet; raises `KeyError` for an unknown step."""
         try:
             self.tour.do(step)
         except NotReady:
@@ -195,7 +171,7 @@ class Demo:
             await self._do_all()
 
     def _safely(self, action: Callable[[], object]) -> Callable[[], object]:
-        """As a callback of the page or of the terminal, who could do nothing about a full disk."""
+        """Wraps an action for the page and the terminal: a full disk ends the demo."""
 
         def act() -> None:
             try:
@@ -206,30 +182,28 @@ class Demo:
         return act
 
     def _hear(self, record: "Record", session: "Session") -> None:
-        self._talk.hear(record, session.view)
+        self._terminal.hear(record, session.view)
         self.tour.hear(record, session.view)
 
-    # The terminal.
-
     def _greet(self) -> None:
-        self._talk.steps(self.tour)
+        self._terminal.steps(self.tour)
         if self._options.typed:
             self._say(f"\n{HELP}")
             read_lines(self._typed)
         self._say("")
 
     async def _do_all(self) -> None:
-        """The tour by itself."""
+        """Does all steps of the tour."""
         for progress in self.tour.progress.values():
-            self._talk.announce(progress)
+            self._terminal.announce(progress)
             self.tour.do(progress.step.name)
             if await self.tour.wait(progress.step.name) is None:
-                self._say(f"✗ {progress.step.title}: its effect was not seen.")
-        self._talk.last(self.tour)
+                self._say(f"✗ {progress.step.title}: no effect was seen.")
+        self._terminal.last(self.tour)
         self._asked.set()
 
     def _typed(self, line: str | None) -> None:
-        if line is None or not self._talk.typed(line, self.tour):
+        if line is None or not self._terminal.typed(line, self.tour):
             self._asked.set()
 
     def _say(self, text: str) -> None:

@@ -1,27 +1,23 @@
-"""What the demo shows: the notes, the site, the servers of both, and the session that is connected to them.
-
-The site: three pages of the bakery on loopback, one of which changes. A page that did not is answered with 304.
-"""
+"""The stage of the demo: the notes, the site, a server for each, and the session that is connected to them."""
 
 import asyncio
-import contextlib
 import hashlib
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import date
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.uvicorn_seam import HttpServer
 from tidings.demo.sample import OPEN_TASKS, ORDERS, PLAN, Sample, note_uri, search_uri
 from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource
@@ -42,13 +38,13 @@ _BOARDS: Final = (
 
 
 class Site:
-    """The pages, as they are now."""
+    """Three pages of the bakery on loopback, one of which changes. An unchanged page is answered with 304."""
 
     def __init__(self) -> None:
         self._boards = cycle(_BOARDS)
         self._board = next(self._boards)
         self.url = ""
-        """Where it is, once it is served."""
+        """Its address, once it is served."""
         self.changed_at: float | None = None
 
     @property
@@ -57,31 +53,23 @@ class Site:
         return f"{self.url}/today"
 
     def change(self) -> None:
-        """Write something else on the board."""
+        """Changes the text of the board."""
         self._board = next(self._boards)
         self.changed_at = time.time()
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator["Site"]:
-        """Serve it on loopback."""
+        """Serves it on loopback."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server = _Server(
-            uvicorn.Config(
-                self._app(),
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                log_level="error",
-                access_log=False,
-                timeout_graceful_shutdown=1,
-            )
+        server = HttpServer(
+            self._app(), lifespan="off", ws="none", log_config=None, log_level="error", access_log=False
         )
-        serving = asyncio.create_task(server.serve(sockets=[listening]), name="the site of the demo")
+        serving = asyncio.create_task(server.serve(listening), name="the site of the demo")
         try:
             yield self
         finally:
-            server.should_exit = server.force_exit = True
+            server.stop(at_once=True)
             await asyncio.gather(serving, return_exceptions=True)
             listening.close()
 
@@ -106,67 +94,57 @@ class Site:
         return text.replace("{headline}", headline).replace("{rows}", rows)
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to others: it is one of several things in this process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
 PLAN_URI: Final = note_uri(PLAN)
 _START_SECONDS: Final = 60.0
-"""For the servers to be there, on however busy a machine."""
+"""Until both servers listen, on a busy machine too."""
 _ORDER_SECONDS: Final = 12.0
 _MOST_ORDERS: Final = 1_000
 _WATCHING: Final = (
     *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
     *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
 )
-"""The site is on this machine, and looked at more often than is polite elsewhere."""
+"""The site is on this machine, and is checked more often than is polite elsewhere."""
 
 
 class StageFailed(Exception):
-    """The demo cannot go on. Says why."""
+    """The demo cannot go on, for the reason in its text."""
 
 
 class Stage:
-    """All of it, in `folder`.
+    """Everything that the demo shows.
 
     Args:
-        folder: Where everything is written.
+        folder: All files are written here.
+        on_ended: Called when the vault's server has ended, with the time and the text that was then written into the
+            plan.
+        on_served: Called when it listens, with the time and its process id.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.away: Callable[[float, str], object] = lambda _since, _written: None
-        """Called when the vault's server has ended: since when, and what was written into the plan after that."""
-        self.served: Callable[[float, int], object] = lambda _at, _pid: None
-        """Called when it listens: since when, and as which process."""
-        self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the day that the user's clock has
+    def __init__(
+        self, folder: Path, *, on_ended: Callable[[float, str], object], on_served: Callable[[float, int], object]
+    ) -> None:
+        self._on_ended = on_ended
+        self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
         self.site = Site()
         ports = _free_ports(2)
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
         self._killed_at: float | None = None
         self._connected = asyncio.Event()
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
-        self.vault = ServerProcess("vault", vault, ended=self._ended, serves=lambda pid: self.served(time.time(), pid))
+        self.vault = ServerProcess("vault", vault, ended=self._ended, serves=lambda pid: on_served(time.time(), pid))
         self.web = ServerProcess("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
     async def connect(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
-        """Connect to each server once it listens, and subscribe to a few resources.
+        """Connects to each server once it listens, and subscribes to a few resources.
 
-        Args:
-            session: Both servers are in it.
-            opened: Called for each, with what changes there.
-
-        Raises:
-            Failed: They are not there in time, or cannot be used.
+        `opened` is called for each server with the source of its changes. Raises `StageFailed` if a server does not
+        listen in time, or cannot be used.
         """
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.gather(self._connect_vault(session, opened), self._connect_web(session, opened))
         except TimeoutError:
-            raise StageFailed(f"The servers were not there within {_START_SECONDS:.0f} s.") from None
+            raise StageFailed(f"The servers did not start within {_START_SECONDS:.0f} s.") from None
 
     async def _connect_vault(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         server = await _connected(session, self.vault)
@@ -188,7 +166,7 @@ class Stage:
         opened("web", HopSource(diff_uri, "page changed", lambda: self.site.changed_at))
 
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
-        """What does each step of the tour."""
+        """Returns the action of each step of the tour."""
         return {
             "edit": self.sample.edit_plan,
             "ask": lambda: session.servers["vault"].call("search", {"query": QUESTION}),
@@ -202,25 +180,25 @@ class Stage:
 
     def _ended(self) -> None:
         since, self._killed_at = self._killed_at or time.time(), None
-        self.away(since, self.sample.edit_while_away())
+        self._on_ended(since, self.sample.edit_while_away())
 
     async def live(self) -> None:
-        """Something happens in the vault, even if nobody does anything."""
+        """Lets orders arrive in the vault, so that something happens without the user."""
         await self._connected.wait()
         for line in islice(self.sample.orders(), _MOST_ORDERS):
             await asyncio.to_thread(self.sample.take_order, line)
             await asyncio.sleep(_ORDER_SECONDS)
 
 
-async def _connected(session: "Session", kept: ServerProcess) -> "InspectedServer":
-    await kept.serving()
-    server = session.servers[kept.name]
+async def _connected(session: "Session", process: ServerProcess) -> "InspectedServer":
+    await process.serving()
+    server = session.servers[process.name]
     await server.connect()
     return server
 
 
 async def _subscribe(session: "Session", server: "InspectedServer", *uris: str) -> None:
-    """Subscribe to these, and wait until each was read once: what comes then is a change."""
+    """Subscribes, and waits until each resource was read once: what comes later is a change."""
     read = asyncio.Event()
     unlisten = session.listen(lambda _: all(uri in server.view.contents for uri in uris) and read.set())
     try:
@@ -232,7 +210,7 @@ async def _subscribe(session: "Session", server: "InspectedServer", *uris: str) 
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has, known before the servers have them: they come back at the same address."""
+    """Returns free ports, chosen here so that a restarted server has the same address."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

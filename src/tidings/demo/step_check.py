@@ -1,4 +1,4 @@
-"""What the session's records show of a step: that it had its effect, and how long each hop took.
+"""The effect of a step, found in the session's records, with the time of each hop.
 
 Nothing here knows who did it: a note that was edited in an editor counts as much as one that a button edited.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from tidings._kit import text
 from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings.inspector.records import Record
 from tidings.inspector.view.diffs import change_shown
@@ -16,12 +17,12 @@ from tidings.inspector.view.view import ServerView
 
 _HOPS: Final = {"published": "notified", "received": "received", "read": "fresh copy"}
 _LONGEST: Final = 60.0
-"""Seconds between a change and its notification, beyond which the one is not the reason of the other."""
+"""A notification that comes more seconds after a change does not belong to it."""
 
 
 @dataclass(frozen=True)
 class Hop:
-    """A hop, and the milliseconds since the one before."""
+    """A hop, and the milliseconds since the previous one."""
 
     words: str
     ms: float | None = None
@@ -29,40 +30,38 @@ class Hop:
 
 @dataclass(frozen=True)
 class ObservedEffect:
-    """The effect of a step, as it was seen."""
+    """The effect of a step, and where the inspector shows it."""
 
     at: float
     words: str
     hops: tuple[Hop, ...] = ()
     lines: tuple[str, ...] = ()
-    """What changed, as lines with their sign."""
+    """The changed lines with their sign."""
     server: str = "vault"
     screen: str = "live"
     item: str | None = None
-    """Where the inspector shows it."""
 
 
 def duration(seconds: float) -> str:
-    """A time as people read it."""
-    ms = max(seconds, 0.0) * 1000
-    return f"{ms:.0f} ms" if ms >= 1 and ms < 999.5 else "<1 ms" if ms < 1 else f"{ms / 1000:.1f} s"
+    """Returns a time in words."""
+    return "<1 ms" if seconds < 0.001 else text.duration(seconds)
 
 
 def change_of(record: Record, view: ServerView) -> ChangeView | None:
-    """The change that a content answers, if it brought something new."""
+    """Returns the change that led to this content, if the content is new."""
     seq = record.data.get("change")
     change = view.changes.get(seq) if record.kind == "content" and isinstance(seq, int) else None
     return change if change is not None and change.content is not None else None
 
 
 def seen_change(record: Record, view: ServerView, source: "HopSource") -> ObservedEffect | None:
-    """That a resource changed, was told of, and read again."""
+    """Returns the effect if a resource changed, was notified and read again."""
     change = change_of(record, view)
     versions = view.contents.get(source.uri)
     if change is None or record.data.get("uri") != source.uri or versions is None or len(versions) < 2:
         return None
     if versions[-1].seq != change.content:
-        return None  # It was read again, and was the same.
+        return None  # It was read again, without a difference.
     hops, fresh = _way(change, source)
     diff = change_shown(versions[-2], versions[-1], context=0)
     lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines if line.sign != " ")
@@ -70,7 +69,7 @@ def seen_change(record: Record, view: ServerView, source: "HopSource") -> Observ
 
 
 def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[Hop, ...], str]:
-    """The hops of a change, with its source's if that is known, and how long they took together, in words."""
+    """Returns the hops of a change, from its source if that is known, and their total time in words."""
     told = [(hop.name, hop.at) for hop in change.hops if hop.name != "source"]
     began = change.source or source.changed_at()
     if told and began is not None and 0 <= told[0][1] - began < _LONGEST:
@@ -82,12 +81,12 @@ def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[Hop, ...], str]
 
 @dataclass(frozen=True)
 class HopSource:
-    """What a resource is made of, and what its change is called."""
+    """The source of a resource: the name of its change, and its time."""
 
     uri: str
     words: str
     changed_at: Callable[[], float | None] = lambda: None
-    """When it changed last. Servers may tell; where they do not, this machine knows."""
+    """Returns the time of its last change, for servers that do not send it."""
 
 
 def _ms(seconds: float | None) -> float | None:
@@ -95,7 +94,7 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:
-    """That a tool was called, and answered."""
+    """Returns the effect if a tool was called and answered."""
     if record.kind != "request":
         return None
     request = view.requests.get(str(record.data.get("id")))
@@ -111,7 +110,7 @@ def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:
 
 def _answer(result: dict[str, Any]) -> str:
     found = as_list(as_dict(result.get("structuredContent")).get("results"))
-    return f"{len(found)} note{'' if len(found) == 1 else 's'}" if found else "see what it says"
+    return f"{len(found)} note{'' if len(found) == 1 else 's'}" if found else "see its answer"
 
 
 def _found(request: RequestView) -> tuple[str, ...]:
@@ -121,20 +120,20 @@ def _found(request: RequestView) -> tuple[str, ...]:
 
 @dataclass
 class Outage:
-    """A server that is away: what is seen of it, until what was written meanwhile has arrived."""
+    """A server that is away, until the text that was written meanwhile has arrived."""
 
     since: float
     written: str
-    """What the note has to contain to be fresh."""
+    """The text that a fresh copy contains."""
     uri: str
     lost: float | None = None
-    """When that was noticed."""
+    """The time when the loss was noticed."""
     served: float | None = None
-    """When it listened again."""
+    """The time when it listened again."""
     back: float | None = None
 
     def hear(self, record: Record, view: ServerView) -> ObservedEffect | None:
-        """Take note of a record; the whole, once it is over."""
+        """Takes a record. Returns the effect once the outage is over."""
         if record.kind == "state":
             connected = record.data.get("state") == "connected"
             if not connected and self.lost is None:
@@ -152,7 +151,7 @@ class Outage:
             told.append(("started again", self.served))
         told += [("connected", self.back), ("fresh copy", record.at)]
         hops = [Hop("killed")] + [Hop(words, _ms(at - before)) for (_, before), (words, at) in pairwise(told)]
-        words = f"all is back after {duration(record.at - self.since)}, with what was written meanwhile"
+        words = f"everything is back after {duration(record.at - self.since)}, with what was written meanwhile"
         item = None if newest.change is None else str(newest.change)
         screen = "resources" if item is None else "live"
         return ObservedEffect(

@@ -1,14 +1,14 @@
-"""The tour in a terminal: what is told there, a line a change, and what is typed."""
+"""The tour in a terminal: a line for each change, and typed commands."""
 
 import asyncio
 import os
 import textwrap
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from typing import Final
 from urllib.parse import unquote
 
+from tidings._kit.text import clock
 from tidings.demo.step_check import change_of, duration
 from tidings.demo.tour import LAST_TITLE, LAST_WORDS, NotReady, Tour, TourProgress
 from tidings.inspector.records import Record
@@ -20,14 +20,14 @@ HELP: Final = "Type a number and Enter to have a step done for you, Enter alone 
 
 
 class TerminalTour:
-    """What is told, through `say`."""
+    """Prints the tour with `say`."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self.say = say
         self._lost: set[str] = set()
 
     def steps(self, tour: Tour) -> None:
-        """The steps, with their numbers."""
+        """Prints the steps with their numbers."""
         for progress in tour.progress.values():
             step = progress.step
             mark = "✓" if progress.seen is not None else " "
@@ -35,7 +35,7 @@ class TerminalTour:
         self.say(f"    {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
 
     def last(self, tour: Tour) -> None:
-        """What to take home."""
+        """Prints the snippets to take home."""
         self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
         for snippet in tour.snippets:
             self.say(f"\n  {snippet.title}:")
@@ -44,17 +44,17 @@ class TerminalTour:
         self.say("")
 
     def announce(self, progress: TourProgress) -> None:
-        """A step is about to be done."""
+        """Prints a step that is about to be done."""
         step = progress.step
         self.say(f"\n{progress.number}  {step.title}: {step.place}")
         self.say(textwrap.fill(step.words, _WIDTH, initial_indent="   ", subsequent_indent="   "))
 
     def seen(self, progress: TourProgress) -> None:
-        """A step had its effect."""
+        """Prints the effect of a step."""
         seen = progress.seen
         if seen is None:
             return
-        self.say(f"{_clock(seen.at)}  ✓ {progress.number} {progress.step.title}: {seen.words}")
+        self.say(f"{clock(seen.at, milliseconds=True)}  ✓ {progress.number} {progress.step.title}: {seen.words}")
         if seen.hops:
             way = seen.hops[0].words
             for hop in seen.hops[1:]:
@@ -66,7 +66,7 @@ class TerminalTour:
             self.say(f"                    … {len(seen.lines) - _MOST_LINES} more")
 
     def hear(self, record: Record, views: SessionView) -> None:
-        """Tell of a change, or of a connection that was lost or is back."""
+        """Prints a change, or a connection that was lost or is back."""
         view = views.servers.get(record.server)
         if view is None:
             return
@@ -74,21 +74,21 @@ class TerminalTour:
             change = change_of(record, view)
             if change is not None and change.uri is not None:
                 fresh = "" if change.fresh_in is None else f"fresh in {duration(change.fresh_in)}"
-                self._tell(record, f"{_short(change.uri):<34} {fresh}")
+                self._print(record, f"{_short(change.uri):<34} {fresh}")
         elif record.kind == "state":
             state = record.data.get("state")
             if state == "connected" and record.server in self._lost:
                 self._lost.discard(record.server)
-                self._tell(record, "is back, by itself")
+                self._print(record, "is connected again")
             elif state == "error" and record.server not in self._lost:
                 self._lost.add(record.server)
-                self._tell(record, "is lost; trying again")
+                self._print(record, "is lost; reconnecting")
 
-    def _tell(self, record: Record, words: str) -> None:
-        self.say(f"{_clock(record.at)}  {record.server:<6} {words}".rstrip())
+    def _print(self, record: Record, words: str) -> None:
+        self.say(f"{clock(record.at, milliseconds=True)}  {record.server:<6} {words}".rstrip())
 
     def typed(self, line: str, tour: Tour) -> bool:
-        """Do what was typed. False if that is to end."""
+        """Does what was typed. Returns False for the end."""
         word = line.strip().lower()
         names = list(tour.progress)
         if word in ("q", "quit", "exit"):
@@ -109,18 +109,14 @@ class TerminalTour:
         return True
 
 
-def _clock(at: float) -> str:
-    return f"{datetime.fromtimestamp(at):%H:%M:%S.%f}"[:-3]  # noqa: DTZ006 - as the clock on the wall says
-
-
 def _short(uri: str) -> str:
     return unquote(uri).removeprefix("vault://note/").removeprefix("vault://").removeprefix("webfetch://")
 
 
-def read_lines(heard: Callable[[str | None], object]) -> None:
-    """Call `heard` on this event loop with each line that is typed, and with None when there will be no more.
+def read_lines(typed: Callable[[str | None], object]) -> None:
+    """Calls `typed` on this event loop with each line, and with None at the end of the input.
 
-    A thread reads, because not every system can wait for a terminal otherwise; it is left to itself at the end.
+    A daemon thread reads, because not every system can wait for a terminal in another way.
     """
     loop = asyncio.get_running_loop()
 
@@ -129,18 +125,18 @@ def read_lines(heard: Callable[[str | None], object]) -> None:
         while True:
             try:
                 data = os.read(0, 4096)
-            except OSError:  # In the background, where a terminal is not to be read from: nothing will be typed.
+            except OSError:  # A background process must not read from its terminal.
                 return
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                _on(loop, heard, line.decode(errors="replace"))
-        _on(loop, heard, None)
+                _on(loop, typed, line.decode(errors="replace"))
+        _on(loop, typed, None)
 
-    threading.Thread(target=read, name="what is typed", daemon=True).start()
+    threading.Thread(target=read, name="typed lines", daemon=True).start()
 
 
-def _on(loop: asyncio.AbstractEventLoop, heard: Callable[[str | None], object], line: str | None) -> None:
+def _on(loop: asyncio.AbstractEventLoop, typed: Callable[[str | None], object], line: str | None) -> None:
     if not loop.is_closed():
-        loop.call_soon_threadsafe(heard, line)
+        loop.call_soon_threadsafe(typed, line)

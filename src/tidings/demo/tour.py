@@ -1,8 +1,7 @@
-"""The tour: steps that are done for whoever asks, and ticked off when their effect was seen in the session's records.
+"""The tour: its steps and their texts, doing them, and ticking them off.
 
-A step that was done by hand is ticked off as well; one whose button was pressed is not, until something came of it.
-
-The words of the tour: its steps, and what to take home. The page and the terminal say the same.
+A step is ticked off when the session's records show its effect, whoever did it. Pressing its button is not enough. The
+page and the terminal show the same texts.
 """
 
 import asyncio
@@ -16,36 +15,36 @@ from tidings.inspector.records import Record
 from tidings.inspector.view.view import SessionView
 
 QUESTION: Final = "flour"
-"""What the second step searches for."""
+"""The search of the second step."""
 
 
 @dataclass(frozen=True)
 class TourStep:
-    """One step."""
+    """One step of the tour."""
 
     name: str
     title: str
     words: str
-    """What to do, and what it shows."""
+    """The instruction, and what it shows."""
     action: str
-    """What the button says that does it."""
+    """The label of its button."""
     place: str
-    """The file or the address that it is about, or what happens."""
+    """The file, the address or the command that it is about."""
     is_path: bool = False
-    """Whether that is to be copied."""
+    """Offer to copy `place`."""
     server: str = "vault"
-    """Where it can be seen: a server and a screen of the inspector."""
+    """The server and the screen of the inspector that show it."""
     screen: str = "live"
 
 
 def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
-    """The steps that can be seen to have happened, in order."""
+    """Returns the steps in their order."""
     return (
         TourStep(
             "edit",
             "Edit a note",
-            "Open this file in any editor, change a line and save it. The server sees the file, tells whoever watches "
-            "it, and the inspector reads it again: Live shows what changed, and how long each hop took.",
+            "Open this file in any editor, change a line and save it. The server sees the file and notifies its "
+            "subscribers, and the inspector reads it again. Live shows what changed, and how long each hop took.",
             "Edit it for me",
             str(plan),
             is_path=True,
@@ -53,8 +52,8 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
         TourStep(
             "ask",
             "Ask a tool",
-            f"Agents find things with tools. Search the vault for “{QUESTION}”: it answers from an index that is never "
-            "behind the files.",
+            f"Agents find things with tools. Search the vault for “{QUESTION}”: the answer comes from an index that is "
+            "always up to date.",
             "Search for me",
             f"search {QUESTION}",
             screen="requests",
@@ -62,8 +61,8 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
         TourStep(
             "page",
             "Change a web page",
-            "A second server watches this page of a small site. When its content changes, not merely its bytes, its "
-            "readers are told, and read the difference.",
+            "A second server watches this page of a small site. When its content changes, not merely its bytes, it "
+            "notifies its subscribers, and they read the difference.",
             "Change it for me",
             page,
             is_path=True,
@@ -72,8 +71,8 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
         TourStep(
             "kill",
             "Kill the server",
-            "The server of the vault is killed, and while it is gone the note is edited again. After two seconds it is "
-            "started anew. Do nothing: the inspector notices, comes back by itself, and has what it missed.",
+            "The vault server is killed, and the note is edited while it is gone. After two seconds it is restarted. "
+            "Do nothing: the inspector notices, reconnects by itself, and has what it missed.",
             "Kill it for me",
             "kill -9 of the vault server",
         ),
@@ -82,7 +81,7 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
 
 @dataclass(frozen=True)
 class TourSnippet:
-    """Something to take home."""
+    """A piece of code or a command to take home."""
 
     title: str
     text: str
@@ -93,7 +92,7 @@ LAST_WORDS: Final = "With your own notes, your own server, your own agent:"
 
 
 def snippets(vault_url: str, plan_uri: str) -> tuple[TourSnippet, ...]:
-    """The three ways to use Tidings. The agent's works at once, with this vault."""
+    """Returns the three ways to use Tidings. The agent works at once, with this vault."""
     return (
         TourSnippet("Your notes, in Claude and others", "tidings vault ~/Notes --config claude-desktop"),
         TourSnippet(
@@ -110,7 +109,7 @@ def snippets(vault_url: str, plan_uri: str) -> tuple[TourSnippet, ...]:
 
 
 LATE_SECONDS: Final = 20.0
-"""After which a step that was begun and not seen is said to be late."""
+"""A step that had no effect after this time counts as late."""
 
 Status = Literal["ready", "doing", "seen", "late"]
 
@@ -121,7 +120,7 @@ class NotReady(Exception):
 
 @dataclass
 class TourProgress:
-    """How far a step is."""
+    """The progress of one step."""
 
     number: int
     step: TourStep
@@ -132,53 +131,47 @@ class TourProgress:
 
 
 class Tour:
-    """All steps. Belongs to the event loop on which the session runs.
+    """All steps. Belongs to the event loop of the session. `on_seen` is called when a step had its effect."""
 
-    Args:
-        told: Called when a step was seen.
-    """
-
-    def __init__(self, *, told: Callable[[TourProgress], object] = lambda _: None) -> None:
+    def __init__(self, *, on_seen: Callable[[TourProgress], object] = lambda _: None) -> None:
         self.progress: dict[str, TourProgress] = {}
         self.snippets: tuple[TourSnippet, ...] = ()
-        self.changed: Callable[[], object] = lambda: None
-        """Called when there is something new to show."""
+        self._changed: Callable[[], object] = lambda: None
         self._actions: Mapping[str, Callable[[], object]] = {}
         self._sources: dict[str, HopSource] = {}
-        """By server: what its steps change. Those of a server that is not here cannot be done yet."""
+        """By server: the source of its changes. The steps of a server that is missing here cannot be done yet."""
         self._lost_at = 0.0
-        self._told = told
+        self._on_seen = on_seen
         self._outage: Outage | None = None
 
-    def set(self, steps: Sequence[TourStep], snippets: Sequence[TourSnippet]) -> None:
-        """These are the steps, by the names that `open` is given actions for."""
+    def listen(self, changed: Callable[[], object]) -> None:
+        """Calls `changed` from now on when there is something new to show."""
+        self._changed = changed
+
+    def set_steps(self, steps: Sequence[TourStep], snippets: Sequence[TourSnippet]) -> None:
+        """Sets the steps. `open` takes actions by their names."""
         self.progress = {step.name: TourProgress(number, step) for number, step in enumerate(steps, 1)}
         self.snippets = tuple(snippets)
 
     @property
     def complete(self) -> bool:
-        """Whether the effect of every step was seen."""
+        """True once the effect of every step was seen."""
         return all(each.seen is not None for each in self.progress.values())
 
     def open(self, server: str, source: HopSource, actions: Mapping[str, Callable[[], object]]) -> None:
-        """From now on the steps of a server can be done.
+        """Allows the steps of a server, which is connected now.
 
         Args:
-            server: It is connected, and subscribed to.
-            source: What changes there.
-            actions: What does each step.
+            server: Its name.
+            source: The source of its changes.
+            actions: The action of each step.
         """
         self._sources[server] = source
         self._actions = {**self._actions, **actions}
-        self.changed()
+        self._changed()
 
     def do(self, name: str) -> None:
-        """Do a step for somebody. What comes of it is seen later.
-
-        Raises:
-            KeyError: There is no such step.
-            NotReady: It is too early.
-        """
+        """Starts a step. Raises `KeyError` for an unknown step, and `NotReady` before its server is connected."""
         progress = self.progress[name]
         if progress.step.server not in self._sources:
             raise NotReady
@@ -187,44 +180,42 @@ class Tour:
         progress.status = "doing"
         progress.settled.clear()
         progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._be_late, progress)
-        self.changed()
+        self._changed()
         self._actions[name]()
 
     def _be_late(self, progress: TourProgress) -> None:
         if progress.status == "doing":
             progress.status = "late"
             progress.settled.set()
-            self.changed()
+            self._changed()
 
     async def wait(self, name: str) -> ObservedEffect | None:
-        """Wait until a step that is being done was seen; None if that takes too long."""
+        """Waits for the effect of a step that was started. Returns None if it takes too long."""
         progress = self.progress[name]
         await progress.settled.wait()
         return progress.seen if progress.status == "seen" else None
 
-    # What is seen.
-
-    def be_away(self, since: float, written: str) -> None:
-        """The vault's server has ended, and this was written since."""
+    def server_ended(self, since: float, written: str) -> None:
+        """Notes that the vault's server has ended, and the text that was written since."""
         if "vault" not in self._sources:
-            return  # It was not even there.
+            return  # It was not connected yet.
         self._outage = Outage(since, written, self._sources["vault"].uri)
-        if self._lost_at >= since - 1:  # The inspector was quicker.
+        if self._lost_at >= since - 1:  # The inspector noticed first.
             self._outage.lost, self._outage.since = self._lost_at, min(since, self._lost_at)
-        if self.progress["kill"].status != "doing":  # Somebody killed it by hand.
+        if self.progress["kill"].status != "doing":  # The user killed it.
             self.progress["kill"].status = "doing"
-            self.changed()
+            self._changed()
 
-    def be_served(self, at: float, pid: int) -> None:
-        """It listens, or listens again, as this process."""
+    def server_listens(self, at: float, pid: int) -> None:
+        """Notes that the vault's server listens, with this process id."""
         kill = self.progress["kill"]
         kill.step = replace(kill.step, place=f"kill -9 {pid}", is_path=True)
-        self.changed()
+        self._changed()
         if self._outage is not None:
             self._outage.served = at
 
     def hear(self, record: Record, views: SessionView) -> None:
-        """Something happened: it may be what a step is about."""
+        """Looks in a record for the effect of a step."""
         view, source = views.servers.get(record.server), self._sources.get(record.server)
         if view is None or source is None:
             return
@@ -250,13 +241,11 @@ class Tour:
         if progress.late is not None:
             progress.late.cancel()
         progress.settled.set()
-        self._told(progress)
-        self.changed()
-
-    # What is shown.
+        self._on_seen(progress)
+        self._changed()
 
     def facts(self) -> dict[str, Any]:
-        """The tour as the page shows it."""
+        """Returns the tour as the page shows it."""
         return {
             "steps": [{**_facts(each), "ready": each.step.server in self._sources} for each in self.progress.values()],
             "last": {
