@@ -40,7 +40,14 @@ def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_l
         assert demo.left() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_signal_ends_all_of_it(tmp_path: Path, number: int) -> None:
     with shown(tmp_path, "--for", "600") as demo:
         demo.expect(r"vault +Shop/Orders\.md +fresh in")  # All is up.
