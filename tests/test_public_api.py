@@ -74,7 +74,12 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it(package: ModuleType
 def test_importing_the_package_imports_none_of_its_rooms_and_no_sdk() -> None:
     program = "import sys, tidings; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in modules if name.startswith("tidings")} == {"tidings", "tidings._version", "tidings.lazy"}
+    assert {name for name in modules if name.startswith("tidings")} == {
+        "tidings",
+        "tidings._kit",
+        "tidings._kit.lazy",
+        "tidings._version",
+    }
     assert "mcp" not in modules
 
 

@@ -6,8 +6,8 @@ The names below are the public API; everything else may change. They are importe
 
 from typing import TYPE_CHECKING
 
+from tidings._kit.lazy import lazy_names
 from tidings._version import __version__
-from tidings.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.changes import (

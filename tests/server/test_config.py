@@ -5,8 +5,12 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidings.server.config import Coalesce, Limits
+from tidings.changes import Filter, ResourceUpdated
+from tidings.errors import InvalidUri
+from tidings.server.config import Coalesce, Limits, uri_pattern
 
 LIMITS = [field.name for field in dataclasses.fields(Limits)]
 
@@ -58,3 +62,23 @@ def test_settings_cannot_be_changed_behind_the_servers_back(value: Coalesce | Li
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, field.name, 1)
     assert value == dataclasses.replace(value)
+
+
+words = st.text("abc/:*", max_size=6)
+
+
+@given(words, words)
+def test_a_pattern_matches_what_a_filter_for_it_wants(pattern: str, uri: str) -> None:
+    pattern, uri = "x:" + pattern, "x:" + uri
+    wanted = Filter.of([pattern]).wants(ResourceUpdated(uri))
+    assert (uri_pattern(pattern).match(uri) is not None) is wanted
+
+
+def test_a_pattern_is_a_template_of_the_sdk_or_a_subscription() -> None:
+    assert uri_pattern("feed://{id}").match("feed://%C3%A6") == {"id": "æ"}
+    for text in ("", "note", "two words:x", "not a scheme*", "note://a b"):
+        with pytest.raises(InvalidUri):
+            uri_pattern(text)
+    for text in ("feed://{id", "feed://{}", "feed://{a}{", "feed://{a b}"):
+        with pytest.raises(ValueError, match="is not a URI template"):
+            uri_pattern(text)

@@ -5,9 +5,6 @@ the lower bound in `pyproject.toml` if the new shape is the only one that is sup
 """
 
 import inspect
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import fastmcp
@@ -19,11 +16,8 @@ from mcp.server.mcpserver.resources import FunctionResource
 from mcp.shared.exceptions import MCPDeprecationWarning
 from starlette.applications import Starlette
 
-from tests.server import wire
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
-from tests.server.serving import serving
-from tidings.server import webserver
 from tidings.server.legacy import _connection
 
 
@@ -168,75 +162,6 @@ async def test_an_old_era_http_connection_has_the_id_of_its_session() -> None:
             await ear.subscribe("note://today")
     [(connection, request)] = seen
     assert connection.session_id == request.headers["mcp-session-id"]
-
-
-@asynccontextmanager
-async def _opened(http: str) -> AsyncGenerator[Any]:
-    """What uvicorn's `send` is a method of, in a request whose response has begun and is chunked."""
-    seen: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            for kind in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{kind}.complete"})
-            return
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
-        seen.append(send.__self__)
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async with serving(app, http=http) as port:
-        reader = await wire.Connection.open(port)
-        try:
-            await reader.stream(wire.http("GET", {}))
-            yield seen[0]
-        finally:
-            reader.close()
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("http", ["httptools", "h11"])
-async def test_uvicorns_send_belongs_to_its_protocol_and_shows_the_transport(http: str) -> None:
-    """`borrow.BorrowedStream` looks for both. Without the first, each write costs a task; without the second, a stalled
-    reader is let go by cancelling instead of by breaking its connection.
-    """
-    async with _opened(http) as cycle:
-        assert type(cycle).__module__.rpartition(".")[0] == "uvicorn.protocols.http"
-        assert callable(cycle.transport.abort)
-
-
-@pytest.mark.anyio
-async def test_uvicorns_httptools_response_shows_the_state_that_decides_what_send_does() -> None:
-    """`webserver.chunked_response` and `chunk_taker` read these. If one is gone or means something else, each delivery
-    costs a fifth more, and nothing else changes; if `send` has come to look at more than these before it writes a
-    chunk, look at that too. See `RequestResponseCycle.send` in `uvicorn/protocols/http/httptools_impl.py`.
-    """
-    async with _opened("httptools") as cycle:
-        assert (type(cycle).__module__, type(cycle).__qualname__) == webserver._CHUNKING
-        assert cycle.scope["method"] == "GET"
-        assert cycle.response_started is True
-        assert cycle.response_complete is False
-        assert cycle.chunked_encoding is True
-        assert cycle.disconnected is False
-        assert cycle.flow.write_paused is False
-        assert webserver.chunked_response(cycle.send) is cycle
-        assert webserver.chunk_taker(cycle) == cycle.transport.write
-
-
-@pytest.mark.anyio
-async def test_uvicorns_httptools_send_hands_one_chunk_to_the_connection_and_does_nothing_else() -> None:
-    """`webserver.chunk_taker` does the same in its place. If this fails, see what else `send` has come to do for a body
-    that is not the last, and do it too, or take the short way no more.
-    """
-    async with _opened("httptools") as cycle:
-        written: list[bytes] = []
-        cycle.transport = SimpleNamespace(write=written.append)
-        before = dict(vars(cycle))
-        flow_before = dict(vars(cycle.flow))
-        assert webserver.begun(cycle.send({"type": "http.response.body", "body": b"event", "more_body": True})) is None
-        assert written == [webserver.as_chunk(b"event")]
-        assert (vars(cycle), vars(cycle.flow)) == (before, flow_before)
 
 
 def test_the_heart_of_a_fastmcp_is_a_lowlevel_server() -> None:

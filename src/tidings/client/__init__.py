@@ -29,7 +29,7 @@ must not cost what the SDK costs.
 
 from typing import TYPE_CHECKING
 
-from tidings.lazy import lazy_names
+from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall

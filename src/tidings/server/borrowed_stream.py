@@ -17,8 +17,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final, Protocol
 
+from tidings._kit.uvicorn_seam import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 from tidings.errors import TidingsError
-from tidings.server.webserver import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from tidings._kit.tasks import Background
+from tidings._kit.uri_templates import UriPattern
 from tidings.changes import Change, ResourceUpdated
-from tidings.server.background import Background
-from tidings.server.config import Coalesce, CoalesceSetting
-from tidings.server.patterns import Pattern
+from tidings.server.config import Coalesce, CoalesceSetting, uri_pattern
 
 
 class Handle(Protocol):
@@ -112,7 +112,7 @@ class Coalescer:
         return self._default
 
 
-def _rules(setting: CoalesceSetting) -> tuple[Coalesce, list[tuple[Pattern, Coalesce]]]:
+def _rules(setting: CoalesceSetting) -> tuple[Coalesce, list[tuple[UriPattern, Coalesce]]]:
     if isinstance(setting, Coalesce):
         return setting, []
-    return Coalesce(), [(Pattern(text), rule) for text, rule in setting.items()]
+    return Coalesce(), [(uri_pattern(text), rule) for text, rule in setting.items()]

@@ -1,7 +1,4 @@
-"""The settings of a live server, as values.
-
-What is wrong with the options of a live server is said where they are given, and not where they are first used.
-"""
+"""The settings of a live server as values, and the checks of options where they are given."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -9,16 +6,19 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, cast
 
-from tidings.server.patterns import Pattern
+from mcp.shared.uri_template import UriTemplate
+
+from tidings._kit.uri_templates import UriPattern
+from tidings.changes import check_subscription
 
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """How changes that follow each other quickly are merged, for each resource and each list by itself.
+    """Merges changes that follow each other quickly, separately for each resource and each list.
 
-    The first change goes out at once. What follows within `window` seconds is held back and merged. It goes out when
-    `window` seconds have passed without another change, or `max_wait` seconds after the first that was held back,
-    whichever is earlier. A window of 0 turns merging off.
+    The first change is published at once. Changes within the next `window` seconds are held back and merged. They are
+    published when `window` seconds have passed without another change, or `max_wait` seconds after the first that was
+    held back, whichever is earlier. A window of 0 turns merging off.
     """
 
     window: float = 0.01
@@ -41,7 +41,7 @@ CoalesceSetting = Coalesce | Mapping[str, Coalesce]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server process takes on, and how long it waits for readers."""
+    """The number of subscribers that one server process accepts, and the time that it waits for readers."""
 
     streams: int = 20_000
     """Subscribers at once: listen streams and old-era sessions together."""
@@ -53,8 +53,8 @@ class Limits:
     """URIs and prefixes for one stream or one old-era session."""
 
     backlog: int = 4_096
-    """Distinct changes that may wait for one subscriber. Only prefixes can exceed it: other filters are bounded by
-    their own length."""
+    """Distinct changes that may wait for one subscriber. Only subscribers with prefixes can exceed it: the others
+    have at most one waiting change for each subscription."""
 
     write_deadline: float = 30.0
     """Seconds for which a reader may take nothing before its stream is cut off."""
@@ -80,31 +80,32 @@ def _check_numbers(settings: Any) -> None:
             )
 
 
+def uri_pattern(text: object) -> UriPattern:
+    """Returns the pattern of a URI, a prefix or a template. Templates match as the SDK's resource templates do."""
+    return UriPattern(text, parse_template=UriTemplate.parse, check=check_subscription)
+
+
 def check_options(*, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object) -> None:
-    """Look at what `attach()` and `LiveServer` were given.
+    """Checks the options of `attach()` and `LiveServer`.
 
     Raises:
-        TypeError: One of them is of another kind than it has to be.
-        ValueError: A pattern among them is none.
+        TypeError: An option has the wrong type.
+        ValueError: A pattern is not valid.
     """
     _check_bus(bus)
     _check_coalesce(coalesce)
     if not isinstance(limits, Limits):
-        raise TypeError(f"limits is a Limits, e.g. Limits(streams=100), not {_kind(limits)}")
+        raise TypeError(f"limits must be a Limits, e.g. Limits(streams=100), not {_kind(limits)}")
     if authorize is not None:
         _check_authorize(authorize)
     if isinstance(subscribable, str):
-        raise TypeError(f"subscribable is a list of texts: pass [{subscribable!r}], not {subscribable!r}")
+        raise TypeError(f"subscribable must be a list of texts: pass [{subscribable!r}], not {subscribable!r}")
     if subscribable is not None and not isinstance(subscribable, Collection):
-        raise TypeError(f"subscribable is a list of URIs, prefixes and templates, not {_kind(subscribable)}")
+        raise TypeError(f"subscribable must be a list of URIs, prefixes and templates, not {_kind(subscribable)}")
 
 
-def check_hook(name: str, pattern: Pattern, hook: object) -> None:
-    """Look at a hook that is to be called with the variables of `pattern`.
-
-    Raises:
-        TypeError: It cannot be called with them.
-    """
+def check_hook(name: str, pattern: UriPattern, hook: object) -> None:
+    """Raises `TypeError` if `hook` cannot be called with the variables of `pattern`."""
     if not callable(hook):
         raise TypeError(f"{name} decorates a function, not {_kind(hook)}")
     always = {"uri"} if takes_uri(hook) else set[str]()
@@ -114,35 +115,29 @@ def check_hook(name: str, pattern: Pattern, hook: object) -> None:
     if problem is not None:
         wanted = ", ".join(f"{name}=..." if name in pattern.optional else name for name in pattern.variables)
         raise TypeError(
-            f"{name}({pattern.text!r}) calls its function with the template's variables by name, so it is "
-            f"'def {getattr(hook, '__name__', 'hook')}({wanted})'; this one does not fit: {problem}"
+            f"{name}({pattern.text!r}) calls its function with the template's variables by name: write "
+            f"'def {getattr(hook, '__name__', 'hook')}({wanted})'. This function does not fit: {problem}"
         )
 
 
 def takes_uri(hook: Callable[..., object]) -> bool:
-    """Whether `hook` has a parameter of the name `uri`."""
+    """Returns whether `hook` has a parameter named `uri`."""
     try:
         return "uri" in inspect.signature(hook).parameters
     except (TypeError, ValueError):
-        return False  # Some built-in functions do not tell.
+        return False  # Some built-in functions have no signature.
 
 
 def check_decorated(name: str, pattern: object) -> None:
-    """Look at what a decorator was given: a function, if its parentheses were left out.
-
-    Raises:
-        TypeError: It was.
-    """
+    """Raises `TypeError` if a decorator was used without its parentheses."""
     if callable(pattern):
-        raise TypeError(f'{name} needs to know of which resources: write @{name}("note://{{id}}")')
+        raise TypeError(f'{name} needs a URI, a prefix or a template: write @{name}("note://{{id}}")')
 
 
 def _check_bus(bus: object) -> None:
-    if bus is None or (_is_bus(bus) and not isinstance(bus, type)):
-        return
-    if isinstance(bus, type) and _is_bus(bus):
-        raise TypeError(f"bus is the class {bus.__name__}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
-    raise TypeError(f"bus is {_kind(bus)}: pass a bus object, e.g. SqliteBus(path)")
+    if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
+        found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
+        raise TypeError(f"bus is {found}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
 
 
 def _is_bus(bus: object) -> bool:
@@ -154,31 +149,31 @@ def _check_coalesce(coalesce: object) -> None:
         return
     if not isinstance(coalesce, Mapping):
         raise TypeError(
-            f"coalesce is a Coalesce, or a mapping of URI patterns to them, e.g. Coalesce(window=0.05), "
+            f"coalesce must be a Coalesce, e.g. Coalesce(window=0.05), or a mapping of URI patterns to them, "
             f"not {_kind(coalesce)}"
         )
     for text, rule in cast("Mapping[object, object]", coalesce).items():
-        Pattern(text)
+        uri_pattern(text)
         if not isinstance(rule, Coalesce):
-            raise TypeError(f"coalesce[{text!r}] is a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
+            raise TypeError(f"coalesce[{text!r}] must be a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
 
 
 def _check_authorize(authorize: object) -> None:
     if not callable(authorize):
-        raise TypeError(f"authorize is a function, 'def authorize(ctx, uri) -> bool', not {_kind(authorize)}")
+        raise TypeError(f"authorize must be a function, 'def authorize(ctx, uri) -> bool', not {_kind(authorize)}")
     if problem := _misfit(authorize, None, ""):
         raise TypeError(
-            f"authorize is called with the request's context and the URI, so it is 'def authorize(ctx, uri)'; "
-            f"this one does not fit: {problem}"
+            f"authorize is called with the request's context and the URI: write 'def authorize(ctx, uri)'. "
+            f"This function does not fit: {problem}"
         )
 
 
 def _misfit(call: Callable[..., object], *arguments: Any, **named: Any) -> str | None:
-    """Why `call` cannot be called like this; None if it can, or nobody knows."""
+    """Returns why `call` cannot be called like this; None if it can, or has no signature."""
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):
-        return None  # Some built-in functions do not tell.
+        return None
     try:
         signature.bind(*arguments, **named)
     except TypeError as error:
@@ -187,6 +182,6 @@ def _misfit(call: Callable[..., object], *arguments: Any, **named: Any) -> str |
 
 
 def _kind(value: object) -> str:
-    """What `value` is, in few words: its type, and itself where that is short."""
+    """Returns the type of `value`, with the value itself where that is short."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return f"{kind} {value!r}" if isinstance(value, str | int | float) and len(repr(value)) <= 60 else kind

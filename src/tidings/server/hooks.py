@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from tidings._kit.uri_templates import UriPattern
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
-from tidings.server.config import check_hook, takes_uri
-from tidings.server.patterns import Pattern
+from tidings.server.config import check_hook, takes_uri, uri_pattern
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ class Hooks:
     """The hooks of one server, and what they were told."""
 
     def __init__(self) -> None:
-        self._first: list[tuple[Pattern, Hook]] = []
-        self._last: list[tuple[Pattern, Hook]] = []
+        self._first: list[tuple[UriPattern, Hook]] = []
+        self._last: list[tuple[UriPattern, Hook]] = []
         self._wanted: dict[str, bool] = {}
         self._told: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -125,7 +125,7 @@ class Hooks:
                 logger.exception("on_last_subscriber failed for %s", subscription)
 
     @staticmethod
-    def _matching(hooks: Iterable[tuple[Pattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
+    def _matching(hooks: Iterable[tuple[UriPattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
         found = [(hook, pattern.match(subscription)) for pattern, hook in hooks]
         return [
             (hook, ({"uri": subscription} if takes_uri(hook) else {}) | variables)
@@ -134,8 +134,8 @@ class Hooks:
         ]
 
 
-def _fitting(name: str, text: str, hook: Hook) -> tuple[Pattern, Hook]:
-    pattern = Pattern(text)
+def _fitting(name: str, text: str, hook: Hook) -> tuple[UriPattern, Hook]:
+    pattern = uri_pattern(text)
     check_hook(name, pattern, hook)
     return pattern, hook
 

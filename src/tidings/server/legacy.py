@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from tidings._kit.tasks import Background
 from tidings.errors import LimitReached, TidingsError
-from tidings.server.background import Background
 from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, client_name, rpc_errors
 from tidings.server.hooks import TOLD

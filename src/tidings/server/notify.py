@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import AnyUrl
 from pydantic_core import Url
 
+from tidings._kit.tasks import Background
 from tidings.changes import (
     Change,
     PromptsListChanged,
@@ -22,7 +23,6 @@ from tidings.changes import (
     check_uri,
 )
 from tidings.errors import InvalidUri
-from tidings.server.background import Background
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 

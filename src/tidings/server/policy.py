@@ -10,8 +10,7 @@ from mcp.server.context import ServerRequestContext
 
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
-from tidings.server.config import Limits
-from tidings.server.patterns import Pattern
+from tidings.server.config import Limits, uri_pattern
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class SubscriptionPolicy:
         self.limits = limits
         self._authorize = authorize
         self.missing = missing
-        self._subscribable = None if subscribable is None else [Pattern(text) for text in subscribable]
+        self._subscribable = None if subscribable is None else [uri_pattern(text) for text in subscribable]
 
     @property
     def asks(self) -> bool:

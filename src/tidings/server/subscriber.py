@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, cast
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
+from tidings._kit.uvicorn_seam import as_chunk
 from tidings.changes import (
     CURSOR_KEY,
     TIMES_KEY,
@@ -38,7 +39,6 @@ from tidings.changes import (
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.telemetry import Telemetry
-from tidings.server.webserver import as_chunk
 
 Feature = Literal["tools", "prompts", "resources"]
 """One of the lists whose changes can be heard of."""

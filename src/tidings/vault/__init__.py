@@ -27,7 +27,7 @@ the index. May import: `client`, `server`, `bus`, `changes`, `errors`, `lazy`.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidings.lazy import lazy_names
+from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.vault.files.paths import VaultUnusable

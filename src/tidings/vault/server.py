@@ -25,6 +25,7 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
+from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
@@ -33,7 +34,6 @@ from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
 from tidings.server.exact_calls import ExactPrompts, ExactTools
-from tidings.server.shared import Shared
 from tidings.vault import change_detection
 from tidings.vault.change_detection import SubscribedResources
 from tidings.vault.files.content import Texts

@@ -26,7 +26,7 @@ One page, from the site to whoever listens:
 
 from typing import TYPE_CHECKING
 
-from tidings.lazy import lazy_names
+from tidings._kit.lazy import lazy_names
 from tidings.web.needs import PACKAGES, packages_missing
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from mcp_types import (
 from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl
 
+from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
@@ -38,7 +39,6 @@ from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable, TidingsError
 from tidings.server import LiveServer
 from tidings.server.exact_calls import ExactPrompts, ExactTools, compact_tool
-from tidings.server.shared import Shared
 from tidings.web import prompts
 from tidings.web.library import WebLibrary
 from tidings.web.refresh import PageUnknown

@@ -11,9 +11,9 @@ import pytest
 from tests.server import wire
 from tests.server.serving import eventually, live, notes, serving
 from tests.server.wire import Era, both_eras, subscribe
+from tidings._kit.uvicorn_seam import as_chunk
 from tidings.server import LiveServer
 from tidings.server.borrowed_stream import BorrowedStream, Message, Receive, Scope, Send
-from tidings.server.webserver import as_chunk, chunk_taker, chunked_response
 
 pytestmark = pytest.mark.anyio
 
@@ -186,85 +186,3 @@ async def test_middleware_sees_every_event(era: Era) -> None:
         assert len([body for body in seen if b"resources/updated" in body]) == 3
         await mcp.aclose()
         await wire.close_all()
-
-
-# The state
-
-
-class Part:
-    """Something with attributes that a test gives and takes."""
-
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-
-class RequestResponseCycle(Part):
-    """A response in the state in which `send` writes one chunk, except for what a test changes."""
-
-    __module__ = "uvicorn.protocols.http.httptools_impl"
-
-    def __init__(self, **changed: Any) -> None:
-        self.written: list[bytes] = []
-        state: dict[str, Any] = {
-            "scope": {"method": "GET"},
-            "response_started": True,
-            "response_complete": False,
-            "chunked_encoding": True,
-            "disconnected": False,
-            "flow": Part(write_paused=False),
-            "transport": Part(write=self.written.append),
-        }
-        super().__init__(**{**state, **changed})
-
-    async def send(self, message: Message) -> None:
-        """Only that it is a method of this matters here."""
-
-
-def test_a_chunk_goes_to_the_connection_as_it_is() -> None:
-    cycle = RequestResponseCycle()
-    take = chunk_taker(chunked_response(cycle.send))
-    assert take is not None
-    take(as_chunk(b"0123456789abcdef"))
-    assert cycle.written == [b"10\r\n0123456789abcdef\r\n"]
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"response_started": False},
-        {"chunked_encoding": None},
-        {"chunked_encoding": False},
-        {"scope": {"method": "HEAD"}},
-        {"flow": Part()},
-        {"transport": None},
-    ],
-    ids=["not started", "not decided", "with a length", "HEAD", "no flow", "no transport"],
-)
-def test_a_response_that_is_not_chunked_or_looks_different_never_takes_the_short_way(state: dict[str, Any]) -> None:
-    assert chunked_response(RequestResponseCycle(**state).send) is None
-
-
-@pytest.mark.parametrize("name", ["scope", "response_started", "response_complete", "chunked_encoding", "disconnected"])
-def test_a_response_that_lacks_a_name_never_takes_the_short_way(name: str) -> None:
-    cycle = RequestResponseCycle()
-    delattr(cycle, name)
-    assert chunked_response(cycle.send) is None
-
-
-@pytest.mark.parametrize(
-    "state",
-    [{"disconnected": True}, {"response_complete": True}, {"flow": Part(write_paused=True)}],
-    ids=["disconnected", "complete", "paused"],
-)
-def test_the_short_way_is_closed_while_send_would_do_anything_else(state: dict[str, Any]) -> None:
-    assert chunk_taker(chunked_response(RequestResponseCycle(**state).send)) is None
-
-
-def test_another_web_server_never_takes_the_short_way() -> None:
-    class Other(RequestResponseCycle):
-        __module__ = "uvicorn.protocols.http.h11_impl"
-
-    async def function(message: Message) -> None: ...
-
-    for send in (Other().send, function, RequestResponseCycle):
-        assert chunked_response(send) is None
