@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tidings.web.extract.data import NotJson, written
+from tidings._kit.bounded_json import NotJson
+from tidings.web.extract.data import written
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 

@@ -1,10 +1,8 @@
-"""JSON as text that can be read: an outline of its keys, and the whole, indented; lists of flat objects as tables.
+"""JSON and CSV as readable text, without loss.
 
-JSON lines are read as one list. What is no JSON, whatever its label says, is given as it came, with a warning.
-
-JSON read and written without a loss: numbers stay as they are written, whatever their size.
-
-Tables of separated values as tables of markdown. Which character separates them is told by the first rows.
+JSON becomes an outline of its keys and the whole value, indented; a list of flat objects becomes a table. Numbers stay
+as they are written. JSON lines are read as one list. A body that is labelled as JSON and is not is given as it is, with
+a warning. CSV becomes a Markdown table; the first rows decide which character separates the cells.
 """
 
 import csv
@@ -13,34 +11,39 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, cast
 
+from tidings._kit.bounded_json import NotJson
 from tidings.web.extract.html.page import iso_date
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded, fenced, left_out, table
 from tidings.web.extract.sniff import as_text
 
-WIDTH = 100
-"""Characters within which a list or an object is written in one line."""
+_WIDTH = 100
+"""Characters of a list or an object that is written in one line."""
 _DEEPEST = 40
-"""Levels that are shown by indentation."""
+"""Levels of indentation."""
 _GUARDS = (")]}',", ")]}'", "while(1);", "for(;;);")
-"""What services put before JSON so that no browser runs it."""
+"""Prefixes with which services keep browsers from running their JSON."""
+_COLUMNS, _CELL = 20, 300
+"""The most columns, and characters of a cell, of a list that becomes a table."""
+_LONG = 40
+"""Lines from which an outline is written."""
+_OUTLINED, _LEVELS, _KEYS = 60, 3, 20
+"""Lines and levels of an outline, and keys that it names of objects in lists."""
+
+_SEPARATORS = ",\t;|"
+_LOOKED_AT = 20
+"""Rows that decide about the separator."""
+_LONGEST = 1_000
+"""Characters of a CSV cell."""
 
 
 class Number(str):
-    """A number, as it is written."""
+    """A number as it is written."""
 
     __slots__ = ()
 
 
-class NotJson(ValueError):
-    """The text is no JSON, or no parser should see it; the message says why."""
-
-
 def parsed(text: str) -> Any:
-    """The value of `text`.
-
-    Raises:
-        NotJson: It has none.
-    """
+    """Returns the value of JSON. Raises `NotJson`."""
     text = text.strip()
     for guard in _GUARDS:
         text = text.removeprefix(guard)
@@ -53,29 +56,22 @@ def parsed(text: str) -> Any:
 
 
 def written(value: Any) -> str:
-    """A value in lines of its own, short lists and objects in one each.
-
-    Raises:
-        NotJson: It is nested too deep to be written.
-    """
+    """Returns a value as indented JSON, short lists and objects in one line. Raises `NotJson` if it is too deep."""
     try:
         return "".join(_pieces(value, 0))
     except RecursionError as error:
         raise NotJson("it is nested too deep") from error
 
 
-def scalar(value: Any) -> str:
-    """A value that holds no others, as JSON writes it."""
-    if isinstance(value, Number):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False)
+def _scalar(value: Any) -> str:
+    return str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
 
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:
     if not isinstance(value, dict | list) or not value:
-        yield "{}" if value == {} else "[]" if value == [] else scalar(value)
+        yield "{}" if value == {} else "[]" if value == [] else _scalar(value)
         return
-    short = _short(cast("Any", value), WIDTH - 2 * min(depth, _DEEPEST))
+    short = _short(cast("Any", value), _WIDTH - 2 * min(depth, _DEEPEST))
     if short is not None:
         yield short
         return
@@ -84,7 +80,7 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, dict):
         yield "{"
         for key, inner in cast("dict[str, Any]", value).items():
-            yield f"{between}\n{indent}{scalar(key)}: "
+            yield f"{between}\n{indent}{_scalar(key)}: "
             yield from _pieces(inner, depth + 1)
             between = ","
     else:
@@ -97,7 +93,7 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
 
 
 def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
-    """The value in one line, if it holds nothing that holds others and the line is not too long."""
+    """Returns the value in one line, or None if it is nested or the line is too long."""
     if len(value) * 3 > room:
         return None
     keys: Any = value if isinstance(value, dict) else [None] * len(value)
@@ -106,23 +102,15 @@ def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
     for key, one in zip(keys, inner, strict=True):
         if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > room):
             return None
-        parts.append(scalar(one) if key is None else f"{scalar(key)}: {scalar(one)}")
+        parts.append(_scalar(one) if key is None else f"{_scalar(key)}: {_scalar(one)}")
         room -= len(parts[-1]) + 2
         if room < 0:
             return None
     return "{" + ", ".join(parts) + "}" if isinstance(value, dict) else "[" + ", ".join(parts) + "]"
 
 
-_COLUMNS, _CELL = 20, 300
-"""What a table of objects may have to be written as one."""
-_LONG = 40
-"""Lines from which on an outline helps."""
-_OUTLINED, _LEVELS, _KEYS = 60, 3, 20
-"""Lines of an outline, its levels, and the keys that are named of objects in lists."""
-
-
 def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """Any JSON."""
+    """Reads JSON, or JSON lines under a wrong label."""
     text = as_text(body, charset)
     if not text.strip():
         return Extracted("data", "json", empty="empty")
@@ -130,11 +118,11 @@ def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptio
         return _shown("json", parsed(text), options)
     except NotJson as fault:
         lines = text.strip().split("\n")
-        return _lines(lines, options) if len(lines) > 1 and _is_json(lines[0]) else _as_it_came(text, fault, options)
+        return _lines(lines, options) if len(lines) > 1 and _is_json(lines[0]) else _unparsed(text, fault, options)
 
 
 def read_json_lines(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """A value on each line, or behind each record separator."""
+    """Reads JSON lines: one value on each line, or after each record separator."""
     text = as_text(body, charset).replace("\x1e", "")
     if not text.strip():
         return Extracted("data", "ndjson", empty="empty")
@@ -145,7 +133,7 @@ def _lines(lines: list[str], options: ExtractOptions) -> Extracted:
     try:
         return _shown("ndjson", [parsed(line) for line in lines if line.strip()], options)
     except NotJson as fault:
-        return _as_it_came("\n".join(lines), fault, options)
+        return _unparsed("\n".join(lines), fault, options)
 
 
 def _is_json(line: str) -> bool:
@@ -155,11 +143,10 @@ def _is_json(line: str) -> bool:
         return False
 
 
-def _as_it_came(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
+def _unparsed(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
     text, over = bounded(text.strip(), options.caps.characters, "the body")
-    warning = ExtractWarning(
-        "extraction_fallback", f"it is sent as JSON and cannot be read as that ({fault}): given as it is"
-    )
+    message = f"it is sent as JSON and cannot be read as that ({fault}): given as it is"
+    warning = ExtractWarning("extraction_fallback", message)
     return Extracted("data", "text", fenced(text), text, warnings=(warning, *over))
 
 
@@ -192,7 +179,7 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
 
 
 def _about(value: Any) -> dict[str, Any]:
-    """The object that the JSON is about: itself, or the first of a JSON-LD graph."""
+    """Returns the object with the metadata: the value itself, or the first of a JSON-LD graph."""
     if not isinstance(value, dict):
         return {}
     found = cast("dict[str, Any]", value)
@@ -215,21 +202,19 @@ def _said(about: dict[str, Any], *keys: str) -> str | None:
 
 
 def _rows(value: Any, options: ExtractOptions) -> list[list[str]] | None:
-    """The rows of a table, if the value is a small list of flat objects."""
-    if (
-        not options.keep_tables
-        or not isinstance(value, list)
-        or not 0 < len(cast("list[Any]", value)) <= options.caps.rows
-    ):
+    """Returns the rows of a table if the value is a small list of flat objects, else None."""
+    if not options.keep_tables or not isinstance(value, list):
+        return None
+    objects = cast("list[Any]", value)
+    if not 0 < len(objects) <= options.caps.rows:
         return None
     columns: dict[str, None] = {}
-    for one in cast("list[Any]", value):
+    for one in objects:
         if not isinstance(one, dict) or not one:
             return None
         columns.update(dict.fromkeys(cast("dict[str, Any]", one)))
         if len(columns) > _COLUMNS or any(_is_large(cell) for cell in cast("dict[str, Any]", one).values()):
             return None
-    objects = cast("list[dict[str, Any]]", value)
     return [list(columns), *([_cell(one[key]) if key in one else "" for key in columns] for one in objects)]
 
 
@@ -238,17 +223,12 @@ def _is_large(cell: Any) -> bool:
 
 
 def _cell(value: Any) -> str:
-    return str(value) if isinstance(value, str) else scalar(value)
+    return str(value) if isinstance(value, str) else _scalar(value)
 
 
 def _outline(value: Any) -> list[str]:
-    lines: list[str] = []
-    for line in _keys(value, 0):
-        if len(lines) == _OUTLINED:
-            lines.append("- …")
-            break
-        lines.append(line)
-    return lines
+    lines = list(islice(_keys(value, 0), _OUTLINED + 1))
+    return [*lines[:_OUTLINED], "- …"] if len(lines) > _OUTLINED else lines
 
 
 def _keys(value: Any, depth: int) -> Iterator[str]:
@@ -257,33 +237,30 @@ def _keys(value: Any, depth: int) -> Iterator[str]:
     if not isinstance(value, dict) or depth == _LEVELS:
         return
     for key, inner in cast("dict[str, Any]", value).items():
-        yield f"{'  ' * depth}- `{' '.join(key.replace('`', chr(39)).split())[:100]}`: {_described(inner)}"
+        yield f"{'  ' * depth}- {_key(key)}: {_described(inner)}"
         yield from _keys(inner, depth + 1)
 
 
+def _key(key: str) -> str:
+    return f"`{' '.join(key.replace('`', chr(39)).split())[:100]}`"
+
+
 def _described(value: Any) -> str:
-    """What sort of value it is, in words."""
+    """Describes the type of a value."""
     if isinstance(value, dict):
         return f"object of {len(cast('dict[str, Any]', value)):,} keys"
     if isinstance(value, list):
         inner = cast("list[Any]", value)
         keys = dict.fromkeys(key for one in inner[:100] if isinstance(one, dict) for key in cast("dict[str, Any]", one))
-        named = ", ".join(f"`{' '.join(key.replace('`', chr(39)).split())[:100]}`" for key in list(keys)[:_KEYS])
+        named = ", ".join(map(_key, list(keys)[:_KEYS]))
         return f"list of {len(inner):,}" + (f" with {named}" + (", …" if len(keys) > _KEYS else "") if named else "")
     if isinstance(value, Number):
         return "number"
     return "null" if value is None else "text" if isinstance(value, str) else "true or false"
 
 
-_SEPARATORS = ",\t;|"
-_LOOKED_AT = 20
-"""Rows that tell which character separates."""
-_LONGEST = 1_000
-"""Characters of a cell."""
-
-
 def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """The first rows, and how many there are more."""
+    """Reads separated values: the first rows, and a warning about the rest."""
     text = as_text(body, charset)
     caps = options.caps
     separator = _separator(text)
@@ -295,9 +272,10 @@ def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOption
             continue
         total += 1
         widest = max(widest, len(row))
-        if len(rows) <= caps.rows:  # The header is no row of its own.
+        if len(rows) <= caps.rows:  # The header is not counted.
             cut = cut or any(len(cell) > _LONGEST for cell in row)
-            rows.append([_csv_cell(cell) for cell in row[: caps.columns]])
+            kept = row[: caps.columns]
+            rows.append([cell.strip() if len(cell) <= _LONGEST else cell[:_LONGEST] + "…" for cell in kept])
     if not rows:
         return Extracted("table", "csv", empty="empty")
     warnings = [left_out("the table", len(rows) - 1, total - 1, "rows")] if total > len(rows) else []
@@ -311,12 +289,8 @@ def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOption
     return Extracted("table", "csv", whole, short, warnings=(*warnings, *over))
 
 
-def _csv_cell(cell: str) -> str:
-    return cell.strip() if len(cell) <= _LONGEST else cell[:_LONGEST] + "…"
-
-
 def _csv_rows(text: str, separator: str) -> Iterator[list[str]]:
-    # The module has one limit for all: a cell may be as long as its table.
+    # The limit is global to the module; here a cell may be as long as its table.
     before = csv.field_size_limit(max(131_072, len(text)))
     try:
         yield from csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=False)
@@ -325,7 +299,7 @@ def _csv_rows(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _separator(text: str) -> str:
-    """The character that parts the first rows into the most columns, and into the same number each."""
+    """Returns the character that splits the first rows into the most, and equally many, columns."""
     best, most = ",", (0, 0)
     for separator in _SEPARATORS:
         widths = [len(row) for row in islice(_csv_rows(text[:50_000], separator), _LOOKED_AT) if row]

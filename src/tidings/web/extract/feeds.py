@@ -1,12 +1,9 @@
-"""Feeds in XML: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0.
+"""Feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0, JSON Feed 1 and 1.1.
 
-Told apart by their root and read alike: an entry's parts are looked for by name, in the namespaces where they may
-stand, and what a feed gets wrong (HTML undeclared, dates of any sort, ids missing or doubled) is put right. XML
-that is labelled as a feed and is none is read as XML.
-
-What a feed becomes, whichever sort it is: entries, each with an id of its own, and their markdown.
-
-JSON Feed, versions 1 and 1.1. What is labelled so and is none is read as JSON.
+A feed becomes a `ParsedFeed` and then Markdown. The root element tells the XML formats apart; otherwise they are read
+alike: the parts of an entry are found by name in all namespaces that feeds use. Common errors are corrected: undeclared
+HTML, dates of any format, ids that are missing or repeated. A body that is labelled as a feed and is not is read as XML
+or JSON.
 """
 
 import re
@@ -18,7 +15,8 @@ from typing import Any, Final, cast
 
 from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
-from tidings.web.extract.data import NotJson, parsed, read_json
+from tidings._kit.bounded_json import NotJson, as_dict, as_list
+from tidings.web.extract.data import parsed, read_json
 from tidings.web.extract.html.page import moment, web_address
 from tidings.web.extract.html.read import plain_text
 from tidings.web.extract.html.tree import Element
@@ -43,7 +41,7 @@ _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILIN
 
 @dataclass(frozen=True)
 class ParsedFeed:
-    """A feed before it is written. The summaries are whole, and may be HTML no more."""
+    """A feed before it is written. Its summaries are complete and plain text."""
 
     method: str
     title: str | None = None
@@ -53,23 +51,20 @@ class ParsedFeed:
     published_at: str | None = None
     updated_at: str | None = None
     entries: Sequence[FeedEntry] = ()
-    """At most one more than the caps allow."""
     total: int = 0
+    """The number of entries in the feed, of which `entries` may be the first."""
     warnings: tuple[ExtractWarning, ...] = ()
 
 
 def as_extracted(feed: ParsedFeed, caps: Caps) -> Extracted:
-    """The feed, its first entries and their text."""
+    """Returns the feed, its first entries and their text."""
     warnings = list(feed.warnings)
-    entries, cut = _shortened(_told_apart(feed.entries[: caps.entries]), caps.summary)
+    entries, cut = _shortened(_with_unique_ids(feed.entries[: caps.entries]), caps.summary)
     if feed.total > len(entries):
         warnings.append(left_out("the feed", len(entries), feed.total, "entries"))
     if cut:
-        warnings.append(
-            ExtractWarning(
-                "truncated", f"the text of {cut:,} entries is cut at {caps.summary:,} characters: see their links"
-            )
-        )
+        message = f"the text of {cut:,} entries is cut at {caps.summary:,} characters: see their links"
+        warnings.append(ExtractWarning("truncated", message))
     if not entries:
         warnings.append(ExtractWarning("empty", "the feed has no entries at present"))
     markdown, over = bounded(_markdown(feed, entries), caps.characters, "the feed")
@@ -94,7 +89,7 @@ def as_extracted(feed: ParsedFeed, caps: Caps) -> Extracted:
 
 
 def plain(text: str | None) -> str:
-    """What a feed gives as HTML, or as text, as text. Only what holds tags or references is taken for HTML."""
+    """Returns HTML or text as text. Only text with tags or character references counts as HTML."""
     text = (text or "").strip()
     if not _MARKUP.search(text):
         return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
@@ -102,36 +97,32 @@ def plain(text: str | None) -> str:
 
 
 def line(text: str | None) -> str:
-    """The same, in one line: a title, a name."""
+    """Returns HTML or text as one line, for a title or a name."""
     return " ".join(plain(text).split())[:500]
 
 
-def named(id_: str | None, url: str, title: str, when: str | None, summary: str) -> str:
-    """The id of an entry: its own, its address, or one made of what it says."""
+def _entry_id(id_: str | None, url: str, title: str, when: str | None, summary: str) -> str:
+    """Returns the id of an entry: its own, its URL, or a hash of its content."""
     if id_ or url:
         return (id_ or url)[:1_000]
     return sha256(f"{title}\0{when or ''}\0{summary if not title else ''}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _told_apart(entries: Iterable[FeedEntry]) -> list[FeedEntry]:
-    """With ids that differ: some feeds give the same to many."""
+def _with_unique_ids(entries: Iterable[FeedEntry]) -> Iterator[FeedEntry]:
     seen: dict[str, int] = {}
-    apart: list[FeedEntry] = []
     for entry in entries:
         number = seen[entry.id] = seen.get(entry.id, 0) + 1
-        apart.append(entry if number == 1 else replace(entry, id=f"{entry.id}#{number}"))
-    return apart
+        yield entry if number == 1 else replace(entry, id=f"{entry.id}#{number}")
 
 
 def _shortened(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry, ...], int]:
-    """With summaries of at most `most` characters, and how many were longer."""
+    """Returns the entries with summaries of at most `most` characters, and how many were longer."""
     cut = 0
     short: list[FeedEntry] = []
     for entry in entries:
         if len(entry.summary) > most:
             cut += 1
-            kept = entry.summary[:most].rsplit(None, 1)[0] + " …"
-            short.append(replace(entry, summary=kept))
+            short.append(replace(entry, summary=entry.summary[:most].rsplit(None, 1)[0] + " …"))
         else:
             short.append(entry)
     return tuple(short), cut
@@ -184,7 +175,7 @@ _PREFIXES: Final = {
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
     "http://search.yahoo.com/mrss/": "media:",
 }
-"""What the parts of a feed are called here. Parts of other namespaces are left out."""
+"""The prefixes of namespaces in the names of parts. Parts of other namespaces are ignored."""
 
 _TEXT: Final = ("summary", "description", "content:encoded", "content", "dc:description", "itunes:summary",
                 "media:description")  # fmt: skip
@@ -194,21 +185,20 @@ _AUTHOR: Final = ("author", "dc:creator", "itunes:author", "managingEditor", "dc
 _LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 Parts = dict[str, list[Element]]
-"""The children of an element by their names here."""
+"""The children of an element by name, with the prefix of their namespace."""
 
 
 def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """The entries of a feed, the first of them as text."""
+    """Reads a feed in XML."""
     tree = read_tree(body, charset, options.bounds)
     if tree is None:
         if body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
             raise ExtractionFailed("broken", "It is sent as a feed and has no element in it: ask for it as raw.")
         return Extracted("feed", "rss", empty="empty")
-    method, head, items = _sorted(tree.root)
+    method, head, items = _identified(tree.root)
     if head is None:
         return written_tree(tree, url, options)
     parts = _parts(head)
-    base = url
     return as_extracted(
         ParsedFeed(
             method=method,
@@ -218,7 +208,7 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
             description=plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None,
             published_at=_when(parts, _PUBLISHED),
             updated_at=_when(parts, _UPDATED),
-            entries=[_entry(item, base) for item in islice(items, options.caps.entries)],
+            entries=[_entry(item, url) for item in islice(items, options.caps.entries)],
             total=len(items),
             warnings=faults(tree),
         ),
@@ -226,8 +216,8 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
     )
 
 
-def _sorted(root: Element) -> tuple[str, Element | None, Sequence[Element]]:
-    """Which sort of feed it is, the element that describes it, and its entries."""
+def _identified(root: Element) -> tuple[str, Element | None, Sequence[Element]]:
+    """Returns the format of a feed, the element that describes it, and its entries."""
     name = local(root.tag).lower()
     if name == "feed":
         return "atom", root, [child for child in root if local(child.tag) == "entry"]
@@ -235,7 +225,7 @@ def _sorted(root: Element) -> tuple[str, Element | None, Sequence[Element]]:
     if name == "rdf" and channel is not None:
         return "rdf", channel, [child for child in root if local(child.tag) == "item"]
     if name == "rss":
-        # Broken ones have their items beside the channel, or no channel at all.
+        # Broken feeds have their items outside the channel, or no channel at all.
         return "rss", root if channel is None else channel, [one for one in root.iter() if local(one.tag) == "item"]
     if name == "channel":
         return "rss", root, [child for child in root if local(child.tag) == "item"]
@@ -247,7 +237,7 @@ def _parts(element: Element) -> Parts:
     for child in element:
         if isinstance(child.tag, str):
             space, _, name = child.tag.rpartition("}")
-            # A prefix that the feed forgot to declare stays a part of the name.
+            # An undeclared prefix is a part of the name.
             prefix = _PREFIXES.get(space.lstrip("{"))
             if prefix is not None:
                 found.setdefault(prefix + name, []).append(child)
@@ -264,7 +254,7 @@ def _entry(item: Element, base: str) -> FeedEntry:
         (_first(parts, "id", "guid") or item.get("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about") or "").split()
     )
     return FeedEntry(
-        id=named(id_, url, title, published or updated, summary),
+        id=_entry_id(id_, url, title, published or updated, summary),
         title=title,
         url=url,
         published_at=published,
@@ -275,32 +265,31 @@ def _entry(item: Element, base: str) -> FeedEntry:
 
 
 def _first(parts: Parts, *names: str) -> str | None:
-    """The text of the first of these parts that has any."""
+    """Returns the content of the first of these parts that has any."""
     for name in names:
         for element in parts.get(name, ()):
-            said = _said(element)
-            if said.strip():
-                return said
+            content = _content(element)
+            if content.strip():
+                return content
     return None
 
 
-def _said(element: Element) -> str:
-    """What stands in a part, as HTML where it may be that: escaped, or as elements (Atom's xhtml)."""
+def _content(element: Element) -> str:
+    """Returns the content of a part: text, or HTML, which may be escaped or elements (Atom's xhtml)."""
     if any(isinstance(child.tag, str) for child in element):
-        return "".join(_serialised(element))
+        html = [cast("Any", etree).tostring(child, encoding="unicode", method="html") for child in element]
+        return "".join((_unmarked(element.text or ""), *html))
     text = "".join(element.itertext())
-    # Atom says of its text whether it is HTML; a "<" in one that is not means itself.
-    return text.replace("&", "&amp;").replace("<", "&lt;") if element.get("type") == "text" else text
+    # In Atom, text of the type "text" is not HTML.
+    return _unmarked(text) if element.get("type") == "text" else text
 
 
-def _serialised(element: Element) -> Iterator[str]:
-    yield (element.text or "").replace("&", "&amp;").replace("<", "&lt;")
-    for child in element:
-        yield cast("Any", etree).tostring(child, encoding="unicode", method="html")
+def _unmarked(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _address(parts: Parts, base: str) -> str | None:
-    """Where a feed or an entry leads: Atom's alternate link, RSS's link, or an id that is a permanent address."""
+    """Returns the URL of an entry: Atom's alternate link, RSS's link, or an id that is a permanent URL."""
     links = parts.get("link", ())
     for element in (*(one for one in links if one.get("rel") in {None, "alternate"}), *links):
         said = element.get("href") or "".join(element.itertext())
@@ -324,22 +313,25 @@ def _author(parts: Parts) -> str | None:
     for key in _AUTHOR:
         for element in parts.get(key, ()):
             inner = next((child for child in element if local(child.tag) == "name"), element)
-            if name := _person(line("".join(inner.itertext()))):
+            if name := _person_name(line("".join(inner.itertext()))):
                 names[name] = None
         if names:
             return ", ".join(list(names)[:5])
     return None
 
 
-def _person(said: str) -> str:
-    """RSS writes `mail@example.org (Name)`."""
-    before, bracket, name = said.partition("(")
-    return name.rstrip(") ") if bracket and "@" in before and name.rstrip(") ") else said
+def _person_name(text: str) -> str:
+    """Returns the name of a person, which RSS writes as `mail@example.org (Name)`."""
+    before, bracket, name = text.partition("(")
+    return name.rstrip(") ") if bracket and "@" in before and name.rstrip(") ") else text
 
 
 def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """The entries of a feed, the first of them as text."""
-    feed = _object(as_text(body, charset))
+    """Reads a JSON Feed."""
+    try:
+        feed = as_dict(parsed(as_text(body, charset)))
+    except NotJson:
+        feed = {}
     items: Any = feed.get("items")
     if not isinstance(items, list):
         return read_json(body, charset, url, options)
@@ -358,24 +350,15 @@ def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractO
     )
 
 
-def _object(text: str) -> dict[str, Any]:
-    try:
-        said = parsed(text)
-    except NotJson:
-        return {}
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
-
-
 def _json_entry(item: dict[str, Any], base: str) -> FeedEntry:
-    title, url = (
-        _line(item, "title") or "",
-        _json_address(item, "url", base) or _json_address(item, "external_url", base) or "",
-    )
+    title = _line(item, "title") or ""
+    urls = (_json_text(item, key) for key in ("url", "external_url"))
+    url = next((found for text in urls if text and (found := web_address(base, text))), "")
     summary = next((said for key in ("summary", "content_html") if (said := plain(_json_text(item, key)))), "")
     summary = summary or _json_text(item, "content_text").strip()
     published, updated = moment(_json_text(item, "date_published")), moment(_json_text(item, "date_modified"))
     return FeedEntry(
-        id=named(_json_text(item, "id").strip(), url, title, published or updated, summary),
+        id=_entry_id(_json_text(item, "id").strip(), url, title, published or updated, summary),
         title=title,
         url=url,
         published_at=published,
@@ -394,14 +377,7 @@ def _line(item: dict[str, Any], key: str) -> str | None:
     return " ".join(_json_text(item, key).split())[:500] or None
 
 
-def _json_address(item: dict[str, Any], key: str, base: str) -> str | None:
-    said = _json_text(item, key)
-    return web_address(base, said) if said else None
-
-
 def _json_author(item: dict[str, Any]) -> str | None:
-    """Version 1 has one author, version 1.1 several."""
-    people: list[Any] = cast("list[Any]", item.get("authors")) if isinstance(item.get("authors"), list) else []
-    named_ = [cast("dict[str, Any]", one) for one in (*people, item.get("author")) if isinstance(one, dict)]
-    names = dict.fromkeys(filter(None, (line(_json_text(one, "name")) for one in named_)))
+    people = (*as_list(item.get("authors")), item.get("author"))  # Version 1 has one author, version 1.1 several.
+    names = dict.fromkeys(filter(None, (line(_json_text(as_dict(one), "name")) for one in people)))
     return ", ".join(list(names)[:5]) or None

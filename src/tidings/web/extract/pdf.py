@@ -1,18 +1,12 @@
-"""PDF as markdown: its pages' text in paragraphs and headings, and what the document says of itself.
+"""PDF as Markdown: lines, layout and text. The only file that uses PDFium.
 
-A page without letters and with a picture is a scan: it is counted, and a warning says that nothing was read of it. A
-warning also says of how many pages nothing was read because there are too many, which is how bombs of pages end.
+PDFium returns text in the order of the file, usually the reading order. Lines become paragraphs and headings:
 
-The one place that touches PDFium: the pages of a PDF as lines, each with its size and place.
+- The most common letter size is body text; larger letters in short lines are headings, the largest of level 1.
+- A wider gap, an indented line or a line that ends early begins a paragraph. Hyphens at line ends are removed.
+- Lines at the top or the bottom of most pages are not part of the text.
 
-PDFium gives text in the order of the file, which is that of reading as a rule. What it cannot give as text (a picture
-of a page) is told by the pictures on a page that has no letters.
-
-Lines of pages made paragraphs and headings: by the space between them and the size of their letters.
-
-most letters are of one size: that is the text; larger ones, in short lines, are headings, the largest first
-a wider gap, an indented line, or a line that ends early begins a paragraph; hyphens at ends of lines are closed
-lines that stand at the top or the bottom of most pages are no part of the text
+A page with a picture and no letters is a scan. Warnings count scans, broken pages, and pages beyond the limit.
 """
 
 import ctypes
@@ -38,23 +32,42 @@ from tidings.web.extract.model import (
     left_out,
 )
 
-# PDFium's binding comes without types.
-
-
-_pdfium: Final[Any] = pypdfium2
+_pdfium: Final[Any] = pypdfium2  # It has no types.
 _raw: Final[Any] = pypdfium2.raw
 
 _PASSWORD: Final = 4
 _SECURITY: Final = 5
 _OBJECTS: Final = 200
-"""Objects of a page that are looked at for pictures."""
+"""Objects of a page that are checked for pictures."""
 _BROKEN_WORD: Final = "￾\x02\N{SOFT HYPHEN}"
-"""What PDFium ends a line with where a hyphen parts a word."""
+"""The characters with which PDFium ends a line inside a hyphenated word."""
+_CLEAN: Final = {ord(letter): "\N{SOFT HYPHEN}" for letter in _BROKEN_WORD} | {ord("\0"): None, ord("\t"): " "}
+
+_LARGER: Final = 1.12
+"""The least size of a heading, relative to the body text."""
+_LEVELS: Final = 4
+_LONGEST: Final = 200
+"""Characters of a heading."""
+_REPEATED: Final = 4
+"""Pages from which repeated lines are searched for."""
+_NUMBER: Final = "0"
+"""The mask of a number; a line of only a number is a page number."""
+_DIGITS: Final = re.compile(r"\d+|\b[ivxl]+\b", re.IGNORECASE)
+_BULLET: Final = re.compile(r"[•‣▪●◦\u2043∙·\u2013-]\s+|\(?\d{1,3}[.)]\s+|\(?[a-z]\)\s+")
+_END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f\u201d\"')\]]$")
+
+_NO_TITLE: Final = re.compile(
+    r"untitled|\(?anonymous\)?|microsoft word - .*|.*\.(?:docx?|pdf|tex|dvi|indd|pptx?|xlsx?|qxd)", re.IGNORECASE
+)
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]])")
+_LINE_START: Final = re.compile(r"^(\s*)(#{1,6}\s|>|[+]\s)")
+_LINE_BULLET: Final = re.compile(r"^[•‣▪●◦\u2043∙]\s*")
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 
 
 @dataclass(frozen=True)
 class PdfLine:
-    """A line of a page: its text, the size of its letters, and where it begins."""
+    """A line of a page: its text, its letter size and its start."""
 
     text: str
     size: float
@@ -64,46 +77,38 @@ class PdfLine:
 
 @dataclass(frozen=True)
 class PdfPage:
-    """What a page shows."""
+    """The lines of a page, and whether it has pictures, which is known only without lines."""
 
     lines: tuple[PdfLine, ...]
     pictured: bool
-    """Whether there are pictures on it; known only where there is no text."""
 
 
 class Pdf:
-    """An open PDF.
-
-    Raises:
-        ExtractionFailed: It is encrypted, or none.
-    """
+    """An open PDF. Raises `ExtractionFailed` if it is encrypted or broken."""
 
     def __init__(self, body: bytes) -> None:
         try:
             self._document = _pdfium.PdfDocument(body)
         except _pdfium.PdfiumError as error:
             if getattr(error, "err_code", None) in {_PASSWORD, _SECURITY}:
-                raise ExtractionFailed(
-                    "encrypted", "The PDF is encrypted and opens with a password only: ask for it as raw."
-                ) from error
-            raise ExtractionFailed(
-                "broken", "The PDF is broken, or ends too early, and cannot be read: ask for it as raw."
-            ) from error
+                message = "The PDF is encrypted and needs a password: ask for it as raw."
+                raise ExtractionFailed("encrypted", message) from error
+            raise ExtractionFailed("broken", "The PDF is broken or incomplete: ask for it as raw.") from error
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Frees PDFium's memory."""
         self._document.close()
 
     def __len__(self) -> int:
         return len(self._document)
 
-    def about(self, key: str) -> str:
-        """What the document says of itself: Title, Author, CreationDate and the like."""
+    def metadata(self, key: str) -> str:
+        """Returns a value of the document's metadata, for example Title, Author or CreationDate."""
         said = self._document.get_metadata_value(key)
         return " ".join(said.replace("\0", "").split())[:500]
 
     def language(self) -> str:
-        """The language that the document says it is in."""
+        """Returns the language that the document declares."""
         size = _raw.FPDFCatalog_GetLanguage(self._document, None, 0)
         if not 2 < size < 200:
             return ""
@@ -112,7 +117,7 @@ class Pdf:
         return bytes(buffer).decode("utf-16-le", "ignore").strip("\0 ")
 
     def page(self, number: int) -> PdfPage | None:
-        """A page; None if it is broken."""
+        """Returns a page, or None if it is broken."""
         try:
             page = self._document[number]
         except _pdfium.PdfiumError:
@@ -143,7 +148,7 @@ def _lines(page: Any) -> Iterator[PdfLine]:
 
 
 def _measured(letters: Any, start: int, text: str) -> tuple[float, float, float]:
-    """The size of the letter in the middle of a line, and where its first letter stands."""
+    """Returns the size of the letter in the middle of a line, and the place of its first letter."""
     inked = [place for place, letter in enumerate(text) if not letter.isspace()]
     first = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[0])
     middle = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[len(inked) // 2])
@@ -163,41 +168,24 @@ def _has_pictures(page: Any) -> bool:
     return False
 
 
-_CLEAN: Final = {ord(letter): "\N{SOFT HYPHEN}" for letter in _BROKEN_WORD} | {ord("\0"): None, ord("\t"): " "}
-
-
-_LARGER = 1.12
-"""How much larger than the text a heading is, at least."""
-_LEVELS = 4
-_LONGEST = 200
-"""Characters of a heading."""
-_REPEATED = 4
-"""Pages from which on lines that repeat are looked for."""
-_NUMBER = "0"
-"""A line of a number alone is that of its page."""
-_DIGITS = re.compile(r"\d+|\b[ivxl]+\b", re.IGNORECASE)
-_BULLET = re.compile(r"[•‣▪●◦\u2043∙·\u2013-]\s+|\(?\d{1,3}[.)]\s+|\(?[a-z]\)\s+")
-_END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u201d\"')\]]$")
-
-
 @dataclass(frozen=True)
 class PdfPart:
-    """A heading (of level 1 and up) or a paragraph (0)."""
+    """A heading (from level 1) or a paragraph (level 0)."""
 
     level: int
     text: str
 
 
 def parts_of(pages: Sequence[PdfPage]) -> list[PdfPart]:
-    """Everything that the pages say, in order."""
-    repeated = _running(pages)
+    """Returns the headings and paragraphs of the pages, in order."""
+    repeated = _repeated_lines(pages)
     kept = [_without(page, repeated) for page in pages]
     levels = _levels([line for lines in kept for line in lines])
     parts: list[PdfPart] = []
     for lines in kept:
         for part in _joined(lines, levels):
-            if parts and _goes_on(parts[-1], part):
-                parts[-1] = PdfPart(0, _closed(parts[-1].text, part.text))
+            if parts and _continues(parts[-1], part):
+                parts[-1] = PdfPart(0, _concatenated(parts[-1].text, part.text))
             else:
                 parts.append(part)
     return parts
@@ -212,8 +200,8 @@ def _without(page: PdfPage, repeated: frozenset[str]) -> Sequence[PdfLine]:
     return lines or page.lines
 
 
-def _running(pages: Sequence[PdfPage]) -> frozenset[str]:
-    """The lines at the top or the bottom that most pages have, whatever number is in them."""
+def _repeated_lines(pages: Sequence[PdfPage]) -> frozenset[str]:
+    """Returns the masks of lines at the top or the bottom of most pages."""
     if len(pages) < _REPEATED:
         return frozenset()
     counts = Counter(mask for page in pages for mask in {_mask(line) for line in (*page.lines[:2], *page.lines[-2:])})
@@ -221,27 +209,22 @@ def _running(pages: Sequence[PdfPage]) -> frozenset[str]:
 
 
 def _mask(line: PdfLine) -> str:
-    """What makes a line the same as another: its text but for the numbers, and its size (a title is larger)."""
+    """Returns the text of a line with masked numbers, and its size, because a title is larger."""
     text = _DIGITS.sub(_NUMBER, line.text)[:_LONGEST]
     return text if text == _NUMBER else f"{text} {line.size}"
 
 
-def _usual(lines: Sequence[PdfLine]) -> float:
-    """The size that most letters have."""
+def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
+    """Returns the levels of headings by size; the largest size is level 1."""
     sizes: Counter[float] = Counter()
     for line in lines:
         sizes[line.size] += len(line.text)
-    return sizes.most_common(1)[0][0] if sizes else 0.0
-
-
-def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
-    """The sizes of headings, the largest of level 1."""
-    least = _usual(lines) * _LARGER
+    least = (sizes.most_common(1)[0][0] if sizes else 0.0) * _LARGER
     larger = sorted({line.size for line in lines if line.size > least and len(line.text) < _LONGEST}, reverse=True)
     levels: dict[float, int] = {}
     level, before = 0, 0.0
     for size in larger:
-        # Sizes that the eye cannot tell apart are one.
+        # Sizes that look the same share a level.
         if level == 0 or size < before * 0.95:
             level, before = level + 1, size
         levels[size] = min(level, _LEVELS)
@@ -249,7 +232,7 @@ def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
 
 
 def _joined(lines: Sequence[PdfLine], levels: dict[float, int]) -> Iterator[PdfPart]:
-    """The lines of a page as headings and paragraphs."""
+    """Yields the headings and paragraphs of a page."""
     held: list[PdfLine] = []
     gap = _gap(lines)
     for line in lines:
@@ -262,18 +245,18 @@ def _joined(lines: Sequence[PdfLine], levels: dict[float, int]) -> Iterator[PdfP
 
 
 def _gap(lines: Sequence[PdfLine]) -> float:
-    """The distance from line to line that is most common on a page; 0 where that says nothing."""
+    """Returns the most common distance between lines of a page; 0 if there are too few."""
     steps = Counter(round(step) for before, line in pairwise(lines) if 0 < (step := before.y - line.y) < 200)
     step, count = steps.most_common(1)[0] if steps else (0, 0)
     return float(step) if count > 2 else 0.0
 
 
 def _breaks(before: PdfLine, line: PdfLine, gap: float, levels: dict[float, int]) -> bool:
-    """Whether a line begins something new."""
+    """Returns whether a line begins a new part."""
     if levels.get(before.size, 0) != levels.get(line.size, 0) or _BULLET.match(line.text):
         return True
     step = before.y - line.y
-    if step <= 0:  # Another column, or a line that goes on at the same height.
+    if step <= 0:  # Another column, or the same line continued.
         return bool(step) and _END.search(before.text) is not None
     usual = line.size * 1.2 if levels.get(line.size) or not gap else gap
     if step > usual * 1.35 + 1:
@@ -286,14 +269,14 @@ def _breaks(before: PdfLine, line: PdfLine, gap: float, levels: dict[float, int]
 def _part(lines: Sequence[PdfLine], levels: dict[float, int]) -> PdfPart:
     text = lines[0].text
     for line in lines[1:]:
-        text = _closed(text, line.text)
+        text = _concatenated(text, line.text)
     text = " ".join(text.replace("\N{SOFT HYPHEN}", "").split())
     level = levels.get(lines[0].size, 0)
     return PdfPart(level if len(text) < _LONGEST and any(map(str.isalpha, text)) else 0, text)
 
 
-def _closed(before: str, after: str) -> str:
-    """Two pieces of a text; a word that was parted between them is whole again."""
+def _concatenated(before: str, after: str) -> str:
+    """Joins two pieces of a text, and a word that is hyphenated between them."""
     if before.endswith("\N{SOFT HYPHEN}"):
         return before[:-1] + after
     if before.endswith("-") and before[-2:-1].isalpha() and after[:1].islower():
@@ -301,22 +284,13 @@ def _closed(before: str, after: str) -> str:
     return f"{before} {after}"
 
 
-def _goes_on(before: PdfPart, part: PdfPart) -> bool:
-    """Whether a paragraph goes on over the end of its page."""
+def _continues(before: PdfPart, part: PdfPart) -> bool:
+    """Returns whether a paragraph continues on the next page."""
     return not before.level and not part.level and part.text[:1].islower() and not _END.search(before.text)
 
 
-_NO_TITLE: Final = re.compile(
-    r"untitled|\(?anonymous\)?|microsoft word - .*|.*\.(?:docx?|pdf|tex|dvi|indd|pptx?|xlsx?|qxd)", re.IGNORECASE
-)
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]])")
-_LINE_START: Final = re.compile(r"^(\s*)(#{1,6}\s|>|[+]\s)")
-_LINE_BULLET: Final = re.compile(r"^[•‣▪●◦\u2043∙]\s*")
-_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
-
-
 def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """The text of a PDF."""
+    """Reads a PDF."""
     if not body.strip():
         return Extracted("document", "pdf", empty="empty")
     pdf = Pdf(body)
@@ -343,20 +317,20 @@ def _read(pdf: Pdf, caps: Caps) -> Extracted:
         method="pdf",
         markdown=markdown,
         text=text,
-        title=_title(pdf.about("Title"), parts),
-        author=pdf.about("Author") or None,
-        published_at=pdf_moment(pdf.about("CreationDate")),
-        modified_at=pdf_moment(pdf.about("ModDate")),
+        title=_title(pdf.metadata("Title"), parts),
+        author=pdf.metadata("Author") or None,
+        published_at=pdf_moment(pdf.metadata("CreationDate")),
+        modified_at=pdf_moment(pdf.metadata("ModDate")),
         language=language if _LANGUAGE.fullmatch(language) else None,
-        description=pdf.about("Subject") or None,
+        description=pdf.metadata("Subject") or None,
         page_count=count,
         warnings=(*warnings, *over),
-        empty=_emptiness(text, pages),
+        empty=None if text else "scanned" if any(page.pictured for page in pages) else "empty",
     )
 
 
 def _pages(pdf: Pdf, count: int, most: int) -> tuple[list[PdfPage], int]:
-    """The pages until there is more text than will be given, and how many of them are broken."""
+    """Returns the pages until there is more text than will be given, and the number of broken ones."""
     pages: list[PdfPage] = []
     broken = size = 0
     for number in range(count):
@@ -382,16 +356,10 @@ def _warnings(pages: list[PdfPage], broken: int) -> list[ExtractWarning]:
     return found
 
 
-def _emptiness(text: str, pages: list[PdfPage]) -> str | None:
-    if text:
-        return None
-    return "scanned" if any(page.pictured for page in pages) else "empty"
-
-
-def _title(said: str, parts: list[PdfPart]) -> str | None:
-    """What the document calls itself, unless that is the name of a file; else its largest heading near the start."""
-    if said and not _NO_TITLE.fullmatch(said):
-        return said
+def _title(declared: str, parts: list[PdfPart]) -> str | None:
+    """Returns the declared title unless it is a file name; else the largest heading near the start."""
+    if declared and not _NO_TITLE.fullmatch(declared):
+        return declared
     headings = [part for part in parts[:10] if part.level]
     return min(headings, key=lambda part: part.level).text if headings else None
 

@@ -1,22 +1,22 @@
-"""What a body is, where its label is wrong or missing: told by how it begins.
+"""The true content type of a body, and its encoding.
 
-    truly(body, said, url) -> a content type, the one said unless the body speaks against it
+    truly(body, label, url)  -> the content type: the label, unless the body contradicts it
+    as_utf8(body, charset)   -> the body in UTF-8, the only encoding that parsers are given
 
-A label is overruled only by what cannot be anything else: a PDF's or a picture's first bytes, a page's or a feed's
-first tag. Text that looks like text stays text; what is labelled as nothing in particular (`application/octet-stream`,
-or no label) is looked at more freely. The name of the file in the URL says which sort of text it is, never more.
+A label is overruled only by an unmistakable beginning: the first bytes of a PDF or an image, the first tag of a page or
+a feed. Without a label, or with one such as `application/octet-stream`, more is guessed. The file name in the URL only
+decides between kinds of text.
 
-The bytes of a page as UTF-8, which is the only encoding its parser is given.
-
-In order: a byte order mark, the zero bytes of UTF-16 and UTF-32, UTF-8 if the bytes are that, what the response said,
-what the page says of itself, and Windows-1252, which can decode anything and is what unlabelled pages are as a rule.
-A label that fits badly is a lie, and the next is tried. Only encodings that browsers know are ever used: others (UTF-7
-above all) exist for no page but those that hide something.
+Encodings are tried in this order: a byte order mark, the zero bytes of UTF-16 and UTF-32, valid UTF-8, the response's
+charset, the page's own declaration, and Windows-1252, which decodes anything and is the usual encoding of unlabelled
+pages. An encoding that fits badly is skipped. Only encodings that browsers know are used: pages use others, UTF-7 for
+example, only to hide something.
 """
 
 import codecs
 import json
 import re
+from contextlib import suppress
 from posixpath import splitext
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ GENERIC = frozenset(
     ("", "application/octet-stream", "binary/octet-stream", "application/unknown", "application/x-download",
      "application/force-download", "application/download", "unknown/unknown", "*/*", "application/x-unknown")
 )  # fmt: skip
-"""Labels that say nothing."""
+"""Labels without meaning."""
 PACKED = frozenset(("application/gzip", "application/x-gzip", "application/gunzip"))
 MARKUP = frozenset(("text/html", "application/xhtml+xml", "text/xml", "application/xml"))
 
@@ -61,7 +61,7 @@ _MARKED = re.compile(rb"^(?:#{2,4} \S|[-*] \[|> )|\]\(https?://", re.MULTILINE)
 
 
 def truly(body: bytes, said: str, url: str) -> str:
-    """The content type to read `body` as; `said` is the label, in small letters and without parameters."""
+    """Returns the content type to read `body` as; `said` is the label, in lower case and without parameters."""
     start = body[:_LOOKED_AT]
     binary = _binary(start)
     if binary is not None:
@@ -70,7 +70,7 @@ def truly(body: bytes, said: str, url: str) -> str:
         return "application/pdf"
     at = start[_end_of_preamble(start) :]
     if _PAGE.match(at):
-        # The first tag of XHTML labelled as XML: a page all the same.
+        # XHTML that is labelled as XML is a page, too.
         return said if said == "application/xhtml+xml" else "text/html"
     feed = _feed(start, at)
     if feed is not None and (said in MARKUP or said in GENERIC or said.endswith(("/plain", "xml"))):
@@ -88,13 +88,13 @@ def _binary(start: bytes) -> str | None:
 
 
 def _end_of_preamble(start: bytes) -> int:
-    """Behind the white space, comments and declarations that may stand before the first tag."""
+    """Returns where the white space, comments and declarations before the first tag end."""
     found = _SKIPPED.match(start)
     return found.end() if found else 0
 
 
 def _feed(start: bytes, at: bytes) -> str | None:
-    """The type of the feed that a body begins as."""
+    """Returns the content type of a feed, or None if the body does not begin as one."""
     doctype = _DOCTYPE.match(at)
     if doctype:
         at = at[doctype.end() :]
@@ -109,23 +109,23 @@ def _feed(start: bytes, at: bytes) -> str | None:
 
 
 def _text(body: bytes, start: bytes, at: bytes, said: str, url: str) -> str:
-    """The type of something that does not begin as a page, a feed or anything binary."""
+    """Returns the content type of a body that does not begin as a page, a feed or binary data."""
     nameless = said in GENERIC
     if (nameless or (said.startswith("text/") and said not in MARKUP)) and looks_binary(start):
         return "application/octet-stream"
     if (nameless or said.endswith("json")) and at[:1] == b"{" and _JSON_FEED.search(start):
         return "application/feed+json"
     if nameless:
-        return _named(url) or _guessed(body, start, at)
+        return _by_file_name(url) or _guessed(body, start, at)
     if said == "text/plain":
-        return _named(url) or ("text/markdown" if _is_marked(at, body) else said)
+        return _by_file_name(url) or ("text/markdown" if _is_marked(at, body) else said)
     if said == "text/html" and at[:1] in (b"{", b"[") and _is_json(body):
         return "application/json"
     return said
 
 
 def looks_binary(start: bytes) -> bool:
-    """Whether there are bytes in it that no text has. UTF-16 and UTF-32 have zero bytes, at every second place."""
+    """Returns whether it has bytes that no text has. UTF-16 and UTF-32 have zeros in every second place."""
     if not start or start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return False
     zeros = start.count(0)
@@ -134,7 +134,7 @@ def looks_binary(start: bytes) -> bool:
     return len(start) - len(start.translate(None, _CONTROLS)) - zeros > max(2, len(start) // 50)
 
 
-def _named(url: str) -> str | None:
+def _by_file_name(url: str) -> str | None:
     try:
         return _NAMES.get(splitext(urlsplit(url).path)[1].lower())
     except ValueError:
@@ -142,7 +142,7 @@ def _named(url: str) -> str | None:
 
 
 def _guessed(body: bytes, start: bytes, at: bytes) -> str:
-    """What a body without a label is."""
+    """Returns the content type of a body without a label."""
     if _PIECE.match(at):
         return "text/html"
     if at[:1] in (b"{", b"[") and _is_json(body):
@@ -153,7 +153,7 @@ def _guessed(body: bytes, start: bytes, at: bytes) -> str:
 
 
 def _is_marked(at: bytes, body: bytes) -> bool:
-    """Whether text begins with a heading as markdown has them, and goes on like that."""
+    """Returns whether text begins with a Markdown heading and has more Markdown after it."""
     return _HEADING.match(at) is not None and _MARKED.search(body, 0, 20_000) is not None
 
 
@@ -183,30 +183,33 @@ _ALIASES = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us
             "x-euc-jp": "euc_jp", "windows-874": "cp874", "dos-866": "cp866", "x-mac-cyrillic": "mac-cyrillic",
             "iso-8859-9": "cp1254", "iso-8859-8-i": "iso8859-8", "iso-8859-11": "cp874", "tis-620": "cp874",
             "x-x-big5": "big5hkscs", "big5": "big5hkscs", "unicode-1-1-utf-8": "utf-8"}  # fmt: skip
-"""What browsers take these names for."""
-_TAKEN_WRITTEN = (
-    "utf-8 cp866 koi8-r koi8-u mac-roman mac-cyrillic cp874 gb18030 big5hkscs euc_jp iso2022_jp cp932 cp949 "
-    "cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 "
+"""The encodings that browsers use for these names."""
+_ENCODING_NAMES = (
+    "utf-8 cp866 koi8-r koi8-u mac-roman mac-cyrillic cp874 gb18030 big5hkscs euc_jp iso2022_jp cp932 cp949 cp1250 "
+    "cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 "
     "iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15 iso8859-16"
 )
-_TAKEN = frozenset(_TAKEN_WRITTEN.split())
+_ENCODINGS = frozenset(_ENCODING_NAMES.split())
 _WIDE = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-16le": ("utf-16-le",), "utf-16be": ("utf-16-be",)}
 _CHARSET_BYTES = 2_048
-"""Bytes in which zero bytes tell of two or four bytes a letter."""
+"""Bytes that are searched for the zeros of UTF-16 and UTF-32."""
 _LOST = "\N{REPLACEMENT CHARACTER}"
 
 
 def as_utf8(body: bytes, charset: str | None) -> bytes:
-    """`body` in UTF-8, without byte order marks and zero bytes; what cannot be decoded is replaced."""
+    """Returns `body` in UTF-8, without byte order marks and zero bytes; invalid bytes are replaced."""
     for mark, encoding in _MARKS:
         if body.startswith(mark):
             return _encoded(body[len(mark) :].decode(encoding, "replace"))
     wide = _wide(body)
     if wide is not None:
         return _encoded(body.decode(wide, "replace"))
-    # What is not UTF-8 hardly ever looks like it, and pages are mislabelled often. Seven-bit encodings look like ASCII.
-    if not body.isascii() and _is_utf8(body):
-        return _clean(body)
+    # Bytes in another encoding are hardly ever valid UTF-8, and labels are often wrong. Seven-bit encodings look like
+    # ASCII, so that is not enough.
+    with suppress(UnicodeDecodeError):
+        if not body.isascii():
+            body.decode("utf-8")
+            return _clean(body)
     said = _SAID.search(body, 0, 4096)
     for name in (charset, said[1].decode("ascii") if said else None):
         text = _decoded(body, name)
@@ -218,12 +221,12 @@ def as_utf8(body: bytes, charset: str | None) -> bytes:
 
 
 def as_text(body: bytes, charset: str | None) -> str:
-    """The same as text, its line ends made one."""
+    """Returns the body as text with uniform line ends."""
     return as_utf8(body, charset).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _decoded(body: bytes, name: str | None) -> str | None:
-    """`body` in the encoding of this name; None where there is none, or where it does not fit at all."""
+    """Decodes `body`; returns None if the encoding is unknown or fits badly."""
     encoding = _known(name)
     if encoding is None:
         return None
@@ -233,8 +236,8 @@ def _decoded(body: bytes, name: str | None) -> str | None:
 
 
 def _known(name: str | None) -> str | None:
-    """Python's name for an encoding that a page may be in, or None."""
-    # A page that says it in letters of one byte each is not written in letters of two: UTF-16 is never believed.
+    """Returns Python's name of an encoding that pages may use, or None."""
+    # Never UTF-16: a page that declares it in single bytes cannot be written in it.
     name = (name or "").strip().lower()
     if not 1 < len(name) <= 40:
         return None
@@ -242,11 +245,11 @@ def _known(name: str | None) -> str | None:
         found = codecs.lookup(_ALIASES.get(name, name)).name
     except (LookupError, ValueError, UnicodeError):
         return None
-    return found if found in _TAKEN else None
+    return found if found in _ENCODINGS else None
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a mark: letters of the West leave zero bytes at the same place of each letter."""
+    """Detects UTF-16 and UTF-32 without a mark: Western letters have zero bytes at fixed places."""
     start = body[: _CHARSET_BYTES - len(body[:_CHARSET_BYTES]) % 4]
     if start.count(0) * 5 < len(start) or len(start) < 4:
         return None
@@ -263,10 +266,10 @@ def _wide(body: bytes) -> str | None:
 
 
 def _wide_as_said(body: bytes, charset: str | None) -> str | None:
-    """UTF-16 that only the response tells of: letters of the East leave no zero bytes. It has to fit."""
+    """Decodes UTF-16 that only the response declares, if it fits: East Asian letters have no zero bytes."""
     start = body[:_CHARSET_BYTES]
     if len(start) < 16 or (start.count(b" ") + start.count(b"\n")) * 20 > len(start):
-        return None  # It is parted into words, in letters of one byte.
+        return None  # It has words in letters of one byte.
     for encoding in _WIDE.get((charset or "").strip().lower(), ()):
         try:
             text = body.decode(encoding)
@@ -275,14 +278,6 @@ def _wide_as_said(body: bytes, charset: str | None) -> str | None:
         if sum(map(str.isalpha, text)) * 2 > len(text):
             return text
     return None
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _encoded(text: str) -> bytes:

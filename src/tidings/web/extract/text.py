@@ -1,9 +1,8 @@
-"""Plain text, and text of other sorts (programs, style sheets, calendars), as they are.
+"""Plain text, code and Markdown.
 
-Markdown, kept as it is; what its front matter and its first heading say is known about it.
-
-Front matter becomes a block of code, because its dashes would make a heading of its last line. Comments are not shown
-by any reader of markdown: they are taken out, and told of.
+Markdown stays as it is. Its front matter and first heading give the metadata. Front matter becomes a code block,
+because its dashes would turn its last line into a heading. Comments, which no Markdown reader shows, go to
+`Extracted.hidden`.
 """
 
 import re
@@ -23,15 +22,14 @@ _LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts":
 
 
 def read_text(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """Prose without markup. Nothing in it is a heading, whatever it begins with."""
-    text = _text(body, charset)
-    text, warnings = bounded(text, options.caps.characters, "the text")
+    """Reads prose without markup; lines that look like headings are escaped."""
+    text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
     markdown = _HEADING.sub(r"\1\\\2", text)
     return Extracted("text", "text", markdown, text, warnings=warnings, empty=None if text else "empty")
 
 
 def read_code(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """Text that is no prose, as one block of code."""
+    """Reads text that is not prose as one code block."""
     text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
     if not text:
         return Extracted("text", "text", empty="empty")
@@ -40,7 +38,7 @@ def read_code(body: bytes, charset: str | None, url: str, options: ExtractOption
 
 def _text(body: bytes, charset: str | None) -> str:
     text = _UNSEEN.sub("", as_text(body, charset).replace("\f", "\n"))
-    # Not the indentation of the first line: a figure may begin with it.
+    # The indentation of the first line stays: it may belong to a figure.
     return text.rstrip().lstrip("\n\N{ZERO WIDTH NO-BREAK SPACE}") if text.strip() else ""
 
 
@@ -68,7 +66,7 @@ _HIDDEN: Final = 50
 
 
 def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """A text that is markdown already."""
+    """Reads Markdown."""
     whole = as_text(body, charset).lstrip("\N{ZERO WIDTH NO-BREAK SPACE}\n")
     front = _FRONT.match(whole)
     fields = _fields(front[2]) if front else {}
@@ -100,7 +98,7 @@ def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOp
 
 
 def _fields(front: str) -> dict[str, str]:
-    """The plain fields of front matter; what is nested is left where it is."""
+    """Returns the plain fields of front matter, not the nested ones."""
     found: dict[str, str] = {}
     for key, value in _FIELD.findall(front):
         bare = value.strip("[]").strip().strip("\"'").strip()
@@ -110,7 +108,7 @@ def _fields(front: str) -> dict[str, str]:
 
 
 def _shown(text: str, hidden: list[str]) -> Iterator[str]:
-    """The lines without comments, which go to `hidden`; code keeps all that looks like one."""
+    """Yields the lines without comments, which go to `hidden`; code blocks stay as they are."""
     held: list[str] = []
     for line, code in _lines(text):
         if code:
@@ -122,7 +120,7 @@ def _shown(text: str, hidden: list[str]) -> Iterator[str]:
 
 
 def _uncommented(lines: list[str], hidden: list[str]) -> list[str]:
-    """The lines without what stands between `<!--` and `-->`. Takes all lines out of the list it is given."""
+    """Returns the lines without comments, and empties the list."""
     if not lines:
         return []
     text, kept, at = "\n".join(lines), [""], 0
@@ -136,7 +134,7 @@ def _uncommented(lines: list[str], hidden: list[str]) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it stands in a block of code (or begins or ends one)."""
+    """Yields each line and whether it belongs to a code block."""
     fence = ""
     for line in text.split("\n"):
         found = _FENCE.match(line)
@@ -167,7 +165,7 @@ def _title(text: str) -> str | None:
 
 
 def plain_markdown(text: str) -> str:
-    """The words of markdown, without its marks."""
+    """Returns the text of Markdown without its markup."""
     out: list[str] = []
     for line, code in _lines(text):
         if code:

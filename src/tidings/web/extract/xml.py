@@ -1,16 +1,14 @@
-"""XML as text that can be read: an indented tree of names, attributes and values.
+"""XML as a safe tree, and as an indented outline of names, attributes and values.
 
     <book id="1"><title>Sea</title></book>   ->   - book (id: 1)
                                                     - title: Sea
 
-An element that mixes text with other elements is taken as prose and written in one line.
+An element that mixes text with other elements is prose, and written in one line.
 
-XML as a tree, with nothing left in it that XML can do to a reader.
-
-Declarations of entities are taken out before the parser sees them: those that refer to other entities or to files are
-refused, plain ones are put in place within a bound, as are the names of HTML, which feeds use without declaring them.
-No network, no DTD, no huge trees; depth and elements are counted first. What is not well-formed is read as far as it
-makes sense, and said to be so.
+Entity declarations are removed before the parser sees them. Those that refer to other entities or to files are refused;
+plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. No
+network, no DTD, no huge trees; depth and elements are counted first. Broken XML is read as far as possible, with a
+warning.
 """
 
 import re
@@ -28,11 +26,8 @@ from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOption
 from tidings.web.extract.prescan import TreeBounds, scan
 from tidings.web.extract.sniff import as_utf8
 
-# lxml comes without types; see tree.py.
-
-
 _DEPTH = 250
-"""libxml2 stops at 256, without a word that anybody hears."""
+"""libxml2 silently stops at 256."""
 _DOCTYPE = re.compile(
     rb"<!DOCTYPE\s++[^>\[]{0,2000}+"
     rb"(?:\[((?:<!--(?:[^-]++|-(?!->))*+-->|[^\]\"'<]++|<(?!!--)|\"[^\"]*+\"|'[^']*+')*+)\]\s*+)?+>?+"
@@ -48,17 +43,17 @@ _MOST_GROWTH = 1_000_000
 
 @dataclass(frozen=True)
 class Tree:
-    """The root, and what was wrong with the text of it, in words (or None)."""
+    """The root, and a description of the first error in the text, or None."""
 
     root: Element
     fault: str | None
 
 
 def read_tree(body: bytes, charset: str | None, bounds: TreeBounds) -> Tree | None:
-    """The tree of `body`; None where there is no element in it.
+    """Returns the tree of `body`, or None if it has no element.
 
     Raises:
-        ExtractionFailed: It is too deep or has too many elements, or its entities are a bomb or lead elsewhere.
+        ExtractionFailed: It is too deep or too large, or its entities are a bomb or refer to files.
     """
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
@@ -70,7 +65,7 @@ def read_tree(body: bytes, charset: str | None, bounds: TreeBounds) -> Tree | No
 
 
 def _parsed(text: bytes) -> Tree | None:
-    lxml = cast("Any", etree)
+    lxml = cast("Any", etree)  # It has no types.
     parser = lxml.XMLParser(
         encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False,
         huge_tree=False, remove_comments=True, remove_pis=True, strip_cdata=True,
@@ -92,7 +87,7 @@ def _parsed(text: bytes) -> Tree | None:
 
 
 def _without_doctype(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """The text without its document type, and the entities that this declared."""
+    """Returns the text without its document type, and the entities that the document type declares."""
     found = _DOCTYPE.search(text)
     if found is None:
         return text, {}
@@ -100,15 +95,16 @@ def _without_doctype(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     for entity in _ENTITY.finditer(_COMMENT.sub(b"", found[1] or b"")):
         value = entity[3] if entity[3] is not None else entity[4]
         if entity[5]:
-            raise ExtractionFailed("bomb", "The XML wants other files to be read into it, which is never done.")
+            raise ExtractionFailed("bomb", "The XML includes other files, which is not supported: ask for it as raw.")
         if entity[1] or b"&" in value.replace(b"&#", b"") or b"%" in value:
-            raise ExtractionFailed("bomb", "The XML declares entities made of entities, as bombs do, and is not read.")
+            message = "The XML declares entities made of other entities, as bombs do: ask for it as raw."
+            raise ExtractionFailed("bomb", message)
         declared[entity[2]] = value
     return text[: found.start()] + text[found.end() :], declared
 
 
 def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
-    """With the entities that are known put in place, and the others shown as they are written."""
+    """Substitutes the known entities, and escapes the others."""
     room = _MOST_GROWTH
 
     def written(reference: re.Match[bytes]) -> bytes:
@@ -123,20 +119,20 @@ def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
             found = escape(letters).encode() if letters else b"&amp;" + name + b";"
         room -= len(found)
         if room < 0:
-            raise ExtractionFailed("bomb", f"The XML grows by more than {_MOST_GROWTH:,} characters and is not read.")
+            grown = f"The entities of the XML add more than {_MOST_GROWTH:,} characters"
+            raise ExtractionFailed("bomb", f"{grown}: ask for it as raw.")
         return found
 
     return _REFERENCE.sub(written, text)
 
 
 _DEEPEST = 20
-"""Levels that are shown by indentation; what is deeper stands at the last."""
-_TITLES = ("title", "name")
+"""Levels of indentation; deeper elements stay at the last."""
 _LINKS = 1_000
 
 
 def read_xml(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """The tree of any XML."""
+    """Reads any XML."""
     tree = read_tree(body, charset, options.bounds)
     if tree is None:
         if body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
@@ -146,10 +142,10 @@ def read_xml(body: bytes, charset: str | None, url: str, options: ExtractOptions
 
 
 def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
-    """A tree as it is shown to readers."""
-    whole = "\n".join(_lines(tree.root, 0))
-    markdown, warnings = bounded(whole, options.caps.characters, "the XML")
+    """Writes a tree as an outline."""
+    markdown, warnings = bounded("\n".join(_lines(tree.root)), options.caps.characters, "the XML")
     text = "\n".join(line.replace("- ", "", 1) for line in markdown.split("\n"))
+    has_content = any(one.items() or (one.text or "").strip() or (one.tail or "").strip() for one in tree.root.iter())
     return Extracted(
         kind="data",
         method="xml",
@@ -159,70 +155,58 @@ def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
         language=tree.root.get("{http://www.w3.org/XML/1998/namespace}lang"),
         links=_links(tree.root, url),
         warnings=(*faults(tree), *warnings),
-        empty=None if _says_something(tree.root) else "empty",
+        empty=None if has_content else "empty",
     )
 
 
 def faults(tree: Tree) -> tuple[ExtractWarning, ...]:
-    """That the XML is broken, where it is."""
+    """Returns the warning of a tree from broken XML."""
     if tree.fault is None:
         return ()
     return (ExtractWarning("extraction_fallback", f"it is not well-formed ({tree.fault}): parts may be missing"),)
 
 
 def local(tag: object) -> str:
-    """The name of an element or an attribute without its namespace."""
+    """Returns the name of an element or an attribute without its namespace."""
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
-def flat(element: Element) -> str:
-    """All text in an element, in one line."""
+def _flat(element: Element) -> str:
     return " ".join("".join(element.itertext()).split())
 
 
-def _lines(root: Element, depth: int) -> Iterator[str]:
-    # Not by recursion: trees may be as deep as the parser allows.
-    todo: list[tuple[Element, int]] = [(root, depth)]
+def _lines(root: Element) -> Iterator[str]:
+    # Without recursion, because trees may be as deep as the parser allows.
+    todo: list[tuple[Element, int]] = [(root, 0)]
     while todo:
         element, level = todo.pop()
         children = [child for child in element if isinstance(child.tag, str)]
-        mixed = bool(children) and _is_mixed(element, children)
-        said = flat(element) if mixed or not children else ""
-        yield "  " * min(level, _DEEPEST) + "- " + _line(element, said)
+        mixed = bool(children) and (
+            bool((element.text or "").strip()) or any((child.tail or "").strip() for child in children)
+        )
+        text = _flat(element) if mixed or not children else ""
+        attributes = ", ".join(f"{local(key)}: {' '.join(value.split())}" for key, value in element.items())
+        name = local(element.tag) + (f" ({attributes})" if attributes else "")
+        yield "  " * min(level, _DEEPEST) + "- " + (f"{name}: {text}" if text else name)
         if not mixed:
             todo.extend((child, level + 1) for child in reversed(children))
 
 
-def _line(element: Element, said: str) -> str:
-    attributes = ", ".join(f"{local(key)}: {' '.join(value.split())}" for key, value in element.items())
-    name = local(element.tag) + (f" ({attributes})" if attributes else "")
-    return f"{name}: {said}" if said else name
-
-
-def _is_mixed(element: Element, children: list[Element]) -> bool:
-    return bool((element.text or "").strip()) or any((child.tail or "").strip() for child in children)
-
-
-def _says_something(root: Element) -> bool:
-    return any(one.items() or (one.text or "").strip() or (one.tail or "").strip() for one in root.iter())
-
-
 def _title(root: Element) -> str | None:
     for child in root:
-        if local(child.tag).lower() in _TITLES and (said := flat(child)):
-            return said[:500]
+        if local(child.tag).lower() in {"title", "name"} and (text := _flat(child)):
+            return text[:500]
     return None
 
 
 def _links(root: Element, url: str) -> tuple[PageLink, ...]:
-    """What is an address of the web, as a whole text or as a whole attribute."""
+    """Returns the texts and attributes that are web addresses."""
     found: dict[PageLink, None] = {}
     for element in root.iter():
         for value in (element.text or "", *(value for _, value in element.items())):
             address = value.strip()
             if address.startswith(("http://", "https://")) and " " not in address and len(address) < 2_000:
                 whole = web_address(url, address)
-                # Namespaces are declared, not linked to: lxml keeps those apart from attributes.
                 if whole is not None:
                     found[PageLink(local(element.tag), whole)] = None
         if len(found) >= _LINKS:
