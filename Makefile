@@ -14,7 +14,7 @@ export VENV
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test thorough newest lowest check bench chaos ui docs dist release pictures requirements
+.PHONY: run test coverage thorough newest lowest check bench chaos ui docs dist release pictures requirements
 
 run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -27,7 +27,10 @@ ifndef TESTS
 	@$(BIN)/python tests/conformance/suite.py >$(VENV)/conformance.log 2>&1 || true # its tests report what is missing
 endif
 	@# Tests often wait, so three files run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest $(if $(TESTS),,--cov) -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+	$(BIN)/pytest $(COVERAGE) -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+
+coverage: COVERAGE := --cov
+coverage: test ## the same tests with branch coverage, which must be 95 % or more; takes nearly twice as long
 
 thorough: $(VENV)/.ready-dev $(PAGE) ## the tests that take longest: more of the page in a browser, whole runs of the benchmarks
 	$(BIN)/pytest --no-header -n 2 --dist loadfile -m thorough

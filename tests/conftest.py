@@ -1,19 +1,16 @@
-"""What every test shares: the event loop it runs on, and what is left out where a program is missing."""
+"""Shared by every test: its event loop, its signals, and the tests to leave out if a program is missing."""
 
 import gc
-import os
 import shutil
-from collections.abc import Generator
-from pathlib import Path
+import signal
 
 import pytest
-from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says more about the machine than about the code; `timeout` bounds each test as a whole.
+# The time of an example says more about the machine than about the code; `timeout` bounds each test as a whole.
 settings.register_profile(
     "tidings",
-    max_examples=50,  # of each; what must be searched more thoroughly says so itself
+    max_examples=50,  # a test that must search more thoroughly sets its own number
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
@@ -21,40 +18,22 @@ settings.register_profile(
 settings.load_profile("tidings")
 
 PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
-"""What a marker needs. `make test` installs these, or fails in CI."""
-
-HERE = Path(__file__).parent
-_NAMES = """
-    benchmarks browser chaos conformance examples test_docs.py bus/test_contract_shared.py bus/test_model.py
-    cli/test_everything.py client/test_bad_messages.py client/test_bad_streams.py client/test_busy.py
-    client/test_contract.py client/test_killed.py client/test_killed_noticed.py client/test_live_gap.py
-    client/test_live_repeats.py client/test_live_storm.py client/test_states.py client/test_tap.py
-    inspector/test_killed.py inspector/tui/test_flood.py server/test_contract.py server/test_faults.py
-    vault/test_random_walk.py vault/notes/test_notes_hostile.py web/extract/test_bombs.py
-    web/documents/test_compact.py web/store/test_diffs.py
-"""
-UNMEASURED = tuple(HERE / name for name in _NAMES.split())
-"""Where what other tests run too is run much: to measure it once more takes as long again."""
+"""The program that a marker needs. `make test` installs these, or fails in CI."""
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    measuring = Coverage.current()
-    if measuring is None or not any(item.path.is_relative_to(folder) for folder in UNMEASURED):
-        return (yield)
-    # The programs that a test starts are measured by what is in the environment.
-    names = [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]
-    kept = {name: os.environ.pop(name) for name in names}
-    measuring.stop()
-    try:
-        return (yield)
-    finally:
-        measuring.start()
-        os.environ.update(kept)
+def pytest_configure(config: pytest.Config) -> None:
+    runs_tests = hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None)
+    if runs_tests:
+        # A shell that starts us in the background ignores these signals. The programs that tests start would inherit
+        # that, and could not be interrupted.
+        for name, handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP.
+            if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, handler)
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays: to look for garbage in it takes a third of a second, and is done often."""
+    # Collected tests stay. To look for garbage among them takes a third of a second each time.
     gc.collect()
     gc.freeze()
 
