@@ -70,8 +70,9 @@ async def test_a_list_is_shown_while_it_changes_and_what_is_typed_stays(look: Lo
 async def test_what_ends_after_thousands_of_others_is_still_one_row_in_its_place(
     browser: Browser, inspector: Inspector
 ) -> None:
-    def row(seq: int, title: str, status: str) -> list[Any]:
-        return [seq, 1.0, "sample", "request", f"r{seq}", "tools/call", title, status, None, None, False]
+    def row(seq: int, title: str, status: str) -> dict[str, Any]:
+        head = {"seq": seq, "at": 1.0, "server": "sample", "kind": "request"}
+        return {**head, "id": f"r{seq}", "method": "tools/call", "title": title, "status": status}
 
     first, later = 10_000_000, [row(10_000_001 + n, "another", "completed") for n in range(2_500)]
     batches = ([row(first, "the first", "in_progress"), *later], [row(first, "the first", "completed")])

@@ -162,11 +162,11 @@ async def test_rows_are_the_past_in_order(page: Page) -> None:
         assert len(chunk["rows"]) <= 7
         found += chunk["rows"]
         after, more = chunk["to"], chunk["more"]
-    numbers = [row[0] for row in found]
+    numbers = [row["seq"] for row in found]
     assert numbers == sorted(numbers)
-    assert {"message", "state", "request"} <= {row[3] for row in found}
-    message = next(row for row in found if row[3] == "message")
-    whole = await page.get(f"/api/record/{message[0]}")
+    assert {"message", "state", "request"} <= {row["kind"] for row in found}
+    message = next(row for row in found if row["kind"] == "message")
+    whole = await page.get(f"/api/record/{message['seq']}")
     assert whole["data"]["body"]["jsonrpc"] == "2.0"
 
 

@@ -51,8 +51,8 @@ async def test_what_happens_is_told_in_order_and_once(page: Page) -> None:
     after = page.session.seq
     flood(page.session, 100)
     batches = await collect(page, after, page.session.seq)
-    rows = [row for batch in batches for row in batch["rows"] if row[3] == "log"]
-    assert [row[6] for row in rows] == [f"line {each}" for each in range(100)]
+    rows = [row for batch in batches for row in batch["rows"] if row["kind"] == "log"]
+    assert [row["text"] for row in rows] == [f"line {each}" for each in range(100)]
     assert batches[-1]["facts"]["demo"]["counts"]["log"]["total"] == 100
 
 
@@ -68,7 +68,7 @@ async def test_a_flood_of_5000_is_told_whole_in_few_batches_and_counted(page: Pa
             async for _, batch in events:
                 batches += 1
                 held += batch["held"]
-                rows += [row for row in batch["rows"] if row[3] == "log"]
+                rows += [row for row in batch["rows"] if row["kind"] == "log"]
                 if len(rows) + held >= 5_000:
                     break
     assert len(rows) == 5_000
@@ -89,7 +89,7 @@ async def test_a_reader_who_was_away_goes_on_where_they_were(page: Page) -> None
                 if line.startswith("data: "):
                     batch = json.loads(line[6:])
                     break
-    assert [row[6] for row in batch["rows"] if row[3] == "log"] == [f"line {each}" for each in range(10)]
+    assert [row["text"] for row in batch["rows"] if row["kind"] == "log"] == [f"line {each}" for each in range(10)]
 
 
 @pytest.mark.parametrize("after", ["999999999", "x", "", "-5"])
@@ -118,7 +118,7 @@ async def test_a_slow_reader_gets_the_newest_and_the_number_of_the_rest() -> Non
             assert batch is not None
             assert len(batch["rows"]) == feeding.MOST_IN_BATCH
             assert batch["held"] == 12_000 - feeding.MOST_IN_BATCH
-            assert batch["rows"][-1][6] == "line 11999"
+            assert batch["rows"][-1]["text"] == "line 11999"
             flood(session, 50_000)
             batch = reader.take()
             assert batch is not None
@@ -135,7 +135,7 @@ async def test_each_step_of_a_request_is_told_so_that_a_page_asks_how_far_it_is(
             session.record("it", "progress", {"id": "r1", "progress": 1, "total": 2})
             batch = reader.take()
     assert batch is not None
-    assert [(row[3], row[4]) for row in batch["rows"]] == [("request", "r1")]
+    assert [(row["kind"], row["id"]) for row in batch["rows"]] == [("request", "r1")]
 
 
 async def test_a_reader_who_does_not_read_is_cut_off_and_costs_one_batch() -> None:
@@ -197,7 +197,8 @@ async def test_a_change_of_a_subscription_is_told_with_its_versions(page: Page) 
     assert facts["subscriptions"]["note://one"]["updates"] == 1
     assert "all_subscriptions" not in facts
     assert facts["pace"][-1][1] == 1
-    assert batches[0]["rows"][0][3:6] == ["change", "resource-updated", "note://one"]
+    row = batches[0]["rows"][0]
+    assert (row["kind"], row["change"], row["uri"]) == ("change", "resource-updated", "note://one")
 
 
 async def test_saved_calls_and_the_catalog_are_told_to_be_stale(page: Page) -> None:

@@ -14,7 +14,7 @@ export function decodeUri(uri: string): string {
     return uri
   }
 }
-export const changeText = (row: ChangeRow) => (row[5] === null ? `${changeKind(row[4])} list${row[9] ? `: ${row[9]}` : ''}` : decodeUri(row[5]))
+export const changeText = (row: ChangeRow) => (row.uri === undefined ? `${changeKind(row.change)} list${row.different ? `: ${row.different}` : ''}` : decodeUri(row.uri))
 
 /** A URI without its scheme and kind, for headings. */
 export function shortName(uri: string): string {
@@ -29,7 +29,7 @@ export function hops(change: ChangeRow, data: ChangeData | null): Hop[] {
   const times = data?.times ?? {}
   const passed: [string, number | undefined][] = [
     ['changed', times.source], ['notified', times.published],
-    ['received', times.received ?? (change[8] ? undefined : change[1])], ['read again', times.read],
+    ['received', times.received ?? (change.away ? undefined : change.at)], ['read again', times.read],
   ]
   const known = passed.filter((entry): entry is [string, number] => typeof entry[1] === 'number')
   return known.map(([label, at], place) => {

@@ -16,6 +16,6 @@ export function* newestRequests(log: RowSource<RequestRow>, limit: number): Gene
 }
 
 export function findRequest(log: RowSource<RequestRow>, id: string | null): RequestRow | undefined {
-  for (const row of newestRequests(log, 2_000)) if (row[4] === id) return row
+  for (const row of newestRequests(log, 2_000)) if (row.id === id) return row
   return undefined
 }

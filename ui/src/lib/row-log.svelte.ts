@@ -15,8 +15,8 @@ export interface RowSource<T> {
 /** A plain array as a source. */
 export const arraySource = <T>(items: readonly T[]): RowSource<T> => ({ first: 0, total: items.length, at: (place) => items[place] })
 
-/** Rows that begin with their sequence number, in rising order. */
-export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSource<T> {
+/** Rows in the order of their sequence numbers. */
+export class RowLog<T extends { readonly seq: number }> implements RowSource<T> {
   readonly limit: number
   #items: T[] = []
   #dropped = 0 // at the head of #items, not yet cut off
@@ -62,8 +62,8 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
 
   /** Replaces the older state of a row, or inserts the row in order. A row older than all kept ones is ignored. */
   update(item: T): void {
-    const index = this.#indexOf(item[0])
-    if (this.#items[index]?.[0] === item[0]) this.#items[index] = item
+    const index = this.#indexOf(item.seq)
+    if (this.#items[index]?.seq === item.seq) this.#items[index] = item
     else if (index > this.#dropped || this.#first === 0) this.#items.splice(index, 0, item)
     this.#version++
   }
@@ -72,7 +72,7 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
   find(seq: number): T | undefined {
     void this.#version
     const found = this.#items[this.#indexOf(seq)]
-    return found?.[0] === seq ? found : undefined
+    return found?.seq === seq ? found : undefined
   }
 
   /** The index of the row with this sequence number, or where it would be inserted. */
@@ -80,7 +80,7 @@ export class RowLog<T extends readonly [number, ...unknown[]]> implements RowSou
     let [low, high] = [this.#dropped, this.#items.length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if ((this.#items[middle] as T)[0] < seq) low = middle + 1
+      if ((this.#items[middle] as T).seq < seq) low = middle + 1
       else high = middle
     }
     return low

@@ -4,7 +4,7 @@
  * Screens read it and call `api`; only this file changes it.
  */
 import * as api from './api'
-import type { Batch, ChangeRow, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
+import type { Batch, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
 import { RowLog } from './row-log.svelte'
 import { followStream, type ConnectionState } from './stream'
 
@@ -111,7 +111,7 @@ class Store {
     let after = 0
     for (let more = true; more; ) {
       const past = await api.rows(after)
-      this.#add(past.rows.filter((row) => row[0] <= upTo))
+      this.#add(past.rows.filter((row) => row.seq <= upTo))
       more = past.more && past.to < upTo
       after = past.to
     }
@@ -136,11 +136,11 @@ class Store {
   #add(rows: readonly Row[]): void {
     const byServer = new Map<string, Map<RowKind, Row[]>>()
     for (const row of rows) {
-      let kinds = byServer.get(row[2])
-      if (!kinds) byServer.set(row[2], (kinds = new Map()))
-      const some = kinds.get(row[3])
+      let kinds = byServer.get(row.server)
+      if (!kinds) byServer.set(row.server, (kinds = new Map()))
+      const some = kinds.get(row.kind)
       if (some) some.push(row)
-      else kinds.set(row[3], [row])
+      else kinds.set(row.kind, [row])
     }
     for (const [name, kinds] of byServer) {
       const server = this.server(name)
@@ -160,17 +160,16 @@ class Store {
  * row may arrive after that of a later row.
  */
 function addOrUpdate(log: RowLog<Row>, row: Row): void {
-  if (row[0] > (log.last()?.[0] ?? -1)) log.append([row])
+  if (row.seq > (log.last()?.seq ?? -1)) log.append([row])
   else log.update(row)
 }
 
 /** Copies the time that reading again took from a content's row to the row of its change. */
-function setFreshTime(server: ServerStore, content: ContentRow): void {
-  const [, , , , , , change, , fresh] = content
-  if (change === null || fresh === null) return
+function setFreshTime(server: ServerStore, { change, fresh_ms }: ContentRow): void {
+  if (change === undefined || fresh_ms === undefined) return
   const log = server.rows.change
   const found = log.find(change)
-  if (found) log.update([...found.slice(0, 7), fresh, ...found.slice(8)] as unknown as ChangeRow)
+  if (found) log.update({ ...found, fresh_ms })
 }
 
 /** Exchanges the token in the address for a cookie, once, and removes it from the address and the history. */

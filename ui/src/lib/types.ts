@@ -1,4 +1,6 @@
 /** The types of the inspector's HTTP API. Times (`at`) are seconds since 1970, durations (`ms`) milliseconds. */
+import type { Row } from './rows'
+export type * from './rows'
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
@@ -6,8 +8,6 @@ export type JsonObject = { [key: string]: Json }
 export type State = 'disconnected' | 'connecting' | 'connected' | 'disconnecting' | 'error'
 export type Transport = 'stdio' | 'http' | 'sse' | 'memory'
 export type ListName = 'tools' | 'resources' | 'templates' | 'prompts'
-export type RowKind =
-  | 'change' | 'content' | 'message' | 'notification' | 'log' | 'stderr' | 'request' | 'exchange' | 'state'
 export type ChangeKind = 'resource-updated' | 'tools-list-changed' | 'resources-list-changed' | 'prompts-list-changed'
 
 export interface ErrorFacts {
@@ -105,22 +105,6 @@ export interface Hello {
   error: ErrorFacts | null
 }
 export interface Snapshot { seq: number; now: number; servers: ServerFacts[] }
-
-type Head<K extends RowKind> = [seq: number, at: number, server: string, kind: K]
-export type ChangeRow = [...Head<'change'>, change: ChangeKind | string, uri: string | null, merged: number, fresh_ms: number | null, away: boolean, different: string | null]
-export type ContentRow = [...Head<'content'>, uri: string, hash: string, change: number | null, took_ms: number | null, fresh_ms: number | null, is_new: boolean]
-export type MessageRow = [...Head<'message'>, incoming: boolean, method: string | null, id: string | number | null, size: number, ms: number | null, is_error: boolean]
-export type NotificationRow = [...Head<'notification'>, method: string, summary: string]
-export type LogRow = [...Head<'log'>, level: string, logger: string | null, text: string]
-export type StderrRow = [...Head<'stderr'>, line: string, garbage: boolean]
-export type RequestRow = [...Head<'request'>, id: string, method: string, title: string, status: string, ms: number | null, error: string | null, aside: boolean]
-export type ExchangeRow = [...Head<'exchange'>, id: number, method: string, url: string, status: number | null, ms: number | null, is_stream: boolean]
-export type StateRow = [...Head<'state'>, state: State, words: string]
-export type Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
-export interface RowsByKind {
-  change: ChangeRow; content: ContentRow; message: MessageRow; notification: NotificationRow; log: LogRow
-  stderr: StderrRow; request: RequestRow; exchange: ExchangeRow; state: StateRow
-}
 
 export interface Rows { rows: Row[]; to: number; more: boolean }
 export interface Batch {

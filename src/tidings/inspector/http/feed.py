@@ -240,9 +240,9 @@ class PageFeed:
                 self._lost = self._rows[0][0]
             self._rows.append((record.seq, row))
             self._total += 1
-            if row[3] == "state":
+            if row["kind"] == "state":
                 server.states.append(row)
-            elif row[3] == "content":
+            elif row["kind"] == "content":
                 server.contents.append(row)
         self._wake()
 

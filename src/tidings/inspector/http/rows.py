@@ -1,27 +1,11 @@
-"""Rows: what happened, each as a short list, for lists of 100,000 of them.
+"""Rows and facts: JSON for the page, made of a view.
 
-`[seq, at, server, kind, …]`, then by kind:
+A row is one thing that happened, short enough for lists of 100,000; its fields are described in `view.items`. A
+request, an exchange and a list's change have one row each, with the `seq` they began with, which is sent again when it
+changes. The page fetches the whole thing (`/api/record/{seq}`) when it is shown.
 
-| kind | fields |
-|---|---|
-| `change` | change, uri, merged, fresh_ms, was it found after the server was away, what is different in a list |
-| `content` | uri, hash, seq of the change it answers, took_ms, fresh_ms of that change, is it a new version |
-| `message` | incoming, method, id, size, ms, is_error |
-| `notification` | method, summary |
-| `log` | level, logger, text |
-| `stderr` | line, is it garbage |
-| `request` | id, method, title, status, ms, error's code, aside |
-| `exchange` | id, method, url, status, ms, is_stream |
-| `state` | state, words |
-
-A request, an exchange and a change of a list have one row, of the `seq` they began with, told anew when they change.
-A page fetches the whole of what it shows (`/api/record/{seq}`) when somebody looks at it.
-
-Facts: what is known about a server, in parts that are told anew when they change.
-
-Each part is a few fields of the page's `ServerFacts`. `PARTS` says which kinds of records touch which parts.
-
-What changed between two versions, as the page shows it.
+Facts are what is known of a server, in parts that are sent again when they change; each part is some fields of the
+page's `ServerFacts`. `PARTS` lists the parts that each kind of record may change.
 """
 
 from collections.abc import Callable
@@ -29,80 +13,133 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_text, head_of
+from tidings._kit.text import shortened
 from tidings.inspector.http.exchange import shown_error
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
+from tidings.inspector.view import items
 from tidings.inspector.view.diffs import Diff, change_shown
-from tidings.inspector.view.items import (
-    ChangeView,
-    ContentVersion,
-    ErrorView,
-    ExchangeView,
-    LineView,
-    LogView,
-    MessageView,
-    NotificationView,
-    QuestionView,
-    RequestView,
-    SubscriptionView,
-)
+from tidings.inspector.view.items import ChangeView, ContentVersion, ErrorView, QuestionView, SubscriptionView
 from tidings.inspector.view.view import ServerView, difference_words, target_of
 
-Row = list[Any]
+Row = dict[str, Any]
+"""One of `items.Row`, without the fields that are None or False."""
 
 _LONGEST: Final = 300
 _LONGEST_URI: Final = 2_000
+
+
+def _sent(row: items.Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None and value is not False}
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 2)
 
 
-def _short(text: str | None, most: int = _LONGEST) -> str | None:
-    return text if text is None or len(text) <= most else text[: most - 1] + "…"
+def _short(text: str | None) -> str | None:
+    return None if text is None else shortened(text, _LONGEST)
 
 
 def change_row(server: str, view: ChangeView) -> Row:
-    """A change."""
-    uri = _short(view.uri, _LONGEST_URI)
-    different = None if view.items is None else _short(difference_words(view.items))
-    return [
-        *(view.seq, view.at, server, "change"),
-        *(view.change, uri, view.merged, _ms(view.fresh_in), view.away, different),
-    ]
+    """Returns the row of a change."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "change",
+            "change": view.change,
+            "uri": None if view.uri is None else shortened(view.uri, _LONGEST_URI),
+            "merged": view.merged or None,
+            "fresh_ms": _ms(view.fresh_in),
+            "away": view.away,
+            "different": None if view.items is None else shortened(difference_words(view.items), _LONGEST),
+        }
+    )
 
 
-def message_row(server: str, view: MessageView) -> Row:
-    """A message."""
-    method, known = _short(view.method), _short(view.id) if isinstance(view.id, str) else view.id
-    is_error = view.kind == "error"
-    return [view.seq, view.at, server, "message", view.incoming, method, known, view.size, _ms(view.took), is_error]
+def message_row(server: str, view: items.MessageView) -> Row:
+    """Returns the row of a message."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "message",
+            "incoming": view.incoming,
+            "method": _short(view.method),
+            "id": _short(view.id) if isinstance(view.id, str) else view.id,
+            "size": view.size,
+            "ms": _ms(view.took),
+            "is_error": view.kind == "error",
+        }
+    )
 
 
-def notification_row(server: str, view: NotificationView) -> Row:
-    """A notification."""
-    return [view.seq, view.at, server, "notification", _short(view.method), _summary(view.params)]
+def notification_row(server: str, view: items.NotificationView) -> Row:
+    """Returns the row of a notification."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "notification",
+            "method": shortened(view.method, _LONGEST),
+            "summary": _summary(view.params),
+        }
+    )
 
 
-def log_row(server: str, view: LogView) -> Row:
-    """A log message."""
-    return [view.seq, view.at, server, "log", _short(view.level), _short(view.logger), _log_text(view.data)]
+def log_row(server: str, view: items.LogView) -> Row:
+    """Returns the row of a log message."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "log",
+            "level": shortened(view.level, _LONGEST),
+            "logger": _short(view.logger),
+            "text": _log_text(view.data),
+        }
+    )
 
 
-def line_row(server: str, view: LineView) -> Row:
-    """A line of error output, or something that is no message."""
-    return [view.seq, view.at, server, "stderr", _short(view.text), view.garbage]
+def line_row(server: str, view: items.LineView) -> Row:
+    """Returns the row of a line of error output, or of something that is not a message."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "stderr",
+            "line": shortened(view.text, _LONGEST),
+            "garbage": view.garbage,
+        }
+    )
 
 
-def request_row(server: str, view: RequestView) -> Row:
-    """A request."""
-    code = None if view.error is None else view.error.code
-    at = view.created_at or 0.0
-    title = _short(request_title(view.method, view.params))
-    return [view.seq, at, server, "request", view.id, view.method, title, view.status, _ms(view.took), code, view.aside]
+def request_row(server: str, view: items.RequestView) -> Row:
+    """Returns the row of a request."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.created_at or 0.0,
+            "server": server,
+            "kind": "request",
+            "id": view.id,
+            "method": view.method,
+            "title": shortened(request_title(view.method, view.params), _LONGEST),
+            "status": view.status,
+            "ms": _ms(view.took),
+            "error": None if view.error is None else view.error.code,
+            "aside": view.aside,
+        }
+    )
 
 
 def request_title(method: str, params: dict[str, Any]) -> str:
-    """What a request is about, in a few words: the tool, the resource, the prompt."""
+    """Returns the subject of a request: its tool, resource or prompt."""
     for key in ("name", "uri", "uriTemplate"):
         if isinstance(found := params.get(key), str):
             return found
@@ -110,26 +147,48 @@ def request_title(method: str, params: dict[str, Any]) -> str:
     return as_text(ref.get("name")) or as_text(ref.get("uri")) or method
 
 
-def exchange_row(server: str, view: ExchangeView) -> Row:
-    """An HTTP exchange."""
-    url = _short(view.url, _LONGEST_URI)
-    return [
-        *(view.seq, view.at, server, "exchange"),
-        *(view.id, view.method, url, view.status, _ms(view.took), view.is_stream),
-    ]
+def exchange_row(server: str, view: items.ExchangeView) -> Row:
+    """Returns the row of an HTTP exchange."""
+    return _sent(
+        {
+            "seq": view.seq,
+            "at": view.at,
+            "server": server,
+            "kind": "exchange",
+            "id": view.id,
+            "method": view.method,
+            "url": shortened(view.url, _LONGEST_URI),
+            "status": view.status,
+            "ms": _ms(view.took),
+            "is_stream": view.is_stream,
+        }
+    )
 
 
 def content_row(server: str, view: ContentVersion, seq: int, at: float, change: ChangeView | None, *, new: bool) -> Row:
-    """A content that was read."""
-    fresh = None if change is None else _ms(change.fresh_in)
-    answers = None if change is None else change.seq
-    uri = _short(view.uri, _LONGEST_URI)
-    return [seq, at, server, "content", uri, view.hash, answers, _ms(view.took), fresh, new]
+    """Returns the row of a content that was read."""
+    return _sent(
+        {
+            "seq": seq,
+            "at": at,
+            "server": server,
+            "kind": "content",
+            "uri": shortened(view.uri, _LONGEST_URI),
+            "hash": view.hash,
+            "change": None if change is None else change.seq,
+            "took_ms": _ms(view.took),
+            "fresh_ms": None if change is None else _ms(change.fresh_in),
+            "is_new": new,
+        }
+    )
 
 
 def state_row(server: str, record: Record, view: ServerView) -> Row:
-    """A step of the connection."""
-    return [record.seq, record.at, server, "state", view.state, view.words_at(record.at)]
+    """Returns the row of a change of the connection's state."""
+    words = view.words_at(record.at)
+    return _sent(
+        {"seq": record.seq, "at": record.at, "server": server, "kind": "state", "state": view.state, "words": words}
+    )
 
 
 def _summary(params: dict[str, Any] | None) -> str:
@@ -142,14 +201,14 @@ def _summary(params: dict[str, Any] | None) -> str:
 
 
 def _log_text(data: Any) -> str:
-    """The first line of what was logged; of an object that has a message, the message."""
+    """Returns the message of a logged object, or the beginning of any other value."""
     found = as_dict(data)
     said = next((found[key] for key in ("message", "msg", "text") if isinstance(found.get(key), str)), data)
     return head_of(said, _LONGEST)
 
 
 def rows_of(record: Record, view: ServerView) -> list[Row]:
-    """The rows of a record that the view has just taken in."""
+    """Returns the rows of a record that was just folded into the view."""
     makers = _MAKERS.get(record.kind, ())
     return [row for make in makers if (row := make(record, view)) is not None]
 
@@ -172,7 +231,7 @@ def _exchange(record: Record, view: ServerView) -> Row | None:
     open_one = view.open_exchanges.get(known)
     if open_one is not None:
         return exchange_row(view.name, open_one)
-    # It ended with this record: the newest are looked at, where it nearly always is.
+    # It ended with this record. It is nearly always among the newest.
     for each in reversed(view.exchanges):
         if each.id == known:
             return exchange_row(view.name, each)
@@ -206,7 +265,7 @@ _MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]
     "stderr": (_last("stderr", line_row),),
     "garbage": (_last("stderr", line_row),),
     "request": (_request,),
-    "progress": (_request,),  # The row is as it was; that it comes again says that there is more to see.
+    "progress": (_request,),  # The row is unchanged: it is sent again so that the page fetches the request's progress.
     "exchange": (_exchange,),
     "state": (lambda record, view: state_row(view.name, record, view),),
 }
@@ -215,11 +274,11 @@ _MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]
 Facts = dict[str, Any]
 
 _FIRST_MODERN: Final = "2026"
-"""Versions of the protocol are dates: from this year on they are of the modern era."""
+"""Versions of the protocol are dates: the modern era begins with this year."""
 
 
 def error_of(view: ErrorView | None) -> Facts | None:
-    """An error as the page shows it."""
+    """Returns an error as the page shows it."""
     return None if view is None else shown_error(asdict(view))
 
 
@@ -228,7 +287,7 @@ def _entry(view: ServerView) -> Facts:
 
 
 def level_of(view: ServerView) -> str:
-    """The log level that its entry asks for."""
+    """Returns the log level of the server's entry."""
     return as_text(as_dict((view.entry or {}).get("tidings")).get("logLevel")) or "info"
 
 
@@ -290,7 +349,7 @@ _SINGULAR: Final = {
     "changes": "change",
     "requests": "request",
 }
-"""The page counts by the kinds of its rows."""
+"""The kind of row that each count is of."""
 
 
 def _questions(view: ServerView) -> Facts:
@@ -298,14 +357,14 @@ def _questions(view: ServerView) -> Facts:
 
 
 def question_of(view: QuestionView) -> Facts:
-    """A question that waits."""
+    """Returns an open question."""
     facts = asdict(view)
     del facts["seq"]
     return {**facts, "params": view.params or {}}
 
 
 def subscription_of(view: SubscriptionView) -> Facts:
-    """A subscription, with the versions of its content, oldest first."""
+    """Returns a subscription, with the versions of its content, oldest first."""
     return {
         "uri": view.uri,
         "since": view.since,
@@ -321,7 +380,7 @@ def subscription_of(view: SubscriptionView) -> Facts:
 
 
 def version_of(version: Any) -> Facts:
-    """A version of a content, without the content. `version` names it."""
+    """Returns a version of a content, without the content. `version` identifies it."""
     return {"version": version.seq, "at": version.at, "hash": version.hash, "size": version.size, "cut": version.cut}
 
 
@@ -334,7 +393,7 @@ MAKERS: Final[dict[str, Callable[[ServerView], Facts]]] = {
     "counts": _counts,
     "questions": _questions,
 }
-"""The parts that are made from a view alone. `queue`, `pace` and `subscriptions` the feed makes."""
+"""The parts that are made of a view alone. The feed makes `queue`, `pace` and `subscriptions`."""
 
 PARTS: Final[dict[str, tuple[str, ...]]] = {
     "server": ("entry",),
@@ -358,16 +417,16 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "question": ("questions",),
     "answered": ("questions", "counts"),
 }
-"""Which parts a record of this kind may change."""
+"""The parts that each kind of record may change."""
 
 
 def difference(old: ContentVersion, new: ContentVersion) -> dict[str, Any]:
-    """What changed from one version to another."""
+    """Returns the difference between two versions as JSON."""
     return shown_diff(change_shown(old, new))
 
 
 def shown_diff(diff: Diff) -> dict[str, Any]:
-    """A difference as JSON."""
+    """Returns a difference as JSON."""
     return {
         "hunks": [
             {

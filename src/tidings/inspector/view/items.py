@@ -1,11 +1,14 @@
-"""What a `ServerView` is made of: one small value for each thing that a face shows.
+"""The things that a `ServerView` holds, one small value each, and the rows that the page gets of them.
 
-All of it is plain data that the fold alone writes; whoever reads it must not change it. Times are seconds since the
-epoch, durations are seconds. `seq` is the number of the record that a thing came from.
+Only the fold changes these values. Times are seconds since the epoch, durations are seconds (`…_ms`: milliseconds),
+and `seq` is the number of the record that a thing came from.
+
+The rows at the end describe the JSON that the page reads. `scripts/row-types` makes the page's TypeScript types of
+them. A field that is None or False is not sent.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_text
 from tidings.inspector.view.rings import Ring
@@ -13,30 +16,32 @@ from tidings.inspector.view.rings import Ring
 Who = Literal["you", "the network", "the server", "this program"]
 MessageKind = Literal["request", "response", "error", "notification", "unknown"]
 
+_MOST_NAMES: Final = 30
+_LONGEST_NAME: Final = 300
+
 
 @dataclass(slots=True)
 class ErrorView:
-    """What went wrong, who is at fault, and what to do about it."""
+    """An error: the fault, its cause and its cure."""
 
     message: str
     code: str = "unknown"
     category: str = "unknown"
-    """Of `tidings.errors.Category`; `input` for what was wrong before it was sent, `program` for a fault of ours."""
+    """A value of `tidings.errors.Category`, `input` (wrong before it was sent) or `program` (a bug of Tidings)."""
     who: str = "this program"
-    """One of `Who`."""
+    """The cause: one of `Who`."""
     cure: str = ""
-    """What to do, in one sentence."""
     help: str | None = None
     """The address of the page that explains it."""
     retryable: bool = False
     method: str | None = None
     elapsed: float | None = None
     payload: Any = None
-    """What the other side sent, if it sent something."""
+    """The answer of the other side, if there was one."""
 
     @classmethod
     def read(cls, data: object) -> "ErrorView | None":
-        """From a record's `ErrorData`."""
+        """Reads a record's `ErrorData`."""
         if (found := as_dict_or_none(data)) is None:
             return None
         return cls(
@@ -62,16 +67,16 @@ class MessageView:
     incoming: bool
     kind: MessageKind
     method: str | None
-    """Of a response: the method of the request that it answers, if that is known."""
+    """For a response: the method of the request that it answers, if known."""
     id: str | int | None
     body: dict[str, Any]
     size: int
     exchange: int | None = None
     """The `id` of the HTTP exchange that carried it."""
     partner: int | None = None
-    """Of a response, the `seq` of its request; of a request, that of its response."""
+    """The `seq` of the response to this request, or of the request of this response."""
     took: float | None = None
-    """From the request to its response; known to both."""
+    """The time from the request to its response; set on both."""
 
 
 @dataclass(slots=True)
@@ -100,13 +105,13 @@ class ExchangeView:
 
     @property
     def took(self) -> float | None:
-        """From its beginning to its end."""
+        """The time from its beginning to its end."""
         return None if self.ended is None or self.began is None else self.ended - self.began
 
 
 @dataclass(slots=True)
 class NotificationView:
-    """A notification of the server's, log messages excepted."""
+    """A notification from the server that is not a log message."""
 
     seq: int
     at: float
@@ -116,7 +121,7 @@ class NotificationView:
 
 @dataclass(slots=True)
 class LogView:
-    """A log message of the server's."""
+    """A log message from the server."""
 
     seq: int
     at: float
@@ -127,7 +132,7 @@ class LogView:
 
 @dataclass(slots=True)
 class LineView:
-    """A line of error output, or (`garbage`) something that was sent and is no message."""
+    """A line of error output, or (`garbage`) something the server sent that is not a message."""
 
     seq: int
     at: float
@@ -137,18 +142,18 @@ class LineView:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One step of a change's way: how long it took to get to `name`."""
+    """A step in the delivery of a change."""
 
     name: str
     """`source`, `published`, `received` or `read`."""
     at: float
     took: float | None
-    """Since the hop before it; None for the first. Below zero where the two clocks differ."""
+    """The time since the previous hop; None for the first. Negative where two clocks differ."""
 
 
 @dataclass(slots=True)
 class ListDifference:
-    """What is different in a list: the names of the first items, and how many more there are."""
+    """The differences between two loads of a list: some names, and the number of further ones."""
 
     added: list[str] = field(default_factory=list[str])
     removed: list[str] = field(default_factory=list[str])
@@ -156,7 +161,7 @@ class ListDifference:
     more: int = 0
 
     def add(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        """One more load of the list: what it was, and what it is."""
+        """Adds the differences of one more load."""
         names = {
             "added": [name for name in now if name not in before],
             "removed": [name for name in before if name not in now],
@@ -169,13 +174,9 @@ class ListDifference:
             self.more += max(0, len(found) - room)
 
 
-_MOST_NAMES: Final = 30
-_LONGEST_NAME: Final = 300
-
-
 @dataclass(slots=True)
 class ChangeView:
-    """Something that changed, as the server told it or as it was found, and what became of it."""
+    """A change of a resource or a list, as the server sent it or as it was found later, and its effect."""
 
     seq: int
     at: float
@@ -187,30 +188,29 @@ class ChangeView:
     published: float | None = None
     received: float | None = None
     merged: int = 0
-    """How many changes of this URI before it were not yet read when it came: one read answers them all."""
+    """The number of earlier changes of this URI that were not read yet: one read answers them all."""
     read: float | None = None
-    """When the content was fresh again."""
+    """The time at which the content was current again."""
     content: int | None = None
     """The `seq` of the `ContentVersion` that shows it, and of the one before it."""
     before: int | None = None
     away: bool = False
-    """Whether it changed while the server was away: nobody told it, and it was found afterwards."""
+    """Whether it happened while the server was away, and was found afterwards."""
     items: ListDifference | None = None
-    """Of a list: what is different in it, once it is loaded."""
+    """The differences of a list, once it is loaded."""
 
     @property
     def hops(self) -> list[Hop]:
-        """The steps whose times are known, in order."""
-        known = [(name, getattr(self, name)) for name in ("source", "published", "received", "read")]
+        """The steps with known times, in order."""
         hops: list[Hop] = []
-        for name, at in known:
-            if at is not None:
+        for name in ("source", "published", "received", "read"):
+            if (at := getattr(self, name)) is not None:
                 hops.append(Hop(name, at, at - hops[-1].at if hops else None))
         return hops
 
     @property
     def fresh_in(self) -> float | None:
-        """From the first hop that is known to the fresh content."""
+        """The time from the first known hop to the current content."""
         hops = self.hops
         return None if self.read is None or len(hops) < 2 else self.read - hops[0].at
 
@@ -224,17 +224,17 @@ class ContentVersion:
     uri: str
     hash: str
     contents: list[dict[str, Any]] | dict[str, Any]
-    """As the server sent it; if it was too large, what `bounded_json.cut` left of it."""
+    """As the server sent it, or cut (`bounded_json.cut`) if it was too large."""
     size: int
     took: float | None = None
     change: int | None = None
     """The `seq` of the change that it shows."""
     confirmed: float | None = None
-    """When it was read again last, and was the same."""
+    """The time of the last read that returned the same."""
 
     @property
     def text(self) -> str:
-        """All its text, in order. Empty if it has none."""
+        """All its text, in order."""
         parts = self.contents if isinstance(self.contents, list) else [{"text": self.contents.get("head")}]
         return "".join(as_text(as_dict(part).get("text")) or "" for part in parts)
 
@@ -246,34 +246,34 @@ class ContentVersion:
 
 @dataclass(slots=True)
 class SubscriptionView:
-    """A subscription: to a URI, or to all that begin with what stands before a `*`."""
+    """A subscription to a URI or, with a `*` at its end, to all URIs that begin so."""
 
     uri: str
     since: float
     versions: Ring[ContentVersion]
-    """The same object as in `ServerView.contents`. Empty for a prefix: look there for each URI."""
+    """The same object as in `ServerView.contents`. Empty for a prefix."""
     updates: int = 0
     merged: int = 0
     """Updates that were answered by the same read as another."""
     last_update: float | None = None
     last_uri: str | None = None
-    """Which resource was updated last; for a prefix, one of many."""
+    """The resource that was updated last: for a prefix, one of many."""
     last_read: float | None = None
     error: ErrorView | None = None
-    """Why it could not be established again, or its content not be read."""
+    """The reason why it could not be restored, or its content could not be read."""
     last_change: int = 0
-    """The `seq` of the last change, and of the last one whose content was read."""
+    """The `seq` of the last change, and of the last change whose content was read."""
     last_answered: int = 0
 
     @property
     def stale(self) -> bool:
-        """Whether it was updated, and not read since."""
+        """Whether it was updated and not read since."""
         return self.last_change > self.last_answered
 
 
 @dataclass(slots=True)
 class RequestView:
-    """A request, from when it was asked for to what came of it."""
+    """A request and its result."""
 
     id: str
     seq: int
@@ -293,22 +293,22 @@ class RequestView:
     progress: float | None = None
     total: float | None = None
     message: str | None = None
-    """What the server said with its last progress."""
+    """The message of the last progress notification."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it has ended."""
         return self.status not in ("pending", "in_progress")
 
     @property
     def took(self) -> float | None:
-        """From when it was asked for to its end."""
+        """The time from its creation to its end."""
         return None if self.completed_at is None or self.created_at is None else self.completed_at - self.created_at
 
 
 @dataclass(slots=True)
 class QuestionView:
-    """What the server asks of the user, and waits for."""
+    """A question from the server that waits for an answer."""
 
     id: str
     seq: int
@@ -323,7 +323,7 @@ class QuestionView:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredView:
-    """A question that is settled."""
+    """A question that was answered, refused or withdrawn."""
 
     question: QuestionView
     seq: int
@@ -334,8 +334,120 @@ class AnsweredView:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there have been, are kept, and were dropped."""
+    """The number of things that arrived, are kept, and were dropped."""
 
     total: int
     kept: int
     dropped: int
+
+
+class _Row(TypedDict):
+    seq: int
+    at: float
+    server: str
+
+
+class ChangeRow(_Row):
+    """A change of a resource or a list. Sent again when more is known of it."""
+
+    kind: Literal["change"]
+    change: str
+    uri: str | None
+    merged: int | None
+    """earlier changes that the same read answers"""
+    fresh_ms: float | None
+    """from the first known hop to the current content"""
+    away: bool
+    """happened while the server was away"""
+    different: str | None
+    """the differences of a list, as text"""
+
+
+class ContentRow(_Row):
+    """A content that was read."""
+
+    kind: Literal["content"]
+    uri: str
+    hash: str
+    change: int | None
+    """the seq of the change that it answers"""
+    took_ms: float | None
+    fresh_ms: float | None
+    """of that change"""
+    is_new: bool
+    """differs from the previous version"""
+
+
+class MessageRow(_Row):
+    """A JSON-RPC message."""
+
+    kind: Literal["message"]
+    incoming: bool
+    method: str | None
+    id: str | int | None
+    size: int
+    ms: float | None
+    is_error: bool
+
+
+class NotificationRow(_Row):
+    """A notification."""
+
+    kind: Literal["notification"]
+    method: str
+    summary: str
+
+
+class LogRow(_Row):
+    """A log message."""
+
+    kind: Literal["log"]
+    level: str
+    logger: str | None
+    text: str
+
+
+class StderrRow(_Row):
+    """A line of error output, or something that is not a message."""
+
+    kind: Literal["stderr"]
+    line: str
+    garbage: bool
+
+
+class RequestRow(_Row):
+    """A request. Sent again when its status changes."""
+
+    kind: Literal["request"]
+    id: str
+    method: str
+    title: str
+    status: str
+    ms: float | None
+    error: str | None
+    """the code of its error"""
+    aside: bool
+    """the client sent it by itself"""
+
+
+class ExchangeRow(_Row):
+    """An HTTP exchange. Sent again when it is answered and when it ends."""
+
+    kind: Literal["exchange"]
+    id: int
+    method: str
+    url: str
+    status: int | None
+    ms: float | None
+    is_stream: bool
+
+
+class StateRow(_Row):
+    """A change of the connection's state."""
+
+    kind: Literal["state"]
+    state: str
+    words: str
+
+
+Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow

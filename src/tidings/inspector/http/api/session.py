@@ -75,7 +75,7 @@ async def rows(request: Request) -> dict[str, Any]:
     each = [_kept(view, feed, after) for view in session.view.servers.values()]
     found = [make() for _, make in islice(heapq.merge(*each, key=lambda pair: pair[0]), limit)]
     more = len(found) == limit
-    return {"rows": found, "to": found[-1][0] if more else max(after, feed.seq), "more": more}
+    return {"rows": found, "to": found[-1]["seq"] if more else max(after, feed.seq), "more": more}
 
 
 def _kept(view: "ServerView", feed: "PageFeed", after: int) -> Iterator[tuple[int, Any]]:
@@ -104,8 +104,8 @@ def _making(server: str, items: Iterable[Any], row: Any) -> Iterator[tuple[int, 
 
 def _there(rows: Iterable[Any], after: int) -> Iterator[tuple[int, Any]]:
     for row in rows:
-        if row[0] > after:
-            yield row[0], row.copy
+        if row["seq"] > after:
+            yield row["seq"], row.copy
 
 
 async def stream(request: Request) -> Any:

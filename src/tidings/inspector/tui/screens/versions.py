@@ -11,11 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from tidings._kit.diff import DiffLine
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.text import SentenceText, TextSource, TextView, contents_page
 from tidings.inspector.tui.words import clock, lines_of
-from tidings.inspector.view.diffs import Diff, DiffLine, content_text, diff_texts
+from tidings.inspector.view.diffs import Diff, content_text, diff_texts
 
 _GROUNDS: Final = {"+": ("added", "added_ink", "added_mark"), "-": ("removed", "removed_ink", "removed_mark")}
 

@@ -1,4 +1,4 @@
-"""What changed is found, marked, and never too much."""
+"""Differences: found, marked, and bounded; patches are shown as the changes they list."""
 
 import json
 import random
@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings._kit.bounded_json import cut
-from tidings.inspector.alignment import differences
-from tidings.inspector.view.diffs import Diff, content_text, diff_texts, diff_values, diff_versions, pretty_text
+from tidings.inspector.view.diffs import (
+    Diff,
+    change_shown,
+    content_text,
+    diff_texts,
+    diff_values,
+    diff_versions,
+    pretty_text,
+)
 from tidings.inspector.view.items import ContentVersion
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "d e", "x y z", ""]), max_size=15)
@@ -39,16 +46,6 @@ def test_a_diff_leads_from_the_old_text_to_the_new(old: list[str], new: list[str
     assert applied(old, diff) == new
     assert diff.same == (old == new)
     assert len(old) - diff.removed == len(new) - diff.added
-
-
-@given(lines, lines, st.integers(0, 60))
-def test_however_little_work_is_allowed_the_alignment_is_true(a: list[str], b: list[str], steps: int) -> None:
-    at_a = at_b = 0
-    for i1, i2, j1, j2 in differences(a, b, steps):
-        assert a[at_a:i1] == b[at_b:j1]
-        assert i1 < i2 or j1 < j2
-        at_a, at_b = i2, j2
-    assert a[at_a:] == b[at_b:]
 
 
 def test_the_changed_words_are_marked() -> None:
@@ -113,3 +110,55 @@ def test_content_that_was_too_large_is_compared_by_its_beginning() -> None:
 
 def test_a_difference_that_lines_do_not_show_is_said() -> None:
     assert diff_texts("a\n", "a").note is not None
+
+
+PATCH = """\
+Today
+http://127.0.0.1/today: lines added: 2, removed: 1
+--- webfetch://packet/a (2026-11-15)
++++ webfetch://packet/b (2026-11-15)
+@@ -3,3 +3,3 @@ Today
+ # Today
+
+-Buns are warm.
++Buns are cold.
+@@ -40,1 +40,2 @@
+ The end.
++Or not.
+"""
+
+
+def patch_version(text: str, kind: str = "text/x-diff") -> ContentVersion:
+    contents = [{"uri": "a://1", "mimeType": kind, "text": text}]
+    return ContentVersion(1, 0.0, "a://1", str(hash(text)), contents, len(text))
+
+
+def test_it_has_the_lines_and_numbers_of_what_changed_with_the_words_marked() -> None:
+    diff = change_shown(patch_version("Nothing changed."), patch_version(PATCH))
+    assert [[(line.sign, line.old, line.new, line.text) for line in hunk.lines] for hunk in diff.hunks] == [
+        [
+            (" ", 3, 3, "# Today"),
+            (" ", 4, 4, ""),
+            ("-", 5, None, "Buns are warm."),
+            ("+", None, 5, "Buns are cold."),
+        ],
+        [(" ", 40, 40, "The end."), ("+", None, 41, "Or not.")],
+    ]
+    assert [piece.text for piece in diff.hunks[0].lines[2].pieces if piece.changed] == ["warm"]
+    assert diff.words == "2 lines added, 1 removed"
+    assert diff.note == "As the server describes it."
+
+
+def test_what_is_no_patch_or_does_not_say_that_it_is_one_is_compared() -> None:
+    for old, new in [
+        (patch_version("Nothing changed."), patch_version("Something did.")),
+        (patch_version("x", "text/plain"), patch_version(PATCH, "text/plain")),
+        (patch_version("x"), ContentVersion(1, 0.0, "a://1", "h", {"cut": True, "size": 9, "head": PATCH}, 9)),
+    ]:
+        assert change_shown(old, new).hunks[0].lines[0].text in ("Nothing changed.", "x")
+
+
+def test_a_patch_that_lies_about_its_lines_is_shown_as_far_as_it_can_be() -> None:
+    lying = "@@ -1,999 +1,999 @@\n+a\n\\ No newline at end of file\n@@ nonsense @@\n"
+    assert change_shown(None, patch_version(lying)).words == "1 line added"
+    assert change_shown(None, patch_version("@@ -1 +1 @@\n same\n")).note == "This is the first version that was read."
