@@ -448,6 +448,7 @@ async def test_a_connection_that_is_of_no_use_any_more_is_replaced(path: Path) -
 
     async with opened(path, clock=Clock()) as store:
         await put(store, A, "text")
+        store._database.close()
         store._database._connection = sqlite3.connect(
             path, factory=Broken, isolation_level=None, check_same_thread=False
         )
