@@ -4,6 +4,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +299,8 @@ def test_an_index_that_is_renewed_is_empty_and_can_be_used(index: Index) -> None
     index.renew()
     assert (index.stamps(), index.roots()) == ({}, {})
     index.apply([entry("a.md", NOTE)])
-    assert index.reader().text("a.md") == NOTE
+    with closing(index.reader()) as reader:
+        assert reader.text("a.md") == NOTE
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What is offered instead of a word that is nowhere."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from tidings.vault.search.matching import meant_instead
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
     shelf = Shelf(tmp_path / "vault")
     shelf.put({"A.md": "An apple and Zürich, and 東京.\n", "B.md": "application\n"})
-    return shelf
+    yield shelf
+    shelf.index.close()
 
 
 @pytest.mark.parametrize(

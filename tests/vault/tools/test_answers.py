@@ -1,6 +1,7 @@
 """What is said beside an answer: that something may be missing, and in which vault it was found."""
 
 import errno
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,11 @@ SAID = "The index is still being built (3 of 10 files): something may be missing
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
     shelf = Shelf(tmp_path / "Vault")
     shelf.put({"A.md": "apple #fruit [[B]]\n", "Sub/B.md": "[[A]]\n"})
-    return shelf
+    yield shelf
+    shelf.index.close()
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,7 @@ def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> N
     shelf.put({"Home/2026-01-31.md": "here"})
     assert read.daily_path(shelf.view(), day) == "Home/2026-01-31.md"
     assert read.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
+    shelf.index.close()
 
 
 def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> None:
@@ -159,6 +162,7 @@ def test_what_one_vault_hides_from_search_another_may_show(tmp_path: Path) -> No
     shelf.put({"Work/Old/A.md": "apple", "Home/Old/A.md": "apple"})
     found: Any = lookup.search(shelf.view(), "apple", "path", ResultRange(10)).structured_content
     assert [hit["path"] for hit in found["results"]] == ["Home/Old/A.md"]
+    shelf.index.close()
 
 
 def test_what_the_system_says_is_told_without_places_of_this_machine() -> None:
