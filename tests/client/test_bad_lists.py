@@ -21,7 +21,7 @@ from tests.client.bad_servers import (
 )
 from tests.client.misbehaving import Asked
 from tidings.client import LiveClient, State, connect
-from tidings.client.events import ToolsChanged
+from tidings.client.events import ListLoaded, ToolsChanged
 from tidings.errors import MalformedMessage, RequestFailed, TidingsError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tidy"), pytest.mark.parametrize("era", ERAS)]
@@ -70,6 +70,19 @@ async def test_a_list_that_is_none_is_told_by_its_fault(
             assert [str(resource.uri) for resource in client.resources] == ["note://a"]
         assert [type(each.error) for each in told] == [kind, kind]
         assert count(here, "tools/list") <= 10
+
+
+async def test_a_loaded_list_is_announced_exactly_as_it_was_sent(era: str) -> None:
+    items = [{**TOOL, "name": "a", "unknown": {"x": 1}}, {"name": 7}, {**TOOL, "name": "a"}]
+    async with web({**behaved(era), "tools/list": {**HINTS, "tools": items}}) as here:
+        client = connect(here.url, config=QUICK)
+        loaded: list[ListLoaded] = []
+        client.on(ListLoaded, loaded.append)
+        async with client:
+            pass
+    (event,) = [each for each in loaded if each.name == "tools"]
+    assert (list(event.items), event.error) == ([items[0], items[2]], None)
+    assert [each.item for each in event.malformed] == [items[1]]
 
 
 async def test_a_list_that_could_not_be_loaded_stays_as_it_was(era: str) -> None:

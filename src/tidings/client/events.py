@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
@@ -21,6 +21,7 @@ from tidings.client.states import Signal, State
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
+    from tidings.client.mirrors import Malformed
     from tidings.client.pending import PendingRequest
     from tidings.client.queue import QueueEntry
 
@@ -157,6 +158,17 @@ class PromptsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ListLoaded:
+    """A list was loaded, or could not be loaded. Follows the list's own event, such as `ToolsChanged`."""
+
+    name: Literal["tools", "resources", "templates", "prompts"]
+    items: tuple[Mapping[str, Any], ...]
+    """The valid items, exactly as the server sent them."""
+    malformed: "tuple[Malformed, ...]" = ()
+    error: TidingsError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshFailed:
     """A resource that is kept current could not be read again."""
 
@@ -257,6 +269,7 @@ Event = (
     | ResourcesChanged
     | ResourceTemplatesChanged
     | PromptsChanged
+    | ListLoaded
     | RefreshFailed
     | RequestChanged
     | ProgressMade

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from pydantic import BaseModel, ValidationError
@@ -21,7 +21,14 @@ from tidings._kit.tasks import Wakeup
 from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.client.cache import ContentCache
 from tidings.client.config import ListChanged
-from tidings.client.events import EventHub, PromptsChanged, ResourcesChanged, ResourceTemplatesChanged, ToolsChanged
+from tidings.client.events import (
+    EventHub,
+    ListLoaded,
+    PromptsChanged,
+    ResourcesChanged,
+    ResourceTemplatesChanged,
+    ToolsChanged,
+)
 from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
@@ -40,6 +47,9 @@ class Malformed:
 
     item: Any
     reason: str
+
+
+_Pages = tuple[tuple[ItemT, ...], tuple[Mapping[str, Any], ...], tuple[Malformed, ...]]
 
 
 class Mirror(Generic[ItemT]):
@@ -70,6 +80,8 @@ class Mirror(Generic[ItemT]):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
+        self.raw: tuple[Mapping[str, Any], ...] = ()
+        """The items as the server sent them: only while `loaded` runs."""
         self.malformed: tuple[Malformed, ...] = ()
         self.tried = False
         """Whether it was loaded, or could not be, since it was empty."""
@@ -112,12 +124,13 @@ class Mirror(Generic[ItemT]):
             asked = self._asked
             before, error = self.items, None
             try:
-                self.items, self.malformed = await self._pages()
+                self.items, self.raw, self.malformed = await self._pages()
                 self._pauses.reset()
             except TidingsError as failure:
                 error = failure
             self._outcome, self._answered, self.tried = error, asked, True
             self._loaded(self, before, error)
+            self.raw = ()
             self._wakeup()
         if self._outcome is not None and self._outcome.retryable:
             self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self._again)
@@ -134,7 +147,7 @@ class Mirror(Generic[ItemT]):
             self._start()  # It changed after the last look, and before this.
         self._wakeup()
 
-    async def _pages(self) -> tuple[tuple[ItemT, ...], tuple[Malformed, ...]]:
+    async def _pages(self) -> "_Pages[ItemT]":
         try:
             return await self._all_pages()
         except TidingsError as error:
@@ -143,17 +156,18 @@ class Mirror(Generic[ItemT]):
                 raise
             return await self._all_pages()
 
-    async def _all_pages(self) -> tuple[tuple[ItemT, ...], tuple[Malformed, ...]]:
+    async def _all_pages(self) -> "_Pages[ItemT]":
         items: list[ItemT] = []
+        raw: list[Mapping[str, Any]] = []
         malformed: list[Malformed] = []
         seen: set[str] = set()
         params: dict[str, Any] = {}
         for _ in range(self._max_pages):
             page = await self._fetch(self._method, params)
-            self._read(page, items, malformed)
+            self._read(page, items, raw, malformed)
             cursor: Any = page.get("nextCursor")
             if cursor is None:
-                return tuple(items), tuple(malformed)
+                return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a text"
                 raise MalformedMessage(
@@ -168,7 +182,13 @@ class Mirror(Generic[ItemT]):
             method=self._method,
         )
 
-    def _read(self, page: Mapping[str, Any], items: list[ItemT], malformed: list[Malformed]) -> None:
+    def _read(
+        self,
+        page: Mapping[str, Any],
+        items: list[ItemT],
+        raw: list[Mapping[str, Any]],
+        malformed: list[Malformed],
+    ) -> None:
         told: Any = page.get(self._key)
         if not isinstance(told, list):
             raise MalformedMessage(
@@ -179,6 +199,7 @@ class Mirror(Generic[ItemT]):
         for item in cast("list[Any]", told):
             try:
                 items.append(cast("ItemT", model.model_validate(item, by_name=False)))
+                raw.append(item)
             except ValidationError as error:
                 first = error.errors()[0]
                 reason = f"{'.'.join(map(str, first['loc'])) or 'item'}: {first['msg']}"
@@ -298,8 +319,11 @@ class Lists:
             reason = "x-mcp-header: not valid, so the protocol forbids to call it"
             known = {id(tool) for tool in kept}
             mirror.malformed += tuple(Malformed(tool, reason) for tool in mirror.items if id(tool) not in known)
+            pairs = zip(mirror.items, mirror.raw, strict=True)
+            mirror.raw = tuple(item for tool, item in pairs if id(tool) in known)
             mirror.items = kept
         self._events.emit(ToolsChanged(mirror.items, error))
+        self._emit_raw("tools", mirror, error)
 
     def _resources_loaded(
         self, mirror: Mirror[Resource], before: tuple[Resource, ...], error: TidingsError | None
@@ -308,6 +332,7 @@ class Lists:
         for gone in {str(resource.uri) for resource in before} - here:
             self._cache.clear_resource(gone)
         self._events.emit(ResourcesChanged(mirror.items, error))
+        self._emit_raw("resources", mirror, error)
 
     def _templates_loaded(
         self, mirror: Mirror[ResourceTemplate], before: tuple[ResourceTemplate, ...], error: TidingsError | None
@@ -316,12 +341,23 @@ class Lists:
         for gone in {template.uri_template for template in before} - here:
             self._cache.clear_resource_template(gone)
         self._events.emit(ResourceTemplatesChanged(mirror.items, error))
+        self._emit_raw("templates", mirror, error)
 
     def _prompts_loaded(self, mirror: Mirror[Prompt], before: tuple[Prompt, ...], error: TidingsError | None) -> None:
         here = {prompt.name for prompt in mirror.items}
         for gone in {prompt.name for prompt in before} - here:
             self._cache.clear_prompt(gone)
         self._events.emit(PromptsChanged(mirror.items, error))
+        self._emit_raw("prompts", mirror, error)
+
+    def _emit_raw(
+        self,
+        name: Literal["tools", "resources", "templates", "prompts"],
+        mirror: Mirror[Any],
+        error: TidingsError | None,
+    ) -> None:
+        if self._events.wanted(ListLoaded):
+            self._events.emit(ListLoaded(name, mirror.raw, mirror.malformed, error))
 
     def clear(self) -> None:
         """Forget all lists."""
