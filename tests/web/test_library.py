@@ -370,7 +370,7 @@ async def test_a_library_that_tells_nobody_works_as_well() -> None:
 async def test_selectors_that_are_not_understood_are_an_error_of_the_request() -> None:
     async with shelf({"/": html(ARTICLE)}) as here:
         options = FetchOptions(extraction=ExtractOptions(remove_selectors=("p:hover",)))
-        with pytest.raises(BadRequest, match="not understood"):
+        with pytest.raises(BadRequest, match="not supported"):
             await here.library.fetch(here.site.url(), options)
         assert isinstance((await here.library.fetch_all([here.site.url()], options))[0], BadRequest)
 

@@ -10,7 +10,7 @@ from tidings.web.extract.html.features import NAMES, FeatureReader, worth
 from tidings.web.extract.html.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.tree import parse
-from tidings.web.extract.html.vocabulary import FOOTER, FORM, GROUPS, MAIN, MUTE, NAV, UNSEEN, groups, words_of
+from tidings.web.extract.html.vocabulary import FOOTER, FORM, GROUPS, MAIN, MUTE, NAV, UNSEEN, groups_of, words_of
 
 URL = "https://harbour.example/"
 
@@ -63,7 +63,7 @@ def test_names_are_taken_apart() -> None:
 
 def test_names_belong_to_groups() -> None:
     def of(word: str) -> set[str]:
-        return {name for bit, (name, _) in enumerate(GROUPS) if groups(word) >> bit & 1}
+        return {name for bit, (name, _) in enumerate(GROUPS) if groups_of([word]) >> bit & 1}
 
     assert of("navbar") == {"navigation"}
     assert of("shadow") == set()
@@ -72,7 +72,7 @@ def test_names_belong_to_groups() -> None:
 
 def test_words_without_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.web.extract.html.vocabulary._KEPT", 2)
-    assert all(groups(f"sidebar{letter}") == groups("sidebar") for letter in "abcdefg")
+    assert all(groups_of([f"sidebar{letter}"]) == groups_of(["sidebar"]) for letter in "abcdefg")
 
 
 def test_every_block_has_every_feature() -> None:

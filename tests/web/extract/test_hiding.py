@@ -10,7 +10,7 @@ from tidings.web.extract.html.hidden import hides
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.html.tree import parse
-from tidings.web.extract.html.write import Places, places, veil_of
+from tidings.web.extract.html.write import HiddenPlaces, hider_of, places
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 
 SECRET = "The keeper hides a second lamp behind the door."
@@ -258,9 +258,9 @@ def test_thousands_of_hidden_parts_are_told_of_in_one_pass() -> None:
 
 def test_places_that_touch_are_put_together_only_within_one_element_or_where_there_are_very_many() -> None:
     one, other = parse(b"<p>a"), parse(b"<p>b")
-    kept = Places()
-    for veil in (one, one, other, None):
-        kept.add("\n\n", "text", [(0, 4)], veil)
+    kept = HiddenPlaces()
+    for hider in (one, one, other, None):
+        kept.add("\n\n", "text", [(0, 4)], hider)
     assert kept.found == [(2, 12), (14, 18), (20, 24)]
     assert kept.moved(2, 20) == [(0, 10), (12, 16), (18, 20)]
     assert kept.moved(2, 18) == [(0, 10), (12, 16)]
@@ -279,11 +279,11 @@ def test_a_link_that_ends_in_a_hidden_part_belongs_to_it() -> None:
 def test_blocks_that_two_elements_hide_have_no_one_veil() -> None:
     one, other = parse(b"<p>a"), parse(b"<p>b")
     blocks = [PageBlock(Node(one, "p", None), "a", ["a"], []) for _ in range(2)]
-    assert veil_of(blocks) is None
-    blocks[0].veils = blocks[1].veils = [(0, 1, one)]
-    assert veil_of(blocks) is one
-    blocks[1].veils = [(0, 1, other)]
-    assert veil_of(blocks) is None
+    assert hider_of(blocks) is None
+    blocks[0].hidden_spans = blocks[1].hidden_spans = [(0, 1, one)]
+    assert hider_of(blocks) is one
+    blocks[1].hidden_spans = [(0, 1, other)]
+    assert hider_of(blocks) is None
 
 
 @given(st.text(max_size=200))

@@ -94,7 +94,7 @@ class Extracted:
     """The spans of such text in `markdown`, as start and end, in order."""
     entries: tuple[FeedEntry, ...] = ()
     empty: str | None = None
-    """Why there is no text: "empty", "script-only", "login" or "scanned"; None if there is."""
+    """The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is."""
 
 
 class Unsupported(Exception):

@@ -44,9 +44,9 @@ class HttpAnswer:
         extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
         address = cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))
         self.private = refusal(address) is not None
-        """Whether it comes from an address outside the public internet."""
+        """True if it comes from an address outside the public internet."""
         self.complete = False
-        """Whether all of the body has been read."""
+        """True once all of the body has been read."""
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yields the body as it arrives, still compressed. Raises `FetchError` if it breaks off or is not HTTP."""

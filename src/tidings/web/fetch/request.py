@@ -69,7 +69,7 @@ class Response:
     notes: tuple[str, ...] = ()
     """Remarks for the reader, for example that the request was retried or delayed by a rate limit."""
     private: bool = False
-    """Whether it came from an address outside the public internet."""
+    """True if it came from an address outside the public internet."""
 
 
 class FetchError(Exception):

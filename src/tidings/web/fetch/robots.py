@@ -53,7 +53,7 @@ class Robots:
     url: Url
     text: str = ""
     nothing: str | None = None
-    """Why everything is forbidden, whatever the text says."""
+    """The reason why everything is forbidden, if it is."""
     _parsed: dict[str, "_Rules"] = field(default_factory=dict[str, "_Rules"], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:

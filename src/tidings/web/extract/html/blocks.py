@@ -1,19 +1,15 @@
-"""A parsed page as a list of blocks: runs of text that nothing but inline markup interrupts, with what stands around.
+"""A parsed page as blocks: runs of text interrupted only by inline markup, and the containers around them.
 
-The walk is the one pass over the whole tree that extraction makes in Python, so it does as little as it can for each
-element: it collects text, counts the words and those in links, and notes how each container is named. Where inline
-elements begin and end is kept beside the text, so that a block can become markdown later without another walk.
-
-What the attributes of an element say: what it is called, what it is, and how well it is seen.
-
-They are read once an element, in the one walk over a page: what other steps look for is noted on the way.
+`Blocks` makes the only pass over the whole tree in Python, so it does little for each element: it collects text, counts
+words and words in links, and reads the attributes (names, semantics, visibility) once. The places where inline elements
+begin and end are kept beside the text, so that a block can become Markdown without another walk.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from tidings.web.extract.html.hidden import TOLD, UNREAD, VEILED, Visibility
-from tidings.web.extract.html.tree import Element, TreeWalk, flagged, passed, walked
+from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, Visibility
+from tidings.web.extract.html.tree import Element, TreeWalk, pieces_within, skip, walk_through
 from tidings.web.extract.html.vocabulary import (
     BY_ROLE,
     BY_TAG,
@@ -39,24 +35,24 @@ _SORTS: Final = {
     "aria-hidden": _MUTE,
     **dict.fromkeys(("itemtype", "rel", "data-preloaded"), _NOTED),
 }
-"""The attributes that say something; names come first."""
+"""The attributes that are read; those with names come first."""
 
-Said = tuple[str, int, int]
-"""All the names of an element one behind the other, what it is, and its degree of hiding."""
+AttributeFacts = tuple[str, int, int]
+"""The names of an element, joined; its semantics; its degree of hiding."""
 
 
 class Attributes:
     """Reads the attributes of one page's elements."""
 
-    def __init__(self, sight: Visibility) -> None:
-        self._sight = sight
-        self._classes, self._ids = sight.classes, sight.ids
+    def __init__(self, visibility: Visibility) -> None:
+        self._visibility = visibility
+        self._classes, self._ids = visibility.classes, visibility.ids
         self._named: dict[str, tuple[str, Sequence[str], int]] = {}
         self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
-        """The elements that have one of these attributes, and what it says."""
+        """The elements with one of these attributes, and its value."""
 
-    def read(self, element: Element) -> Said:  # noqa: C901 - one pass, and many an attribute
-        """Everything at once."""
+    def read(self, element: Element) -> AttributeFacts:  # noqa: C901 - one pass over all attributes
+        """Reads all attributes of an element."""
         named = ""
         semantics = degree = 0
         for key, value in element.items():
@@ -69,7 +65,7 @@ class Attributes:
                 if sort == _CLASS:
                     found = self._classes[value]
                 elif sort == _ID and self._ids:
-                    found = self._sight.of_id(value)
+                    found = self._visibility.of_id(value)
             elif sort == _NOTED:
                 self.noted[key].append((element, value))
             elif sort == _ROLE:
@@ -77,31 +73,31 @@ class Attributes:
             elif sort == _MUTE:
                 if value == "true":
                     semantics |= MUTE
-                    found = TOLD
-            elif (found := UNREAD if sort == _HIDDEN else self._sight.styles[value]) == UNREAD:
+                    found = HIDDEN_FROM_SOME
+            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._visibility.styles[value]) == PLAINLY_HIDDEN:
                 semantics |= UNSEEN
-            if found > degree:  # noqa: PLR1730 - a call takes three times as long
+            if found > degree:  # noqa: PLR1730 - max() takes three times as long
                 degree = found
         return named, semantics, degree
 
     def meaning(self, tag: str, named: str) -> tuple[str, Sequence[str], int]:
-        """A key for all that have this tag and these names, the words of the names, and the groups they belong to."""
+        """Returns a key for this tag with these names, the words of the names, and their groups."""
         key = tag + named
         known = self._named.get(key)
         if known is None:
             words = words_of(named)
-            known = self._named[key] = (key, words, groups_of(words))  # pages repeat their names
+            known = self._named[key] = (key, words, groups_of(words))  # Pages repeat their names.
         return known
 
 
 BREAK: Final = "\N{LINE SEPARATOR}"
-"""What a `br` leaves in the text of a block: white space, but not of the sort that pages are formatted with."""
+"""The character for a `br` in the text of a block: white space that pages do not use for formatting."""
 _DEEPEST = 151
-"""Levels of elements the walk goes down, the body included; what is deeper counts as one run of text."""
+"""Levels of the walk, including the body; deeper elements become one run of text."""
 
 
 class Node:
-    """A block-level element: its place, its names, and the sums over all the text in it."""
+    """A block-level element: its place, its names, and sums over all the text in it."""
 
     __slots__ = (
         *("depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag", "widest"),
@@ -121,9 +117,9 @@ class Node:
 
 
 class PageBlock:
-    """A run of text: its words, how many of them are links, the pieces it was made of and the marks between them."""
+    """A run of text: its words, its words in links, the pieces it is made of and the marks between them."""
 
-    __slots__ = ("links", "marks", "node", "pieces", "text", "veils", "words")
+    __slots__ = ("hidden_spans", "links", "marks", "node", "pieces", "text", "words")
 
     def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, Element, bool]]) -> None:
         self.node = node
@@ -132,46 +128,49 @@ class PageBlock:
         self.links = 0
         self.pieces = pieces
         self.marks = marks
-        self.veils: Sequence[Veil] = ()
+        self.hidden_spans: Sequence[HiddenSpan] = ()
 
 
-Veil = tuple[int, int, Element]
-"""Pieces that no reader sees, from the first to behind the last, and the outermost element that hides them."""
+HiddenSpan = tuple[int, int, Element]
+"""The first and the end of pieces that no reader sees, and the outermost element that hides them."""
 
 
 class Blocks:
     """All blocks and nodes of a page in document order; `root` is the body.
 
-    What `sight` says that no reader sees is `veiled`, and left out where it stands in a sentence; `told` has these and
-    what is kept from some readers, in the order of the page.
+    `invisible` has the elements that no reader sees. Those inside a sentence are left out of the text. `hidden` has
+    these and the elements that some readers do not see, in document order.
     """
 
-    def __init__(self, root: Element, silent: frozenset[str] = SILENT, sight: Visibility | None = None) -> None:
+    def __init__(self, root: Element, silent: frozenset[str] = SILENT, visibility: Visibility | None = None) -> None:
         self.blocks: list[PageBlock] = []
         self.root = Node(root, "body", None)
         self.nodes = [self.root]
-        self.veiled: set[Element] = set()
-        self.told: list[Element] = []
+        self.invisible: set[Element] = set()
+        self.hidden: list[Element] = []
         self._ways = {tag: way for tag, way in WAYS.items() if tag not in SILENT or tag in silent}
-        self._attributes = Attributes(sight or Visibility())
+        self._attributes = Attributes(visibility or Visibility())
         self.noted = self._attributes.noted
-        self._veil: Element | None = None
-        self._veiled_from = 0
-        self._veils: list[Veil] = []
+        self._hider: Element | None = None
+        self._hidden_from = 0
+        self._hidden_spans: list[HiddenSpan] = []
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
         self._links = 0
         self._link: Element | None = None
         self._around: list[Element | None] = []
-        """The links that stand around the link at hand; HTML has none, and pages do."""
+        """The links around the current link. HTML forbids nesting, but pages have it."""
         self._walk(root)
         self._sum_up()
 
     def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912, PLR0915 - see below
-        # It does itself what could be calls: with a call for each step it would take twice the time.
+        # One long function, because a call for each step would double the time.
         ways, read = self._ways, self._attributes.read
-        node, level = self._started(root), 0
-        walk = walked(root)
+        for one in (root.getparent(), root):
+            if one is not None and read(one)[2]:
+                self.hidden.append(one)
+        node, level = self.root, 0
+        walk = walk_through(root)
         for event, element in walk:
             tag = element.tag
             way = ways.get(tag)
@@ -184,23 +183,23 @@ class Blocks:
                     node = node.parent
                 elif way == MARK:
                     self._marked(element, tag)
-                if element is self._veil:
-                    self._lift()
-                    self._veil = None
+                if element is self._hider:
+                    self._end_hidden_span()
+                    self._hider = None
                 level -= 1
                 text = element.tail
             elif way == SKIP:
-                text = passed(walk, element)
+                text = skip(walk, element)
             elif way == POINT:
                 self._point(element, tag)
-                text = passed(walk, element)
+                text = skip(walk, element)
             elif not level:
                 level = 1
                 text = element.text
             else:
                 named, semantics, degree = read(element)
-                if degree and self._hidden(element, degree, way):
-                    text = passed(walk, element)
+                if degree and self._note_hidden(element, degree, way):
+                    text = skip(walk, element)
                 else:
                     if way is None:
                         if self._pieces:
@@ -211,8 +210,8 @@ class Blocks:
                             node.semantics |= semantics
                         if named:
                             node.key, node.names, node.groups = self._attributes.meaning(tag, named)
-                    if degree >= VEILED and self._veil is None:
-                        self._veil, self._veiled_from = element, len(self._pieces)
+                    if degree >= INVISIBLE and self._hider is None:
+                        self._hider, self._hidden_from = element, len(self._pieces)
                     if way == MARK:
                         self._mark(element, tag)
                     level += 1
@@ -222,24 +221,17 @@ class Blocks:
                 if self._link is not None:
                     self._links += len(text.split())
 
-    def _started(self, root: Element) -> Node:
-        """The first node; what is said of it and of what is around it says something of the whole page."""
-        for one in (root.getparent(), root):
-            if one is not None and self._attributes.read(one)[2]:
-                self.told.append(one)
-        return self.root
+    def _note_hidden(self, element: Element, degree: int, way: int | None) -> bool:
+        """Records an element that not every reader sees, and returns whether it is left out."""
+        self.hidden.append(element)
+        if degree >= INVISIBLE:
+            self.invisible.add(element)
+        # A hidden tab is usually content; hidden words inside a sentence never are.
+        return degree == PLAINLY_HIDDEN and way is not None
 
-    def _hidden(self, element: Element, degree: int, way: int | None) -> bool:
-        """Note what not every reader sees, and say whether it is left out."""
-        self.told.append(element)
-        if degree >= VEILED:
-            self.veiled.add(element)
-        # A hidden tab is content as a rule; hidden words within a sentence never are.
-        return degree == UNREAD and way is not None
-
-    def _lift(self) -> None:
-        if self._veil is not None and len(self._pieces) > self._veiled_from:
-            self._veils.append((self._veiled_from, len(self._pieces), self._veil))
+    def _end_hidden_span(self) -> None:
+        if self._hider is not None and len(self._pieces) > self._hidden_from:
+            self._hidden_spans.append((self._hidden_from, len(self._pieces), self._hider))
 
     def _mark(self, element: Element, tag: str) -> None:
         self._marks.append((len(self._pieces), element, True))
@@ -262,11 +254,11 @@ class Blocks:
         walk.skip_subtree()
         for one in element.iter("*"):
             if one is not element and (degree := self._attributes.read(one)[2]):
-                self._hidden(one, degree, None)
+                self._note_hidden(one, degree, None)
         between = ""
-        for text, hidden in flagged(element, self.veiled):
-            if hidden and self._veil is None:
-                self._veils.append((len(self._pieces), len(self._pieces) + 1, element))
+        for text, hidden in pieces_within(element, self.invisible):
+            if hidden and self._hider is None:
+                self._hidden_spans.append((len(self._pieces), len(self._pieces) + 1, element))
             self._take(between + text)
             between = " "
 
@@ -276,23 +268,23 @@ class Blocks:
             self._links += len(text.split())
 
     def _end(self, node: Node) -> None:
-        """Close the run of text that is open."""
+        """Ends the current run of text."""
         pieces = self._pieces
         if len(pieces) == 1 and not self._marks and pieces[0].isspace():
-            pieces.clear()  # the space between containers, which is most of what ends here
-            self._veiled_from = 0
+            pieces.clear()  # The space between containers, which is the most common run.
+            self._hidden_from = 0
             return
         text = " ".join("".join(pieces).split())
         if text:
             block = PageBlock(node, text, pieces, self._marks)
             block.links = min(self._links, block.words)
-            if self._veil is not None or self._veils:
-                self._lift()
-                block.veils = self._veils
+            if self._hider is not None or self._hidden_spans:
+                self._end_hidden_span()
+                block.hidden_spans = self._hidden_spans
             self.blocks.append(block)
         self._pieces = []
-        self._veiled_from = 0
-        self._veils = []
+        self._hidden_from = 0
+        self._hidden_spans = []
         # A link around several blocks is a link in each of them.
         self._marks = [(0, self._link, True)] if self._link is not None else []
         self._links = 0
@@ -304,7 +296,7 @@ class Blocks:
             node.links += links
             if words >= 12 and links * 3 < words:
                 node.long += words
-        # What is within a node comes behind it.
+        # Children come after their parents.
         for node in reversed(self.nodes):
             parent, words = node.parent, node.words
             if parent is not None and words:

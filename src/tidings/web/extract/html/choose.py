@@ -1,15 +1,12 @@
-"""The method for nearly all pages: ask the model about each block, keep those that together serve the reader best.
+"""The learned model, and the blocks of a page that it keeps.
 
-How sure one must be to keep a block depends on the page: where everything is doubtful, a low bar loses less than a high
-one. So there is no fixed bar: the blocks are taken from the likeliest down, and the cut is made where the expected
-balance of what is kept wrongly and what is lost (the F-measure, in words) is best.
+There is no fixed threshold for a block, because on a page where everything is doubtful a low one loses less. Blocks are
+taken from the likeliest down, and the cut is made where the expected F-measure, in words, is best.
 
-Boosted decision trees, read from a file of numbers and made into Python functions.
-
-A tree is written as a leaf (a number) or as `[feature, threshold, low, high]`: go `low` when the feature is at most the
-threshold. The sum over all trees is the logarithm of the odds. Each sum is compiled to one function: a single
-expression over local variables, which is several times as quick as walking the trees, and trees are much of the work.
-The numbers are fitted elsewhere (`benchmarks/parts/web_fit.py`); nothing here can learn.
+The model is boosted decision trees in `learned.json`. A tree is a leaf (a number) or `[feature, threshold, low, high]`:
+`low` applies when the feature is at most the threshold. The sum over all trees is the logarithm of the odds. Each sum
+is compiled to one Python expression, which is several times faster than walking the trees. The model is fitted by
+`benchmarks/parts/web_fit.py`.
 """
 
 import json
@@ -25,13 +22,19 @@ from tidings.web.extract.html.features import NAMES, FeatureReader
 from tidings.web.extract.html.kinds import KINDS, page_features
 from tidings.web.extract.html.page import HtmlPage
 
+USUAL = 0.5
+"""The worth of unknown words."""
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+NEIGHBOURS = 0.2
+"""The share of its neighbours in a block's odds."""
+
 Sum = Callable[[Sequence[float]], float]
-"""The sum of the leaves that the features given lead to."""
+"""Returns the sum of the leaves for a row of features."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """All that was learned: trees for blocks, trees for each kind of page, and the worths of words."""
+    """Trees for blocks, trees for each kind of page, and the worths of words."""
 
     blocks: Sum
     kinds: tuple[Sum, ...]
@@ -41,13 +44,13 @@ class Model:
 
 @cache
 def model() -> Model:
-    """The model that belongs to this version."""
+    """Returns the model of this version."""
     text = resources.files(__package__ or "").joinpath("learned.json").read_text("utf-8")
     return loaded(json.loads(text))
 
 
 def loaded(written: dict[str, Any]) -> Model:
-    """A model as `web_fit` writes it."""
+    """Returns a model from the format of `web_fit`."""
     if written["features"] != [*NAMES, *KINDS]:
         raise ValueError("the model was fitted with other features: fit it again (benchmarks/parts/web_fit.py)")
     return Model(
@@ -59,17 +62,17 @@ def loaded(written: dict[str, Any]) -> Model:
 
 
 def compiled(trees: Sequence[list[Any] | float]) -> Sum:
-    """One function for the sum of `trees`."""
+    """Compiles the sum of `trees` to a function."""
     features = "".join(f"f{number}, " for number in range(1 + max(map(_last, trees), default=-1)))
     written = "+".join(["0.0", *map(_written, trees)])
     names: dict[str, object] = {}
-    # The text holds nothing but names of features and the numbers that `_written` wrote.
+    # The code contains only names of features and the numbers that `_written` formatted.
     exec(f"def total(row):\n [{features}*_] = row\n return {written}", names)  # noqa: S102
     return cast("Sum", names["total"])
 
 
 def _last(tree: list[Any] | float) -> int:
-    """The greatest number of a feature that a tree asks for."""
+    """Returns the highest number of a feature in a tree."""
     return max(int(tree[0]), _last(tree[2]), _last(tree[3])) if isinstance(tree, list) else -1
 
 
@@ -81,27 +84,20 @@ def _written(tree: list[Any] | float) -> str:
 
 
 def shares(groups: Sequence[Sum], row: Sequence[float]) -> list[float]:
-    """A probability for each of the sums, one together."""
+    """Returns the probabilities of the sums; they add up to 1."""
     powers = [math.exp(total(row)) for total in groups]
     whole = sum(powers)
     return [power / whole for power in powers]
 
 
-USUAL = 0.5
-"""The worth of words nobody knows."""
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-NEIGHBOURS = 0.2
-"""How much of a block's odds is its neighbours'."""
-
-
 def kind_of(page: HtmlPage) -> tuple[str, list[float]]:
-    """The likeliest kind, and the probability of each of `KINDS`."""
+    """Returns the likeliest kind, and the probability of each of `KINDS`."""
     found = shares(model().kinds, page_features(page))
     return KINDS[found.index(max(found))], found
 
 
 def likelihoods(page: HtmlPage, kinds: Sequence[float]) -> list[float]:
-    """For each block of the page: how likely is it content?"""
+    """Returns the probability of each block to be content."""
     learned = model()
     rows = FeatureReader(page.blocks, learned.names, learned.texts, USUAL).read()
     for row in rows:
@@ -111,7 +107,7 @@ def likelihoods(page: HtmlPage, kinds: Sequence[float]) -> list[float]:
 
 
 def smoothed(odds: Sequence[float]) -> list[float]:
-    """Content stands together: each block is drawn a little towards its neighbours."""
+    """Returns odds that are moved a little towards those of the neighbours, because content stands together."""
     before = [*odds[:1], *odds[:-1]]
     after = [*odds[1:], *odds[-1:]]
     side = NEIGHBOURS / 2
@@ -121,7 +117,7 @@ def smoothed(odds: Sequence[float]) -> list[float]:
 
 
 def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
-    """The blocks to keep, in the order of the page."""
+    """Returns the blocks to keep, in the order of the page."""
     blocks = page.blocks.blocks
     likely = likelihoods(page, kinds)
     keep = set(best_cut(likely, [block.words for block in blocks]))
@@ -130,7 +126,7 @@ def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
 
 
 def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
-    """The headings right above what is kept: few words, taken for ornaments by the model, and the first to change."""
+    """Returns the headings directly above kept blocks; they are short, so the model tends to reject them."""
     above: set[int] = set()
     for index in keep:
         place = index - 1
@@ -141,7 +137,7 @@ def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]
 
 
 def _headline(page: HtmlPage, keep: Collection[int]) -> set[int]:
-    """The page's first `h1`, if neither its title nor what is kept says the same."""
+    """Returns the page's first `h1`, unless its title or a kept block has the same text."""
     blocks = page.blocks.blocks
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is None or not keep:
@@ -152,7 +148,7 @@ def _headline(page: HtmlPage, keep: Collection[int]) -> set[int]:
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int]) -> list[int]:
-    """The indexes to keep so that the expected F-measure is greatest."""
+    """Returns the indexes to keep for the best expected F-measure."""
     expected = sum(chance * size for chance, size in zip(likely, sizes, strict=True))
     order = sorted(range(len(likely)), key=lambda index: -likely[index])
     right = taken = 0.0

@@ -1,9 +1,8 @@
-"""What can be known of a block without understanding it, as a list of numbers: the input of the learned model.
+"""Numbers about a block: the input of the learned model.
 
-Three sorts: the block itself (length, links, punctuation, the words that boilerplate is made of), where it
-stands (tags and names above it, how much of the page its containers hold, how often its kind is repeated), and what
-stands around it (the blocks before and after, the heading above). `NAMES` tells the order; a model is only good for
-the list it was fitted with.
+Three kinds: the block itself (length, links, punctuation, typical words of boilerplate), its containers (tags and
+names, their share of the page, how often their kind is repeated), and its surroundings (the blocks before and after,
+the heading above). `NAMES` has their order; a model only works with the list it was fitted with.
 """
 
 import math
@@ -33,57 +32,28 @@ PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!
 DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
 WORD: Final = re.compile(r"\w+")
 SHORT: Final = 15
-"""Words up to which a block is judged by the words it is made of."""
+"""The most words of a block that is judged by its words."""
 
-_TAGS: Final = {
-    tag: float(number)
-    for number, tag in enumerate(
-        [
-            "p",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "blockquote",
-            "pre",
-            "figcaption",
-            "dd",
-            "dt",
-            "td",
-            "th",
-            "li",
-            "main",
-            "article",
-            "section",
-            "div",
-            "summary",
-            "button",
-            "label",
-            "form",
-            "header",
-            "footer",
-            "nav",
-            "aside",
-        ]
-    )
-}
+_TAG_NAMES = (
+    "p h1 h2 h3 h4 h5 h6 blockquote pre figcaption dd dt td th li main article section div summary button label form "
+    "header footer nav aside"
+)
+_TAGS: Final = {tag: float(number) for number, tag in enumerate(_TAG_NAMES.split())}
 _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ENDS: Final = frozenset('.!?:;"”)。\N{FULLWIDTH EXCLAMATION MARK}\N{FULLWIDTH QUESTION MARK}')
 _NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
 _LEVELS: Final = 4
 _SIZES: Final = 4
-"""How many containers' sizes are told of, and how many numbers each is."""
+"""The containers whose sizes are features, and the numbers for each."""
 
 _TELLING: Final = (
     *("navigation", "footer", "header", "side", "popup", "tags", "content", "post", "description", "review", "list"),
     *("headline", "slides", "hidden"),
 )
-"""The groups of names that tell something beyond their learned worth, in the order of `GROUPS`."""
+"""The groups of names that matter beyond their learned worth, in the order of `GROUPS`."""
 
 Worths = Mapping[str, float]
-"""The learned worth of words: how much of what they stand for is content, as a rule."""
+"""The learned worth of words: the usual share of content with them."""
 Worth = tuple[float, float, float, int]
 """The least, the greatest, the sum and the number of the worths of several words."""
 _UNKNOWN: Final[Worth] = (1.0, 0.0, 0.0, 0)
@@ -108,60 +78,60 @@ _SEMANTIC_BITS: Final = tuple(
 )
 
 
-class Called:
-    """What the names above a text are worth: the last three that are worth something, and all of them."""
+class NameWorths:
+    """The worths of the names above a text: of the last three containers with known names, and of all."""
 
-    __slots__ = ("_told", "above", "near")
+    __slots__ = ("_features", "above", "near")
 
     def __init__(self, near: tuple[Worth, ...], above: Worth) -> None:
         self.near = near
         self.above = above
-        self._told: tuple[float, ...] | None = None
+        self._features: tuple[float, ...] | None = None
 
-    def within(self, named: Worth) -> "Called":
-        """The same further down, where something has these names."""
-        return Called((named, *self.near[:2]), add(self.above, named))
+    def within(self, named: Worth) -> "NameWorths":
+        """Returns the worths inside a container with these names."""
+        return NameWorths((named, *self.near[:2]), add(self.above, named))
 
-    def told(self, usual: float) -> tuple[float, ...]:
-        """The least, the greatest, the mean and the number: of those close by, and of all."""
-        if self._told is None:
+    def features(self, usual: float) -> tuple[float, ...]:
+        """Returns least, greatest, mean and number, of the near ones and of all."""
+        if self._features is None:
             close = _UNKNOWN
             for one in self.near:
                 close = add(close, one)
-            self._told = (*_mean(close, usual), *_mean(self.above, usual))
-        return self._told
+            self._features = (*_mean(close, usual), *_mean(self.above, usual))
+        return self._features
 
 
-class Heritage:
-    """What a node passes on to everything in it. A node that adds nothing passes on what it was given."""
+class Inherited:
+    """The features that a node passes on to everything in it. A node that adds nothing shares its parent's."""
 
-    __slots__ = ("called", "chain", "dominance", "groups", "repeated", "repeated_words", "semantics")
+    __slots__ = ("chain", "dominance", "groups", "named_above", "repeated", "repeated_words", "semantics")
 
-    def __init__(  # noqa: PLR0917 - names take time, and there are hundreds on a page
+    def __init__(  # noqa: PLR0917 - keywords take time, and there are hundreds on a page
         self,
         chain: tuple[float, ...],
         groups: int,
         semantics: int,
         dominance: float,
         repeated: tuple[int, int],
-        called: Called,
+        named_above: NameWorths,
     ) -> None:
         self.chain = chain
-        """The sizes of the container and of those around it, one behind the other."""
+        """The sizes of the container and of those around it, joined."""
         self.groups = groups
         self.semantics = semantics
         self.dominance = dominance
         self.repeated, self.repeated_words = repeated
-        self.called = called
+        self.named_above = named_above
 
 
 def worth(words: Sequence[str], worths: Worths) -> Worth:
-    """The worths of the words that have one."""
+    """Returns the worths of the words that have one."""
     least, greatest, total, number = 1.0, 0.0, 0.0, 0
     for word in words:
         value = worths.get(word)
         if value is not None:
-            least = value if value < least else least  # noqa: FURB136 - a call takes three times as long
+            least = value if value < least else least  # noqa: FURB136 - min() takes three times as long
             greatest = value if value > greatest else greatest  # noqa: FURB136
             total += value
             number += 1
@@ -169,7 +139,7 @@ def worth(words: Sequence[str], worths: Worths) -> Worth:
 
 
 def add(one: Worth, other: Worth) -> Worth:
-    """Both together."""
+    """Returns both worths combined."""
     least, greatest, total, number = one
     low, high, whole, times = other
     return (
@@ -180,23 +150,23 @@ def add(one: Worth, other: Worth) -> Worth:
     )
 
 
-def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
-    """What every node that holds words passes on, parents first."""
+def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
+    """Returns what every node with words passes on."""
     holding = [node for node in page.nodes if node.words]
     alike = Counter([(node.parent, node.key) for node in holding])
     words, long = page.root.words or 1, page.root.long or 1
     root = page.root
     top = _size(root, words, long) * _LEVELS
-    found = {root: Heritage(top, root.groups, root.semantics, 1.0, (1, root.words), Called((), _UNKNOWN))}
+    found = {root: Inherited(top, root.groups, root.semantics, 1.0, (1, root.words), NameWorths((), _UNKNOWN))}
     worths: dict[str, Worth] = {}
     for node in holding:
         parent = node.parent
         if parent is None:
             continue
         above = found[parent]
-        chain, dominance, called = above.chain, above.dominance, above.called
+        chain, dominance, named_above = above.chain, above.dominance, above.named_above
         size = node.words
-        if size != parent.words:  # a wrapper around the same words is no level of its own
+        if size != parent.words:  # A wrapper around the same words is not a level.
             chain = _size(node, words, long) + chain[:-_SIZES]
             dominance = min(dominance, size / parent.widest)
         if node.names:
@@ -204,12 +174,12 @@ def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
             if named is None:
                 named = worths[node.key] = worth(node.names, names)
             if named[3]:
-                called = called.within(named)
+                named_above = named_above.within(named)
         groups, semantics = above.groups | node.groups, above.semantics | node.semantics
         times, repeated = alike[parent, node.key], above.repeated
         if (
             chain is above.chain
-            and called is above.called
+            and named_above is above.named_above
             and groups == above.groups
             and semantics == above.semantics
             and times <= repeated
@@ -217,12 +187,12 @@ def heritages(page: Blocks, names: Worths) -> dict[Node, Heritage]:
             found[node] = above
         else:
             again = (times, size) if times > repeated else (repeated, above.repeated_words)
-            found[node] = Heritage(chain, groups, semantics, dominance, again, called)
+            found[node] = Inherited(chain, groups, semantics, dominance, again, named_above)
     return found
 
 
 def _size(node: Node, words: int, long: int) -> tuple[float, ...]:
-    """A container's share of the page's words, its links, its share of the long text, and its size."""
+    """Returns a container's share of the page's words, its links, its share of the long text, and its size."""
     own = node.words or 1
     return own / words, node.links / own, node.long / long, math.log1p(own)
 
@@ -233,8 +203,8 @@ def _mean(worth: Worth, usual: float) -> tuple[float, float, float, float]:
 
 
 @lru_cache(50_000)
-def _said(close: int, above: int, semantics: int) -> tuple[float, ...]:
-    """For each telling group: 2 if a container close by is named so, 1 if one further up is; and what they are."""
+def _container_features(close: int, above: int, semantics: int) -> tuple[float, ...]:
+    """Returns 2 for each group in `_TELLING` that names a near container, 1 for one further up; then the semantics."""
     return (
         *(2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS),
         *(float(semantics >> bit & 1) for bit in _SEMANTIC_BITS),
@@ -249,12 +219,12 @@ class FeatureReader:
         self._usual = usual
         self._texts = texts
         self._words = page.root.words or 1
-        self._heritages = heritages(page, names)
+        self._inherited = inherited_by_node(page, names)
         self._times = Counter([block.text for block in page.blocks])
         self._h1 = next((number for number, block in enumerate(page.blocks) if block.node.tag == "h1"), None)
 
     def read(self) -> list[list[float]]:
-        """A list of numbers for each block. All are floats, which are compared quicker among themselves."""
+        """Returns the numbers of each block. All are floats, because comparing one type is faster."""
         found: list[list[float]] = []
         blocks, usual, h1 = self._page.blocks, self._usual, self._h1
         words, whole = self._words, self._page.root.long or 1
@@ -266,7 +236,7 @@ class FeatureReader:
         heading = (usual, usual, 0.0)
         for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
             node = block.node
-            own = self._heritages[node]
+            own = self._inherited[node]
             found.append(
                 [
                     *itself,
@@ -293,8 +263,8 @@ class FeatureReader:
                     heading[1],
                     since,
                     heading[2],
-                    *own.called.told(usual),
-                    *_said(_close(node), own.groups, own.semantics),
+                    *own.named_above.features(usual),
+                    *_container_features(_close(node), own.groups, own.semantics),
                 ]
             )
             since += 1.0
@@ -307,7 +277,7 @@ class FeatureReader:
         return found
 
     def _alike(self) -> dict[str, tuple[float, float]]:
-        """For each sort of container: how many blocks there are in such, and their share of the words."""
+        """Returns the blocks in each kind of container, and their share of the words."""
         times: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for block in self._page.blocks:
@@ -336,7 +306,7 @@ class FeatureReader:
 
 
 def _close(node: Node) -> int:
-    """The groups of names of a container and of the two around it."""
+    """Returns the groups of the names of a container and of the two around it."""
     close = node.groups
     if node.parent is not None:
         close |= node.parent.groups

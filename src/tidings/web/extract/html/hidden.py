@@ -1,14 +1,17 @@
-"""What a page keeps from the eyes of its readers, by styles, rules, switches and the names of classes.
+"""Elements that readers do not see, by styles, rules, attributes and class names.
 
-    sight_of(styles) -> Sight       how well elements are seen, by their classes, ids and styles
-    words_of(told)                  the words of those that are not
+    visibility = visibility_of(styles)    # the degree of hiding by class, id and style
+    hidden_texts(elements)                # the texts of hidden elements
 
-Three degrees. `UNREAD`: hidden by the plainest of styles of its own; as words within a sentence it is no content.
-`VEILED`: what a style, or a rule for one class or id in a `style` element, makes invisible; it may be content, such as
-a tab, and whoever uses the text is told where it stands. `TOLD`: what is kept from some readers only: from those who
-listen (`aria-hidden`), or from those who look (`sr-only`).
-What stands in a `template` or a `noscript` is no part of a page as it is shown, hidden or not, and is not looked at.
-All of it is linear in the size of the page.
+Three degrees:
+
+- `PLAINLY_HIDDEN`: hidden by its own style in the plainest way; inside a sentence it is not content. - `INVISIBLE`:
+hidden by a style, or by a rule for one class or id in a `style` element. It may be content, for example a
+  tab, so the text is kept and its place reported.
+- `HIDDEN_FROM_SOME`: hidden from users of screen readers (`aria-hidden`), or from all others (`sr-only`).
+
+`template` and `noscript` are not part of the page as it is shown, and are ignored. Everything is linear in the size of
+the page.
 """
 
 import re
@@ -16,25 +19,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from tidings.web.extract.html.tree import Element, concealing, voiced
+from tidings.web.extract.html.tree import Element, is_hiding, text_pieces
 from tidings.web.extract.html.vocabulary import INLINE, SILENT
 
 _RULES = 200_000
 """Characters of style elements that are read."""
 _PARTS, _PART, _ALL = 200, 2_000, 40_000
-"""How many hidden parts are told of, how much of each, and how much together."""
+"""The most hidden texts that are reported, and the most characters of each and of all."""
 _LISTENERS = frozenset(
     (
         *("sr-only", "visually-hidden", "visuallyhidden", "u-visually-hidden", "show-for-sr", "assistive-text"),
         *("screen-reader-text", "screen-reader-only", "screenreader-only"),
     )
 )
-"""Classes of what is for readers who listen."""
+"""Classes for users of screen readers."""
 
 _LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|[(,]\s?0|100%", re.IGNORECASE)
 _MEASURE = re.compile(r"([+-]?\d{0,9}(?:\.\d{1,9})?)([a-z]{0,4}|%)")
 _AWAY = {"": -999.0, "px": -999.0, "pt": -750.0, "em": -60.0, "rem": -60.0, "%": -100.0, "vw": -100.0, "vh": -100.0}
-"""From where on what is moved is out of sight."""
+"""Offsets from which an element is off the screen."""
 _MOVED = re.compile(r"translate[xy3d]{0,2}\([^)]{0,30}-(?:\d{4,9}px|\d{3,9}v[wh])|scale[xy]?\(0[,)]")
 _CLEAR = re.compile(
     r"transparent|(?:rgba?|hsla?)\([^()]{1,60}[,/]\s?0?(?:\.0{1,9}|0)%?\s?\)|#[\da-f]{3}0|#[\da-f]{6}00"
@@ -44,13 +47,13 @@ _CUT = re.compile(r"inset\(\s?(?:[5-9]\d|100)%|(?:circle|ellipse)\(\s?0|polygon\
 _SELECTOR = re.compile(r"[a-z]{0,10}\d?([.#][\w-]{1,100})")
 _THROUGH = re.compile(r"@(?:layer\b.*|supports\b.*|media (?:only )?(?:screen|all))")
 
-TOLD: Final = 1
-VEILED: Final = 2
-UNREAD: Final = 3
+HIDDEN_FROM_SOME: Final = 1
+INVISIBLE: Final = 2
+PLAINLY_HIDDEN: Final = 3
 
 
 class _ClassCache(dict[str, int]):
-    """Degrees by what they were found from; each is found once."""
+    """Degrees, cached by class list or style."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
         super().__init__()
@@ -62,32 +65,32 @@ class _ClassCache(dict[str, int]):
 
 
 class Visibility:
-    """How well the elements of a page are seen; 0 is well."""
+    """The degree of hiding of a page's elements by class, id and style; 0 is visible."""
 
     def __init__(self, rules: frozenset[str] = frozenset()) -> None:
         self.ids = frozenset(one for one in rules if one[0] == "#")
-        """With their sign, in small letters."""
+        """With their "#", in lower case."""
         self.classes = _ClassCache(partial(_of_classes, rules))
         self.styles = _ClassCache(_of_style)
 
     def of_id(self, name: str) -> int:
-        """The degree of what has this id."""
-        return VEILED if f"#{name}".lower() in self.ids else 0
+        """Returns the degree of an element with this id."""
+        return INVISIBLE if f"#{name}".lower() in self.ids else 0
 
 
 def _of_classes(rules: frozenset[str], named: str) -> int:
     words = named.lower().split()
     if rules and any(f".{word}" in rules for word in words):
-        return VEILED
-    return 0 if _LISTENERS.isdisjoint(words) else TOLD
+        return INVISIBLE
+    return 0 if _LISTENERS.isdisjoint(words) else HIDDEN_FROM_SOME
 
 
 def _of_style(style: str) -> int:
-    return UNREAD if concealing(style) else VEILED if hides(style) else 0
+    return PLAINLY_HIDDEN if is_hiding(style) else INVISIBLE if hides(style) else 0
 
 
 def hides(style: str) -> bool:
-    """Whether nobody sees the words of what has this style."""
+    """Returns whether the text of an element with this style is invisible."""
     if not _LIKELY.search(style):
         return False
     said: dict[str, str] = {}
@@ -120,7 +123,7 @@ def _reasons(said: dict[str, str]) -> Iterator[bool]:
 
 
 def _small(value: str, most: float) -> bool:
-    """Whether a measure is nothing, or as good as nothing: `most` is of pixels, or of no unit."""
+    """Returns whether a measure is zero, or at most `most` pixels or without a unit."""
     number, unit = _measured(value)
     return number is not None and (number == 0 or (0 < number <= most and unit in {"", "px"}))
 
@@ -136,18 +139,18 @@ def _measured(value: str) -> tuple[float | None, str]:
 
 
 def _colourless(said: dict[str, str]) -> bool:
-    """Whether letters have no colour, or that of what is behind them; a picture may show through letters, and does."""
+    """Returns whether letters are transparent or of the background's colour. A background clipped to the text shows."""
     colour = said.get("-webkit-text-fill-color") or said.get("color")
     if not colour or "text" in (said.get("background-clip"), said.get("-webkit-background-clip")):
         return False
     if _CLEAR.fullmatch(colour):
         return True
     behind = said.get("background-color") or said.get("background") or ""
-    return _same(colour) == _same(behind)
+    return _normal(colour) == _normal(behind)
 
 
-def _same(colour: str) -> str:
-    """A colour, the ways to write white and black made one."""
+def _normal(colour: str) -> str:
+    """Returns one notation for white and black."""
     short = colour.replace(" ", "")
     if len(short) == 4 and short[0] == "#":
         short = "#" + "".join(2 * one for one in short[1:])
@@ -156,8 +159,8 @@ def _same(colour: str) -> str:
     )
 
 
-def sight_of(styles: Iterable[Element]) -> Visibility:
-    """With the classes and ids, in small letters, that the rules of a page hide wherever they stand."""
+def visibility_of(styles: Iterable[Element]) -> Visibility:
+    """Returns the visibility by the rules of a page that hide a class or an id anywhere."""
     found: set[str] = set()
     room = _RULES
     for element in styles:
@@ -174,24 +177,23 @@ def _apply(selectors: str, style: str, found: set[str]) -> None:
     if names and hides(style):
         found.update(names)
     elif names and "display" in style:
-        # The last word counts: what is shown again is shown.
+        # The last rule counts: it may show the element again.
         found.difference_update(names)
 
 
 def _simple(css: str) -> Iterator[tuple[str, str]]:
-    """The rules that may hide something, or show it again, and always hold: not those for print, or for some widths."""
-    holding: list[bool] = []
-    """For each block around: whether what is in it holds."""
+    """Yields the rules that may hide or show something and always apply, so not those for print or some widths."""
+    applies: list[bool] = []  # For each enclosing block.
     doubtful = 0
     for part in css.split("}"):
         if (opened := part.count("{")) != 1:
             if not opened:
-                doubtful -= bool(holding) and not holding.pop()
+                doubtful -= bool(applies) and not applies.pop()
                 continue
             for one in part.split("{")[:-2]:
-                holding.append(_THROUGH.fullmatch(" ".join(one.split())) is not None)
-                doubtful += not holding[-1]
-        # What is asked of every rule of a page has to be quick: patterns take several times as long.
+                applies.append(_THROUGH.fullmatch(" ".join(one.split())) is not None)
+                doubtful += not applies[-1]
+        # This runs for every rule of a page. A regular expression would take several times as long.
         if not doubtful and (
             "display" in part
             or "visibility" in part
@@ -207,7 +209,7 @@ def _simple(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _uncommented(css: str) -> str:
-    """Rules in small letters, without comments."""
+    """Returns the rules in lower case, without comments."""
     css = css.lower().replace("<!--", "")
     kept: list[str] = []
     at = 0
@@ -218,19 +220,19 @@ def _uncommented(css: str) -> str:
     return "".join([*kept, css[at:]])
 
 
-def words_of(told: Sequence[Element]) -> Iterator[str]:
-    """The words of hidden elements, those within another and those repeated once, bounded in number and size."""
+def hidden_texts(elements: Sequence[Element]) -> Iterator[str]:
+    """Yields the distinct texts of hidden elements, without nested ones, bounded in number and size."""
     covered: set[Element] = set()
-    said: set[str] = set()
-    among = frozenset(told)
+    seen: set[str] = set()
+    among = frozenset(elements)
     room, parts = _ALL, _PARTS
-    for element in told:
+    for element in elements:
         if element in covered or element.tag in SILENT:
             continue
         covered.update(one for one in element.iter("*") if one in among)
-        text = " ".join(_spoken(element, min(room, _PART)).split())
-        if text and text not in said:
-            said.add(text)
+        text = " ".join(_text_of(element, min(room, _PART)).split())
+        if text and text not in seen:
+            seen.add(text)
             yield text
             room -= len(text)
             parts -= 1
@@ -238,9 +240,9 @@ def words_of(told: Sequence[Element]) -> Iterator[str]:
                 return
 
 
-def _spoken(element: Element, most: int) -> str:
+def _text_of(element: Element, most: int) -> str:
     pieces: list[str] = []
-    for text in voiced(element, SILENT, INLINE):
+    for text in text_pieces(element, SILENT, INLINE):
         pieces.append(text[: most + 1])
         most -= len(text)
         if most <= 0:

@@ -1,8 +1,7 @@
-"""Which kind of page is this? Told from its address, what it says of itself, its words and the shape of its tree.
+"""The features that tell the kind of a page: its URL, its metadata, its words and the shape of its tree.
 
-The features are cheap sums over what is parsed already; a small model, fitted on pages whose kind is known, turns them
-into a probability for each kind. The probabilities, not only the likeliest kind, go on to the choice of blocks: a page
-that may be a listing or a service is treated as both.
+They are cheap sums over the parsed page. A small model turns them into a probability for each kind. All probabilities,
+not only the best kind, are features of the blocks: a page that may be a listing or a service is treated as both.
 """
 
 import math
@@ -72,11 +71,11 @@ _PHRASES: Final = tuple(_PHRASES_WRITTEN.split("|"))
 
 
 def page_features(page: HtmlPage) -> list[float]:
-    """The numbers the kind is told from; always as many."""
-    return [*_address(page.url), *_said(page), *_shape(page), *_wording(page)]
+    """Returns the features of a page, always the same number of them."""
+    return [*_of_url(page.url), *_of_metadata(page), *_of_shape(page), *_of_words(page)]
 
 
-def _address(url: str) -> list[float]:
+def _of_url(url: str) -> list[float]:
     parts = urlsplit(url)
     path = parts.path.strip("/")
     return [
@@ -89,21 +88,13 @@ def _address(url: str) -> list[float]:
     ]
 
 
-def _said(page: HtmlPage) -> list[float]:
-    """What the page says of itself to search engines and other readers."""
+def _of_metadata(page: HtmlPage) -> list[float]:
     metas = page.metas
     graph = metas.get("og:type", "").lower()
     types = Counter(page.types)
     items = Counter(item.rstrip("/").rpartition("/")[2] for _, item in page.blocks.noted["itemtype"])
-    maker = " ".join(
-        (
-            page.root.get("class") or "",
-            page.root.get("id") or "",
-            page.body.get("class") or "",
-            page.body.get("id") or "",
-            metas.get("generator", ""),
-        )
-    )
+    names = (one.get(key) or "" for one in (page.root, page.body) for key in ("class", "id"))
+    maker = " ".join((*names, metas.get("generator", "")))
     return [
         *(float(graph.startswith(kind)) for kind in _OPEN_GRAPH),
         float(not graph),
@@ -115,7 +106,7 @@ def _said(page: HtmlPage) -> list[float]:
     ]
 
 
-def _shape(page: HtmlPage) -> list[float]:
+def _of_shape(page: HtmlPage) -> list[float]:
     blocks, nodes, top = page.blocks.blocks, page.blocks.nodes, page.blocks.root
     words = top.words or 1
     sizes = sorted(block.words for block in blocks) or [0]
@@ -150,8 +141,8 @@ def _shape(page: HtmlPage) -> list[float]:
     ]
 
 
-def _wording(page: HtmlPage) -> list[float]:
-    # Two ends of lines, because a pattern may have one space in it.
+def _of_words(page: HtmlPage) -> list[float]:
+    # Two line ends, because a pattern may match one space.
     small = "\n\n".join([block.text for block in page.blocks.blocks if block.words < 12])
     text = " ".join([block.text for block in page.blocks.blocks]).lower()
     return [
@@ -162,7 +153,7 @@ def _wording(page: HtmlPage) -> list[float]:
 
 
 def _lines_with(pattern: re.Pattern[str], text: str) -> int:
-    """How many lines have a match."""
+    """Returns the number of lines with a match."""
     found = at = 0
     while at >= 0 and (match := pattern.search(text, at)):
         found += 1

@@ -1,16 +1,10 @@
-"""A page after parsing: its tree, its meta tags, its JSON-LD and its blocks, each read once and used by all.
+"""A parsed page: its tree, meta tags, JSON-LD and blocks, each read once; its metadata, dates and embedded data.
 
-Title, author, dates, language, site and address of a page, from what it says of itself.
+Metadata is taken in this order from: JSON-LD of the page's subject, OpenGraph and other meta tags, elements of the
+page. Dates become ISO 8601; one that would need guessing is left out, because a wrong date is worse than none.
 
-Trusted in this order: JSON-LD of the thing the page is about, OpenGraph and other meta tags, the elements on the page.
-Dates are returned as ISO 8601 where they can be read as such, and left out where not: a wrong date is worse than none.
-
-Text that a page carries as data for its scripts: forums that draw themselves, and descriptions in JSON-LD.
-
-Two sources, each read only where the page shows next to nothing itself: the posts that Discourse puts beside its empty
-page, and the bodies and descriptions that JSON-LD and meta tags give to search engines.
-
-Dates as feeds and documents write them, as ISO 8601. What cannot be read without guessing is None.
+Embedded data is used only if the page itself shows next to nothing: the posts of a Discourse forum, and the texts in
+JSON-LD and meta tags for search engines.
 """
 
 import contextlib
@@ -25,55 +19,60 @@ from functools import lru_cache
 from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
+from tidings._kit.bounded_json import as_list
 from tidings.web.extract.html.blocks import Blocks
-from tidings.web.extract.html.hidden import Visibility, sight_of, words_of
+from tidings.web.extract.html.hidden import Visibility, hidden_texts, visibility_of
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
 
 _ENOUGH = 100
-"""Words from which on a page is taken to say something itself."""
+"""Words from which the page's own text suffices."""
 _LONGEST = 500_000
-"""Characters of JSON-LD that are read; more is data, not description."""
+"""Characters of JSON-LD; more is data, not a description."""
 
 _TAGS = ("base", "link", "meta", "script", "style", "time", "title")
 
 
 @dataclass(frozen=True)
 class HtmlPage:
-    """What every later step looks at."""
+    """A parsed page, the input of all later steps."""
 
     url: str
     base: str
-    """What its links are relative to."""
+    """The base URL of its links."""
     root: Element
     body: Element
     parts: dict[str, list[Element]]
-    """The elements of each of some tags that more than one step looks for, or that stand anywhere."""
+    """The elements of the tags in `_TAGS`."""
     metas: dict[str, str]
-    """By name or property, small; the first of each."""
+    """The first content of each meta tag, by its name or property in lower case."""
     data: tuple[dict[str, Any], ...]
-    """The objects of all JSON-LD scripts, nested ones too, in order."""
+    """The objects of all JSON-LD scripts, including nested ones, in order."""
     blocks: Blocks
     title: str
-    """Of the `title` element."""
+    """The text of the `title` element."""
     hidden: tuple[str, ...]
-    """Text that the page holds and does not show."""
+    """Text that readers do not see."""
 
     @property
     def types(self) -> list[str]:
-        """The schema.org types that JSON-LD names, in order."""
-        return [name for one in self.data for name in _names(one.get("@type"))]
+        """The schema.org types in JSON-LD, in order."""
+        kinds = (one.get("@type") for one in self.data)
+        names = (name for kind in kinds for name in ([kind] if isinstance(kind, str) else as_list(kind)))
+        return [name for name in names if isinstance(name, str)]
 
 
 def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None = None) -> HtmlPage:
-    """Parse `body`, which is UTF-8 and has passed the pre-scan; `prepare` may change the tree before it is read."""
+    """Parses `body`, which is UTF-8 and has passed the pre-scan; `prepare` may change the tree before it is read."""
     root = parse(body)
     if prepare is not None:
         prepare(root)
     within = root.find("body")
     within = root if within is None else within
-    parts = _parts(root)
-    blocks = _blocks(within, sight_of(parts["style"]))
+    parts: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
+    for one in root.iter(*_TAGS):
+        parts[one.tag].append(one)
+    blocks = _blocks(within, visibility_of(parts["style"]))
     return HtmlPage(
         url=url,
         base=_base(parts["base"], url),
@@ -81,25 +80,18 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
         body=within,
         parts=parts,
         metas=_metas(parts["meta"]),
-        data=tuple(_described(parts["script"])),
+        data=tuple(_json_ld(parts["script"])),
         blocks=blocks,
         title=" ".join("".join(text for one in parts["title"][:1] for text in one.itertext()).split()),
-        hidden=tuple(words_of(blocks.told)),
+        hidden=tuple(hidden_texts(blocks.hidden)),
     )
 
 
-def _parts(root: Element) -> dict[str, list[Element]]:
-    found: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
-    for one in root.iter(*_TAGS):
-        found[one.tag].append(one)
-    return found
-
-
-def _blocks(body: Element, sight: Visibility) -> Blocks:
-    """The blocks of a page; where there is next to nothing, those for readers without scripts count too."""
-    blocks = Blocks(body, sight=sight)
+def _blocks(body: Element, visibility: Visibility) -> Blocks:
+    """Returns the blocks of a page, including `noscript` if there is next to nothing without it."""
+    blocks = Blocks(body, visibility=visibility)
     if blocks.root.words < _ENOUGH:
-        others = Blocks(body, SILENT - {"noscript"}, sight)
+        others = Blocks(body, SILENT - {"noscript"}, visibility)
         if others.root.words >= _ENOUGH:
             return others
     return blocks
@@ -123,7 +115,7 @@ def _metas(metas: Iterable[Element]) -> dict[str, str]:
     return found
 
 
-def _described(scripts: Iterable[Element]) -> Iterator[dict[str, Any]]:
+def _json_ld(scripts: Iterable[Element]) -> Iterator[dict[str, Any]]:
     for script in scripts:
         text = script.text if "ld+json" in (script.get("type") or "") else None
         if text and len(text) < _LONGEST:
@@ -145,21 +137,13 @@ def _objects(value: object, depth: int) -> Iterator[dict[str, Any]]:
                 yield from _objects(cast("object", inner), depth + 1)
 
 
-def _names(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        return [one for one in cast("list[object]", value) if isinstance(one, str)]
-    return []
-
-
-_ABOUT_WRITTEN = (
+_SUBJECT_TYPES = (
     "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
     "Question Recipe Event JobPosting Course Book Movie SoftwareApplication VideoObject SocialMediaPosting "
     "LiveBlogPosting ReportageNewsArticle OpinionNewsArticle AnalysisNewsArticle WebPage ItemPage AboutPage "
     "FAQPage CollectionPage Service"
 )
-_ABOUT: Final = frozenset(_ABOUT_WRITTEN.split())
+_SUBJECTS: Final = frozenset(_SUBJECT_TYPES.split())
 _PUBLISHED: Final = (
     "article:published_time", "datepublished", "date", "dc.date", "dcterms.created", "dc.date.issued", "pubdate",
     "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
@@ -176,12 +160,12 @@ _LONGEST_METADATA: Final = 500
 _PLAIN_ADDRESS: Final = re.compile(
     r"https?://[\w.-]+(?::\d+)?(?:/[\w./~+,@!$*()%&=-]*)?(?:\?[\w./~+,@!$*()%&=-]+)?(?:#[\w.-]+)?", re.ASCII
 )
-"""Addresses that nothing has to be made of, as nearly all links to elsewhere are."""
+"""URLs that are absolute and normal already, as nearly all links to other sites are."""
 
 
 @dataclass(frozen=True)
 class PageMetadata:
-    """What was found; None where the page does not say."""
+    """The metadata of a page; None for what it does not state."""
 
     title: str | None
     author: str | None
@@ -194,8 +178,8 @@ class PageMetadata:
 
 
 def read_metadata(page: HtmlPage) -> PageMetadata:
-    """Everything at once."""
-    about = [one for one in page.data if _is_about(one)]
+    """Returns the metadata of a page."""
+    about = [one for one in page.data if _is_subject(one)]
     metas = page.metas
     site = _first(metas.get("og:site_name"), metas.get("application-name"), _publisher(page.data))
     return PageMetadata(
@@ -210,9 +194,9 @@ def read_metadata(page: HtmlPage) -> PageMetadata:
     )
 
 
-def _is_about(one: dict[str, Any]) -> bool:
+def _is_subject(one: dict[str, Any]) -> bool:
     kinds = one.get("@type")
-    return any(kind in _ABOUT for kind in (cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]))
+    return any(kind in _SUBJECTS for kind in (cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]))
 
 
 def _clean(value: object) -> str | None:
@@ -225,12 +209,11 @@ def _first(*values: object) -> str | None:
 
 
 def _title(page: HtmlPage, about: list[dict[str, Any]], site: str | None) -> str | None:
-    """The headline. A page's `title` often has the site's name behind it, which is taken off where it is known."""
-    said = _first(*(one.get("headline") for one in about), page.metas.get("og:title"), page.metas.get("twitter:title"))
-    title = said or _clean(page.title)
+    """Returns the headline. The site's name, which often follows the title, is removed if it is known."""
+    headlines = (one.get("headline") for one in about)
+    title = _first(*headlines, page.metas.get("og:title"), page.metas.get("twitter:title"), page.title)
     if title is None:
-        heading = next((block.text for block in page.blocks.blocks if block.node.tag == "h1"), None)
-        return _clean(heading)
+        return _clean(next((block.text for block in page.blocks.blocks if block.node.tag == "h1"), None))
     parts = _SEPARATOR.split(title)
     if site and len(parts) > 1:
         if parts[-1].strip().lower() == site.lower():
@@ -284,7 +267,7 @@ def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) 
 
 
 def _time(page: HtmlPage) -> str | None:
-    """The one `time` element of the page, or the one that says that it is the date of publication."""
+    """Returns the date of the only `time` element, or of the one marked as the date of publication."""
     times = [element for element in page.parts["time"] if element.get("datetime")]
     marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
     chosen = marked or (times if len(times) == 1 else [])
@@ -292,7 +275,7 @@ def _time(page: HtmlPage) -> str | None:
 
 
 def iso_date(text: str) -> str | None:
-    """`text` as ISO 8601, or None if it is not a date that can be read without guessing."""
+    """Returns `text` as ISO 8601, or None if it is not a date that can be read without guessing."""
     text = text.strip()
     try:
         return datetime.fromisoformat(text).isoformat() if len(text) > 10 else _day(text)
@@ -320,7 +303,7 @@ def _language(page: HtmlPage) -> str | None:
 
 
 def _canonical(page: HtmlPage) -> str | None:
-    """The address the page gives itself, if it is one of the web."""
+    """Returns the page's own canonical URL, if it is a web address."""
     for link in page.parts["link"]:
         if "canonical" in (link.get("rel") or "").lower().split() and link.get("href"):
             return web_address(page.url, str(link.get("href")))
@@ -330,7 +313,7 @@ def _canonical(page: HtmlPage) -> str | None:
 
 @lru_cache(2_000)
 def web_address(base: str, link: str) -> str | None:
-    """`link` made absolute; None unless it leads to the web."""
+    """Returns `link` as an absolute URL; None unless it is a web address."""
     if _PLAIN_ADDRESS.fullmatch(link):
         return link
     try:
@@ -343,11 +326,11 @@ def web_address(base: str, link: str) -> str | None:
 _LONGEST_EMBEDDED = 5_000_000
 _BODIES = ("articleBody", "text", "reviewBody", "description")
 _WORTH = 25
-"""Words from which on a description is worth more than nothing."""
+"""Words from which a description is useful."""
 
 
 def discourse(page: HtmlPage) -> bytes | None:
-    """The posts of a Discourse topic as HTML, from the data beside the page; None where there are none."""
+    """Returns the posts of a Discourse topic as HTML, from the page's embedded data; None if there are none."""
     for _, said in page.blocks.noted["data-preloaded"]:
         posts = list(_posts(said))
         if posts:
@@ -370,16 +353,15 @@ def _posts(said: str) -> Iterator[str]:
 
 def _when(text: str) -> str:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return ""
-    return f"{moment:%B} {moment.day}, {moment.year}, {moment.hour % 12 or 12}:{moment:%M}{moment:%p}".replace(
-        "AM", "am"
-    ).replace("PM", "pm")
+    half = f"{time:%p}".replace("AM", "am").replace("PM", "pm")
+    return f"{time:%B} {time.day}, {time.year}, {time.hour % 12 or 12}:{time:%M}{half}"
 
 
 def described(page: HtmlPage) -> str | None:
-    """What the page tells search engines that it says; None where that is too little to be of use."""
+    """Returns the page's description for search engines; None if it is too short to be useful."""
     found: dict[str, None] = {}
     for one in page.data:
         for key in _BODIES:
@@ -407,7 +389,7 @@ _LONGEST_DATE = 100
 
 
 def moment(text: str | None) -> str | None:
-    """A date of a feed: RFC 822 as RSS has it, ISO 8601 as Atom has it, and what lies between."""
+    """Returns the date of a feed as ISO 8601: RFC 822 (RSS), ISO 8601 (Atom) and forms in between."""
     text = " ".join((text or "")[:_LONGEST_DATE].split())
     if not text:
         return None
@@ -419,14 +401,14 @@ def moment(text: str | None) -> str | None:
         return iso_date(text)
     try:
         found = parsedate_to_datetime(text)
-        # `-0000` and names of zones that nobody knows: RFC 2822 says to take them as universal time.
+        # RFC 2822: `-0000` and unknown zone names count as UTC.
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
 def pdf_moment(text: str) -> str | None:
-    """A date of a PDF: `D:20240131120000+01'00'`."""
+    """Returns the date of a PDF (`D:20240131120000+01'00'`) as ISO 8601."""
     found = _PDF.fullmatch(text.strip())
     if found is None:
         return iso_date(text)

@@ -1,21 +1,16 @@
-"""An HTML page from bytes to `Extracted`: pre-scan, parse, recognise the kind, choose the blocks, write them.
+"""An HTML page from bytes to `Extracted`.
 
-    bytes -> prescan -> page (tree, meta, JSON-LD, blocks) -> kind -> choice -> markdown, text, links, metadata
+    bytes -> prescan -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text, links
 
-A page that no parser should see is read without one; a page that shows nothing itself is read from the data it carries;
-and one that has neither says why it is empty.
-
-The last resort: the words of a page without a parser, in one pass.
-
-For pages whose shape no parser should see. Scripts, styles and comments are left out, tags become spaces or line ends,
-character references are resolved; nothing is judged, so menus stay in.
+A page that would harm a parser is read without one (`plain_text`): scripts, styles and comments are removed, tags
+become spaces or line ends, and menus stay. A page that shows nothing is read from its embedded data; without any,
+`empty` says why.
 """
 
-import contextlib
 import gc
 import html
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidings.web.extract.html.blocks import PageBlock
@@ -40,7 +35,7 @@ _LINES = re.compile(r"\s*\n\s*")
 
 
 def plain_text(body: bytes, most: int = 1_000_000) -> str:
-    """The visible words of `body` (UTF-8), at most `most` characters of them."""
+    """Returns the visible text of `body` (UTF-8), at most `most` characters, in one pass without a parser."""
     pieces: list[bytes] = []
     endless: set[bytes] = set()
     at = size = 0
@@ -50,9 +45,9 @@ def plain_text(body: bytes, most: int = 1_000_000) -> str:
         name = (tag[2] or b"").lower()
         at = tag.end()
         if tag[0] == b"<!--":
-            at = _behind(body, b"-->", at, endless)
+            at = _after(body, b"-->", at, endless)
         elif name in _SILENT and not tag[1]:
-            at = _behind(body, b"</" + name, at, endless)
+            at = _after(body, b"</" + name, at, endless)
         pieces.append(b"" if name in _INLINE else b"\n")
     if size < most:
         pieces.append(body[at:])
@@ -60,11 +55,11 @@ def plain_text(body: bytes, most: int = 1_000_000) -> str:
     return _LINES.sub("\n", _SPACES.sub(" ", text)).strip()[:most]
 
 
-def _behind(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
-    """Where to go on behind `end`; an end that is not there is looked for once, not again for each beginning."""
+def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
+    """Returns where to continue after `end`. A missing end is searched for only once."""
     if end in endless:
         return at
-    # Names are written small nearly always; an end in capitals costs words that nobody should see, no more.
+    # Tags are nearly always in lower case. A missed end only leaves some extra words in the text.
     found = body.find(end, at)
     if found < 0:
         endless.add(end)
@@ -73,9 +68,9 @@ def _behind(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
 
 
 _FEW = 30
-"""Words below which a page is suspected of showing nothing without scripts or without a login."""
+"""Words below which a page may show nothing without scripts."""
 _FORM = 200
-"""Words that a page around a login form has at most."""
+"""Words below which a page with a password field is a login page."""
 _NEEDS_SCRIPTS = re.compile(r"(?:enable|requires?|turn on|without|disabled).{0,40}\bjavascript|javascript.{0,40}"
                             r"(?:enable|require|disabled|needed)", re.IGNORECASE)  # fmt: skip
 
@@ -87,22 +82,16 @@ class _HtmlFound:
     markdown: str
     writer: MarkdownWriter
     over: tuple[ExtractWarning, ...] = ()
-    """That not all of it is given."""
+    """The warning that it is cut."""
 
 
 def read_html(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """Everything that can be known of an HTML page."""
-    with _no_collector():
-        return _read(body, charset, url, options)
-
-
-@contextlib.contextmanager
-def _no_collector() -> Generator[None]:
-    """All that is made of a page lives until it is done: looking for garbage meanwhile is a fifth of the time."""
+    """Reads an HTML page."""
+    # All objects live until the page is done: garbage collection would take a fifth of the time and find nothing.
     running = gc.isenabled()
     gc.disable()
     try:
-        yield
+        return _read(body, charset, url, options)
     finally:
         if running:
             gc.enable()
@@ -127,14 +116,13 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
 
 def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
     text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
-    warning = ExtractWarning(
-        "extraction_fallback", f"the page has {reason}: its words are given as they come, menus included"
-    )
+    message = f"the page has {reason}: its text is given without structure, menus included"
+    warning = ExtractWarning("extraction_fallback", message)
     return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
 
 
 def _posts(page: HtmlPage, url: str, options: ExtractOptions) -> _HtmlFound | None:
-    """The posts of a forum that keeps them in data."""
+    """Reads the posts of a forum that keeps them as data."""
     posts = discourse(page)
     if posts is None or scan(posts, options.bounds).refused:
         return None
@@ -144,7 +132,7 @@ def _posts(page: HtmlPage, url: str, options: ExtractOptions) -> _HtmlFound | No
 
 
 def _written(method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> _HtmlFound:
-    writer = MarkdownWriter(page.base, options, page.blocks.veiled)
+    writer = MarkdownWriter(page.base, options, page.blocks.invisible)
     most = options.caps.characters
     text, _ = bounded("\n".join(block.text for block in blocks), most, "the page")
     markdown, over = bounded(writer.write(blocks), most, "the page")
@@ -153,6 +141,9 @@ def _written(method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: 
 
 def _concluded(page: HtmlPage, kind: str, found: _HtmlFound, known: PageMetadata) -> Extracted:
     most = len(found.markdown)
+    paid = any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data)
+    warning = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
+    paywall = (warning,) if paid else ()
     extracted = Extracted(
         kind=kind,
         method=found.method,
@@ -167,33 +158,25 @@ def _concluded(page: HtmlPage, kind: str, found: _HtmlFound, known: PageMetadata
         description=known.description,
         canonical_url=known.canonical_url,
         links=tuple(dict.fromkeys(found.writer.links)),
-        warnings=(*_warnings(page), *found.over),
+        warnings=(*paywall, *found.over),
         hidden=page.hidden,
         concealed=tuple((start, min(end, most)) for start, end in found.writer.concealed if start < most),
     )
     reason = _emptiness(page, found)
     if reason is None:
         return extracted
-    said = described(page)
-    if said is None:
+    text = described(page)
+    if text is None:
         return replace(extracted, empty=reason)
-    warning = ExtractWarning(
-        "extraction_fallback", f"the page shows nothing ({reason}): this is how it describes itself"
-    )
-    warnings = (*extracted.warnings, warning)
+    message = f"the page shows nothing ({reason}): this is how it describes itself"
+    warnings = (*extracted.warnings, ExtractWarning("extraction_fallback", message))
     return replace(
-        extracted, method="described", markdown=said, text=said, empty=reason, warnings=warnings, concealed=()
+        extracted, method="described", markdown=text, text=text, empty=reason, warnings=warnings, concealed=()
     )
-
-
-def _warnings(page: HtmlPage) -> list[ExtractWarning]:
-    if any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data):
-        return [ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")]
-    return []
 
 
 def _emptiness(page: HtmlPage, found: _HtmlFound) -> str | None:
-    """Why the page shows nothing, or None if it does."""
+    """Returns why the page shows nothing, or None if it shows something."""
     words = page.blocks.root.words
     if found.method == "discourse" or words >= _FORM:
         return None if found.text else "empty"
@@ -205,7 +188,7 @@ def _emptiness(page: HtmlPage, found: _HtmlFound) -> str | None:
 
 
 def _drawn_by_scripts(page: HtmlPage) -> bool:
-    """Whether what little there is asks for scripts, or stands beside a container they fill."""
+    """Returns whether the little text asks for scripts, or the page has an empty container that scripts fill."""
     shown = " ".join("".join(one.itertext()) for one in page.body.iter("noscript"))
     shown += " ".join(block.text for block in page.blocks.blocks)
     if _NEEDS_SCRIPTS.search(shown):

@@ -1,8 +1,7 @@
-"""Parts of a page that the caller does not want, named by simple CSS selectors.
+"""Simple CSS selectors of parts to remove from a page.
 
-Understood: tags, `*`, `#id`, `.class`, `[attribute]` and `[attribute=value]` in any combination, descendants (a space),
-children (`>`), and several selectors with commas. Anything else is an error that says so, not a selector that silently
-matches nothing.
+Supported: tags, `*`, `#id`, `.class`, `[attribute]` and `[attribute=value]` in any combination, descendants (a space),
+children (`>`), and lists with commas. Anything else raises `BadSelector`, instead of silently matching nothing.
 """
 
 import re
@@ -17,32 +16,26 @@ _PART = re.compile(r"([#.])([\w-]+)|\[([\w-]+)(?:=[\"']?([^\"'\]]*)[\"']?)?\]")
 
 
 class BadSelector(ValueError):
-    """A selector that is not understood."""
+    """A selector is not supported."""
 
     def __init__(self, selector: str) -> None:
-        super().__init__(
-            f"the selector {selector!r} is not understood: use tags, #id, .class, [attribute], spaces and >"
-        )
+        hint = "use tags, #id, .class, [attribute], spaces and >"
+        super().__init__(f"the selector {selector!r} is not supported: {hint}")
         self.selector = selector
 
 
 def remove(root: "Element", selectors: Iterable[str]) -> None:
-    """Take everything that one of the selectors matches out of the tree."""
+    """Removes all elements that match one of the selectors from the tree."""
     for selector in selectors:
         for one in selector.split(","):
             for element in root.xpath(_path(one)):
-                _drop(element)
+                from tidings.web.extract.html.tree import drop  # noqa: PLC0415 - selectors are also checked without lxml
 
-
-def _drop(element: "Element") -> None:
-    # Imported here, so that selectors can be checked where no page is ever parsed.
-    from tidings.web.extract.html.tree import drop  # noqa: PLC0415
-
-    drop(element)
+                drop(element)
 
 
 def _path(selector: str) -> str:
-    """The XPath of one selector without commas."""
+    """Returns the XPath of one selector without commas."""
     rest, path = selector.strip(), ""
     while rest:
         step = _STEP.match(rest)

@@ -1,14 +1,14 @@
-"""The one place that touches lxml: a page parsed into a tree, and the little of an element that the rest uses."""
+"""The seam to lxml: a page parsed into a tree, and the part of an element's interface that the rest uses."""
 
 import contextlib
 import re
 from collections.abc import Collection, Iterator
 from typing import Any, Protocol, cast
 
-# lxml comes without types; `Element` below is what the rest of the room knows of it.
+# lxml has no types; the `Element` below stands for its own.
 from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
-# A second page behind the first one's end is read by browsers, and not by lxml unless the ends are gone.
+# Browsers read content after the end of the page; lxml does so only without the end tags.
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
 _CONCEALING = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:px|em|%)?\s*(?:;|!|$)", re.IGNORECASE
@@ -16,11 +16,11 @@ _CONCEALING = re.compile(
 
 
 class TooDeep(Exception):
-    """The parser gave up where the tags are nested too deep, and lost what is within them."""
+    """The parser stopped where tags are nested too deep, and lost their content."""
 
 
 class Element(Protocol):
-    """An element as lxml gives it."""
+    """An element of lxml."""
 
     tag: Any
     text: str | None
@@ -38,22 +38,19 @@ class Element(Protocol):
     def xpath(self, path: str) -> "list[Element]": ...
 
 
-_FATAL = 3
-"""The level of the errors that a parser does not recover from."""
-
-
 def parse(body: bytes) -> Element:
-    """The root of the tree of `body`, which is UTF-8 and has passed the pre-scan. It has a body.
+    """Returns the root of `body`, which is UTF-8 and has passed the pre-scan. It always has a body element.
 
-    `TooDeep` where the pre-scan was deceived: in comments and scripts, ends of tags can stand that end nothing.
+    Raises `TooDeep` if the pre-scan was deceived by end tags in comments and scripts.
     """
-    # Not lxml.html: it asks Python for the class of every element that is touched.
+    # Not lxml.html, which looks up a Python class for every element.
     lxml = cast("Any", etree)
     parser = lxml.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     root = None
-    with contextlib.suppress(lxml.XMLSyntaxError):  # nothing in it at all
+    with contextlib.suppress(lxml.XMLSyntaxError):  # It is empty.
         root = lxml.fromstring(_ENDS.sub(b"", body), parser)
-    if any(error.level == _FATAL and error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+    fatal = lxml.ErrorLevels.FATAL
+    if any(error.level == fatal and error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         raise TooDeep
     if root is None:
         root = lxml.Element("html")
@@ -63,27 +60,27 @@ def parse(body: bytes) -> Element:
 
 
 class TreeWalk(Protocol):
-    """A walk through a tree: where each element starts and where it ends, in the order of the page."""
+    """A walk through a tree that yields the start and the end of each element, in document order."""
 
     def __iter__(self) -> Iterator[tuple[str, Element]]: ...
     def __next__(self) -> tuple[str, Element]: ...
     def skip_subtree(self) -> None: ...
 
 
-def walked(root: Element) -> TreeWalk:
-    """Through `root` and all that is in it."""
+def walk_through(root: Element) -> TreeWalk:
+    """Walks through `root` and everything in it."""
     return cast("TreeWalk", cast("Any", etree).iterwalk(root, events=("start", "end")))
 
 
-def passed(walk: TreeWalk, element: Element) -> str | None:
-    """Leave out all that is in the element that has just started; returns the text behind it."""
+def skip(walk: TreeWalk, element: Element) -> str | None:
+    """Skips the content of the element that has just started; returns the text after it."""
     walk.skip_subtree()
     next(walk)
     return element.tail
 
 
 def drop(element: Element) -> None:
-    """Take an element out of its tree; the text behind it stays."""
+    """Removes an element from its tree; the text after it stays."""
     parent = cast("Any", element.getparent())
     if parent is None:
         return
@@ -95,8 +92,8 @@ def drop(element: Element) -> None:
     parent.remove(element)
 
 
-def voiced(element: Element, silent: Collection[str], inline: Collection[str]) -> Iterator[str]:
-    """The text within an element, without that of silent tags; all but inline ones part words."""
+def text_pieces(element: Element, silent: Collection[str], inline: Collection[str]) -> Iterator[str]:
+    """Yields the text in an element without that of silent tags; all but inline tags separate words."""
     walk = cast("Any", etree).iterwalk(element, events=("start", "end"))
     for event, one in walk:
         if one.tag not in inline:
@@ -110,8 +107,8 @@ def voiced(element: Element, silent: Collection[str], inline: Collection[str]) -
             yield one.text
 
 
-def flagged(element: Element, among: Collection[Element]) -> Iterator[tuple[str, bool]]:
-    """The text within an element, piece by piece, and whether it stands in one of those given."""
+def pieces_within(element: Element, among: Collection[Element]) -> Iterator[tuple[str, bool]]:
+    """Yields the pieces of text in an element, and whether each is inside one of the elements `among`."""
     within = 0
     for event, one in cast("Any", etree).iterwalk(element, events=("start", "end")):
         if event == "start":
@@ -124,6 +121,6 @@ def flagged(element: Element, among: Collection[Element]) -> Iterator[tuple[str,
                 yield one.tail, within > 0
 
 
-def concealing(style: str) -> bool:
-    """Whether a style hides what it is put on."""
+def is_hiding(style: str) -> bool:
+    """Returns whether an element's own style hides it in the plainest way."""
     return _CONCEALING.search(style) is not None

@@ -1,27 +1,25 @@
-"""What the elements of a page are for, told by their tags and roles.
+"""The usual meaning of tags, roles and the words in class names and ids: tables.
 
-What the authors of a page call its parts: the words in `class`, `id` and the like, and what they tend to mean.
-
-A name such as `siteNav footer-links` is taken apart into words; each word belongs to some of the groups below and may
-have a learned worth: how much of what stands under it is content, as a rule. Both are looked up once a word and kept.
+A name such as `siteNav footer-links` is split into words. Each word belongs to some of the groups below, and may have a
+learned worth: the usual share of content under that name.
 """
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
-_INLINE_WRITTEN = (
+_INLINE_TAGS = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
     "strike strong sub sup time tt u var wbr"
 )
-INLINE: Final = frozenset(_INLINE_WRITTEN.split())
-_SILENT_WRITTEN = (
+INLINE: Final = frozenset(_INLINE_TAGS.split())
+_SILENT_TAGS = (
     "script style noscript template svg math iframe object embed applet head select option datalist textarea "
     "canvas audio video map link meta title"
 )
-SILENT: Final = frozenset(_SILENT_WRITTEN.split())
+SILENT: Final = frozenset(_SILENT_TAGS.split())
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
-"""Inline elements whose beginning and end are kept."""
+"""Inline elements whose beginning and end are recorded."""
 
 PASS, MARK, POINT, SKIP = range(4)
 WAYS: Final = {
@@ -31,56 +29,22 @@ WAYS: Final = {
     **dict.fromkeys(INLINE, PASS),
     **dict.fromkeys(MARKED, MARK),
 }
-"""What is done with an element; those that are not here are containers."""
+"""The treatment of elements; tags that are not listed are containers."""
 
 NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
 QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
-SEMANTICS: Final = 22
 
 BY_TAG: Final = {
-    "nav": NAV,
-    "header": HEADER,
-    "footer": FOOTER,
-    "aside": ASIDE,
-    "main": MAIN,
-    "article": ARTICLE,
-    "form": FORM,
-    "table": TABLE,
-    "ul": LIST,
-    "ol": LIST,
-    "dl": TERMS,
-    "section": SECTION,
-    "figure": FIGURE,
-    "blockquote": QUOTE,
-    "details": DETAILS,
-    "pre": VERBATIM,
-    "button": BUTTON,
-    "li": ITEM,
-    "dialog": DIALOG,
-    "fieldset": LABEL,
+    "nav": NAV, "header": HEADER, "footer": FOOTER, "aside": ASIDE, "main": MAIN, "article": ARTICLE, "form": FORM,
+    "table": TABLE, "ul": LIST, "ol": LIST, "dl": TERMS, "section": SECTION, "figure": FIGURE, "blockquote": QUOTE,
+    "details": DETAILS, "pre": VERBATIM, "button": BUTTON, "li": ITEM, "dialog": DIALOG, "fieldset": LABEL,
     **{f"h{level}": HEADING for level in range(1, 7)},
-}
+}  # fmt: skip
 BY_ROLE: Final = {
-    "navigation": NAV,
-    "menu": NAV,
-    "menubar": NAV,
-    "menuitem": NAV,
-    "tablist": NAV,
-    "banner": HEADER,
-    "contentinfo": FOOTER,
-    "complementary": ASIDE,
-    "main": MAIN,
-    "article": ARTICLE,
-    "form": FORM,
-    "search": FORM,
-    "list": LIST,
-    "listitem": ITEM,
-    "button": BUTTON,
-    "dialog": DIALOG,
-    "alertdialog": DIALOG,
-    "heading": HEADING,
-}
-
+    "navigation": NAV, "menu": NAV, "menubar": NAV, "menuitem": NAV, "tablist": NAV, "banner": HEADER,
+    "contentinfo": FOOTER, "complementary": ASIDE, "main": MAIN, "article": ARTICLE, "form": FORM, "search": FORM,
+    "list": LIST, "listitem": ITEM, "button": BUTTON, "dialog": DIALOG, "alertdialog": DIALOG, "heading": HEADING,
+}  # fmt: skip
 
 GROUPS: tuple[tuple[str, str], ...] = (
     ("navigation", r"nav|menu|crumb|^toc$|pag(?:er|inat)"),
@@ -113,15 +77,15 @@ GROUPS: tuple[tuple[str, str], ...] = (
 _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
 _ANY = re.compile("|".join(pattern for _, pattern in GROUPS))
-"""Most words belong to no group, which one look tells sooner than one for each group."""
+"""Most words belong to no group, which one search shows faster than one for each group."""
 _KEPT = 50_000
 
 
 class _Groups(dict[str, int]):
-    """The groups of each word that was met."""
+    """The groups of each word, cached."""
 
     def __missing__(self, word: str) -> int:
-        if len(self) > _KEPT:  # a page can invent words without end
+        if len(self) > _KEPT:  # A page can have any number of words.
             self.clear()
         found = 0
         if _ANY.search(word):
@@ -134,18 +98,13 @@ _groups = _Groups()
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a class list or an id, small; camel case is taken apart."""
+    """Returns the words of a class list or an id in lower case; camel case is split."""
     found: list[str] = _WORD.findall(name)
     return found if name.islower() else [word.lower() for word in found]
 
 
-def groups(word: str) -> int:
-    """A bit for each group that `word` belongs to."""
-    return _groups[word]
-
-
 def groups_of(words: Iterable[str]) -> int:
-    """A bit for each group that one of `words` belongs to."""
+    """Returns a bit for each group that one of `words` belongs to."""
     found = 0
     for word in words:
         found |= _groups[word]

@@ -1,80 +1,76 @@
-"""The blocks that were kept, as markdown: headings, nested lists, quotes, code, tables, links and images.
+"""Kept blocks as Markdown: headings, nested lists, quotes, code, tables, links and images.
 
-What a block becomes is told by the containers above it; what is in it, by the marks kept beside its text. Containers
-that were only partly kept show what was kept of them. Links are absolute; those that do not lead to the web lose
-their address and keep their text.
+The containers of a block decide its form; the marks beside its text give the inline markup. Links become absolute;
+those that are not web addresses keep only their text.
 
-Where in what is written the words stand that no reader sees.
-
-A block that is partly hidden is written once more with two marks around each hidden part, and the marks are looked for
-in the result: however it was written, as an item, a cell or a link, the places are right, and the text itself is not
-touched by this.
+The places of hidden text are found by writing a partly hidden block twice, the second time with marks around the hidden
+parts, which are then searched for. So they are right in any form (an item, a cell, a link), and the text is unaffected.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from itertools import groupby
 
 from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.page import web_address
-from tidings.web.extract.html.tree import Element, flagged
+from tidings.web.extract.html.tree import Element, pieces_within
 from tidings.web.extract.model import ExtractOptions, PageLink, fenced
 
-Place = tuple[int, int]
-"""From the first character on, to behind the last."""
+HiddenRange = tuple[int, int]
+"""Start and end in the Markdown."""
 
-# No character of any text: Unicode keeps these two for such purposes.
+# Unicode reserves these two for such purposes; no text contains them.
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _APART = 10_000
-"""Hidden places that are told of one by one; more of them are put together where they touch."""
+"""Ranges from which adjacent ones are merged."""
 _LINK_END = re.compile(r"[*\s]{0,5}\]\([^()\s]*\)")
 _MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
-class Places:
-    """The hidden places of a text, collected while it is put together."""
+class HiddenPlaces:
+    """The hidden ranges of a text, collected while it is put together."""
 
     def __init__(self) -> None:
-        self.found: list[Place] = []
+        self.found: list[HiddenRange] = []
         self._end = 0
-        self._veil: Element | None = None
-        """What hides all of the part that came last."""
+        self._hider: Element | None = None
+        """The element that hides all of the last part."""
 
-    def add(self, gap: str, text: str, hidden: Sequence[Place], veil: Element | None) -> None:
-        """Another part comes, `gap` behind the last; `veil` is what hides all of it, if one thing does."""
+    def add(self, gap: str, text: str, hidden: Sequence[HiddenRange], hider: Element | None) -> None:
+        """Adds a part after `gap`; `hider` is the element that hides all of it, if there is one."""
         start = self._end + len(gap)
         for first, last in hidden:
             touching = first == 0 and bool(self.found) and self.found[-1][1] == self._end
-            if touching and ((veil is not None and veil is self._veil) or len(self.found) >= _APART):
+            if touching and ((hider is not None and hider is self._hider) or len(self.found) >= _APART):
                 self.found[-1] = (self.found[-1][0], start + last)
             else:
                 self.found.append((start + first, start + last))
-        self._end, self._veil = start + len(text), veil
+        self._end, self._hider = start + len(text), hider
 
-    def moved(self, by: int, most: int) -> list[Place]:
-        """The places in a text that lost `by` characters at its beginning, and has `most`."""
+    def moved(self, by: int, most: int) -> list[HiddenRange]:
+        """Returns the ranges for a text that lost its first `by` characters and has `most`."""
         found = [(max(0, start - by), min(end - by, most)) for start, end in self.found]
         return [(start, end) for start, end in found if start < end]
 
 
-def veil_of(blocks: Sequence[PageBlock]) -> Element | None:
-    """The one element that hides all of these blocks, if one does."""
-    first = blocks[0].veils[0][2] if blocks[0].veils else None
+def hider_of(blocks: Sequence[PageBlock]) -> Element | None:
+    """Returns the one element that hides all of these blocks, or None."""
+    first = blocks[0].hidden_spans[0][2] if blocks[0].hidden_spans else None
     whole = first is not None and all(
-        len(one.veils) == 1 and one.veils[0] == (0, len(one.pieces), first) for one in blocks
+        len(one.hidden_spans) == 1 and one.hidden_spans[0] == (0, len(one.pieces), first) for one in blocks
     )
     return first if whole else None
 
 
-def marked(block: PageBlock) -> PageBlock:
-    """The block with marks around what is hidden in it."""
+def _marked(block: PageBlock) -> PageBlock:
+    """Returns the block with marks around its hidden parts."""
     pieces = list(block.pieces)
-    for start, end, _ in block.veils:
-        # Spaces at its ends belong to what is around.
-        said = [place for place in range(start, end) if pieces[place].strip()]
-        if said:
-            first, last = said[0], said[-1]
+    for start, end, _ in block.hidden_spans:
+        # Spaces at the ends are not part of it.
+        filled = [place for place in range(start, end) if pieces[place].strip()]
+        if filled:
+            first, last = filled[0], filled[-1]
             pieces[last] = pieces[last].rstrip() + _CLOSE + pieces[last][len(pieces[last].rstrip()) :]
             text = pieces[first].lstrip()
             pieces[first] = pieces[first][: len(pieces[first]) - len(text)] + _OPEN + text
@@ -83,9 +79,9 @@ def marked(block: PageBlock) -> PageBlock:
     return other
 
 
-def places(written: str, with_marks: str) -> list[Place]:
-    """Where in `written` the marked parts are; all of it, where marks made a difference beside themselves."""
-    found: list[Place] = []
+def places(written: str, with_marks: str) -> list[HiddenRange]:
+    """Returns the ranges of the marked parts in `written`; all of it if the marks changed the text."""
+    found: list[HiddenRange] = []
     at = start = 0
     for part in _MARKS.split(with_marks):
         if part == _OPEN:
@@ -98,8 +94,8 @@ def places(written: str, with_marks: str) -> list[Place]:
     return [_links_whole(written, *place) for place in found] if same else [(0, len(written))]
 
 
-def _links_whole(written: str, start: int, end: int) -> Place:
-    """The place with the rest of a link that begins or ends in it."""
+def _links_whole(written: str, start: int, end: int) -> HiddenRange:
+    """Extends a range to the whole of a link that begins or ends in it."""
     inner = written[start:end]
     begun, ended = inner.count("[") - inner.count("\\["), inner.count("](")
     if begun > ended and (rest := _LINK_END.match(written, end)):
@@ -107,9 +103,9 @@ def _links_whole(written: str, start: int, end: int) -> Place:
     return (max(0, written.rfind("[", 0, start)), end) if ended > begun else (start, end)
 
 
-def places_of(pieces: Sequence[tuple[str, bool]], start: int, least: int, most: int) -> list[Place]:
-    """Where the hidden ones of pieces stand that follow each other from `start` on; between `least` and `most`."""
-    found: list[Place] = []
+def places_of(pieces: Sequence[tuple[str, bool]], start: int, least: int, most: int) -> list[HiddenRange]:
+    """Returns the ranges of the hidden pieces of a text from `start` on, between `least` and `most`."""
+    found: list[HiddenRange] = []
     for text, hidden in pieces:
         if hidden and text.strip():
             found.append((max(start, least), min(start + len(text), most)))
@@ -124,43 +120,43 @@ _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|bru
 _SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
 _STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
-"""What a line begins with that may be taken for a heading, an item or a quote. Other digits begin nothing."""
+"""The first characters of lines that could be read as a heading, an item or a quote."""
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
 
 
 class MarkdownWriter:
-    """Writes one page; collects the links on the way, and the places of what is written and `veiled`."""
+    """Writes one page, and collects its links and the ranges of invisible text."""
 
-    def __init__(self, base: str, options: ExtractOptions, veiled: Collection[Element] = frozenset()) -> None:
+    def __init__(self, base: str, options: ExtractOptions, invisible: Collection[Element] = frozenset()) -> None:
         self.links: list[PageLink] = []
-        self.concealed: list[Place] = []
-        self._veiled = veiled
+        self.concealed: list[HiddenRange] = []
+        self._invisible = invisible
         self._base = base
         self._options = options
         self._room = options.caps.characters
-        """Characters that addresses may still have: a long base makes a long one of each short link."""
+        """Characters left for URLs: a long base URL makes every short link long."""
         self._items: set[Node] = set()
-        """List items that have their bullet already."""
+        """List items that already have their bullet."""
 
     def write(self, blocks: Sequence[PageBlock]) -> str:
-        """All blocks, in their order."""
+        """Returns all blocks as Markdown, in order."""
         parts: list[str] = []
-        hidden = Places()
+        hidden = HiddenPlaces()
         before: Node | None = None
         wholes: dict[Node, Node | None] = {}
         for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
             if whole is not None:
-                text, found = self._coded(whole) if whole.tag == "pre" else self._looked_at(group, self._table)
+                text, found = self._code(whole) if whole.tag == "pre" else self._with_ranges(group, self._table)
                 if text:
                     parts += ("\n\n", text)
                     hidden.add("\n\n", text, *_all_of(group, text, found))
                 before = None
                 continue
             for block in group:
-                text, found = self._looked_at([block], self._single)
+                text, found = self._with_ranges([block], lambda one: self._block(one[0]))
                 if text:
                     item = _nearest(block.node, "li")
                     together = item is not None and before is not None and _list(item) is _list(before)
@@ -173,13 +169,15 @@ class MarkdownWriter:
         self.concealed = hidden.moved(len(written) - len(written.lstrip()), len(kept))
         return kept
 
-    def _looked_at(self, blocks: list[PageBlock], write: Callable[[list[PageBlock]], str]) -> tuple[str, list[Place]]:
-        """What `write` makes of blocks, and where in it something is hidden."""
-        if not any(block.veils for block in blocks) or veil_of(blocks) is not None:
+    def _with_ranges(
+        self, blocks: list[PageBlock], write: Callable[[list[PageBlock]], str]
+    ) -> tuple[str, list[HiddenRange]]:
+        """Returns what `write` makes of blocks, and the hidden ranges in it."""
+        if not any(block.hidden_spans for block in blocks) or hider_of(blocks) is not None:
             return write(blocks), []
         links, room, items = len(self.links), self._room, len(self._items)
-        with_marks = write([marked(block) for block in blocks])
-        # All but the places is forgotten: it is written once.
+        with_marks = write([_marked(block) for block in blocks])
+        # Undo the side effects: only the second writing counts.
         del self.links[links:]
         self._room = room
         item = _nearest(blocks[0].node, "li")
@@ -187,9 +185,6 @@ class MarkdownWriter:
             self._items.discard(item)
         text = write(blocks)
         return text, places(text, with_marks)
-
-    def _single(self, blocks: list[PageBlock]) -> str:
-        return self._block(blocks[0])
 
     def _block(self, block: PageBlock) -> str:
         text = self.inline(block)
@@ -219,7 +214,7 @@ class MarkdownWriter:
         return first + text.replace("\n", "\n" + rest)
 
     def inline(self, block: PageBlock) -> str:
-        """The text of a block with its links, emphasis, code and images."""
+        """Returns the text of a block with its links, emphasis, code and images."""
         if not block.marks:
             return _tidy(_escaped("".join(block.pieces)))
         out: list[str] = []
@@ -242,7 +237,7 @@ class MarkdownWriter:
         return _tidy("".join(out))
 
     def _close(self, out: list[str], open_marks: list[tuple[Element, int]], element: Element) -> None:
-        """Wrap what was written since `element` began; what began within it ends with it."""
+        """Wraps the text since `element` began; elements that began inside it end with it."""
         while open_marks:
             last, since = open_marks.pop()
             text = "".join(out[since:])
@@ -252,7 +247,7 @@ class MarkdownWriter:
                 return
 
     def _wrapped(self, element: Element, text: str) -> str:
-        """`text` as the link, the emphasis or the code that `element` makes of it; spaces stay outside."""
+        """Returns `text` as the link, the emphasis or the code of `element`; outer spaces stay outside."""
         inner = text.strip()
         if not inner:
             return text
@@ -276,36 +271,33 @@ class MarkdownWriter:
             return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
         self.links.append(PageLink(label, url))
-        return f"[{label}]({_bracketed(url)})"
+        return f"[{label}]({_escaped_url(url)})"
 
     def _image(self, element: Element) -> str:
         alt = _escaped(" ".join((element.get("alt") or "").split()))
         source = element.get("src") or element.get("data-src") or ""
         url = self._address(source) if source else None
-        return f" ![{alt}]({_bracketed(url)}) " if alt and url else ""
+        return f" ![{alt}]({_escaped_url(url)}) " if alt and url else ""
 
     def _address(self, link: str) -> str | None:
         url = web_address(self._base, link) if self._room > 0 else None
         self._room -= len(url or "")
         return url
 
-    def _coded(self, whole: Node) -> tuple[str, list[Place]]:
-        text = self._code(whole)
-        if not text or not self._veiled:
+    def _code(self, whole: Node) -> tuple[str, list[HiddenRange]]:
+        inner = "".join(whole.element.itertext())
+        code = inner.strip("\n").rstrip()
+        if not code or not self._options.keep_code_blocks:
+            return "", []
+        text = fenced(code, _language(whole.element))
+        if not self._invisible:
             return text, []
-        pieces = list(flagged(whole.element, self._veiled))
-        said = "".join(piece for piece, _ in pieces)
+        pieces = list(pieces_within(whole.element, self._invisible))
         first = text.index("\n") + 1
-        return text, places_of(pieces, first - (len(said) - len(said.lstrip("\n"))), first, text.rindex("\n"))
-
-    def _code(self, whole: Node) -> str:
-        text = "".join(whole.element.itertext()).strip("\n").rstrip()
-        if not text or not self._options.keep_code_blocks:
-            return ""
-        return fenced(text, _language(whole.element))
+        return text, places_of(pieces, first - (len(inner) - len(inner.lstrip("\n"))), first, text.rindex("\n"))
 
     def _table(self, blocks: list[PageBlock]) -> str:
-        """A table of data, row by row; one that only lays things out is written as what it holds."""
+        """Writes a table row by row; a table with one row or column is layout, and written as its content."""
         rows: list[list[str]] = []
         for _, row in groupby(blocks, key=lambda block: _nearest(block.node, "tr")):
             cells = groupby(row, key=lambda block: _nearest(block.node, "td", "th") or block.node)
@@ -315,19 +307,22 @@ class MarkdownWriter:
             return "\n\n".join(cell for row in rows for cell in row if cell)
         if not self._options.keep_tables:
             return "\n".join(", ".join(filter(None, row)) for row in rows)
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in _padded(row, width)) + " |" for row in rows]
+        padded = ((*row, *[""] * (width - len(row))) for row in rows)
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in padded]
         lines.insert(1, "|" + " --- |" * width)
         return "\n".join(lines)
 
 
-def _all_of(blocks: Sequence[PageBlock], text: str, found: list[Place]) -> tuple[list[Place], Element | None]:
-    """What is hidden in the text of blocks, and what hides all of it, if one thing does."""
-    veil = veil_of(blocks)
-    return (found, None) if veil is None else ([(0, len(text))], veil)
+def _all_of(
+    blocks: Sequence[PageBlock], text: str, found: list[HiddenRange]
+) -> tuple[list[HiddenRange], Element | None]:
+    """Returns the hidden ranges in the text of blocks, and the element that hides all of it, if there is one."""
+    hider = hider_of(blocks)
+    return (found, None) if hider is None else ([(0, len(text))], hider)
 
 
 def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
-    """The container that is written in one piece: the code or the table of data that `node` is in."""
+    """Returns the code block or the table around `node`, which is written as a whole, or None."""
     if node in known:
         return known[node]
     above = _whole(node.parent, known) if node.parent is not None else None
@@ -336,7 +331,7 @@ def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
     elif node.tag == "pre":
         found = node
     elif node.tag == "table":
-        found = node if above is None else None  # a table of tables is layout
+        found = node if above is None else None  # A table in a table is layout.
     else:
         found = above
     known[node] = found
@@ -350,7 +345,7 @@ def _nearest(node: Node | None, *tags: str) -> Node | None:
 
 
 def _list(item: Node) -> Node | None:
-    """The outermost list that `item` is in."""
+    """Returns the outermost list around `item`."""
     found = node = _nearest(item, "ul", "ol")
     while node is not None:
         found = node
@@ -378,7 +373,7 @@ def _bullet(item: Node) -> str:
 
 
 def _language(element: Element) -> str:
-    """The language of code, where a class of the `pre`, of the `code` in it or of what is around says so."""
+    """Returns the language of code from the class of its `code`, of the `pre` or of the parent."""
     inner = element.find(".//code")
     for one in (inner, element, element.getparent()):
         if one is not None:
@@ -390,13 +385,8 @@ def _language(element: Element) -> str:
     return ""
 
 
-def _padded(row: list[str], width: int) -> Iterator[str]:
-    yield from row
-    yield from [""] * (width - len(row))
-
-
-def _bracketed(url: str) -> str:
-    """Brackets and spaces would end a link's address."""
+def _escaped_url(url: str) -> str:
+    # Spaces and parentheses would end the URL of a link.
     return url.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
 
 
