@@ -160,4 +160,4 @@ async def test_a_meter_that_fails_keeps_nobody_from_publishing(
     async with RedisBus(shared_server().url, prefix=str(tmp_path)) as bus:
         for _ in range(3):
             await bus.publish(A)
-    assert caplog.text.count("telemetry failed on published; this is said once") == 1
+    assert caplog.text.count("Telemetry failed on published; this is logged once") == 1

@@ -106,7 +106,7 @@ async def test_a_log_that_was_lost_is_told_to_everyone(core: Core, caplog: pytes
     assert set(readers[0].written) == {A, ToolsListChanged()}
     assert readers[1].written == [ResourceUpdated("feed://*")]
     assert core.position == Cursor("another", 0)
-    assert warnings(caplog) == ["the log of changes was lost; 2 subscribers are told to read again"]
+    assert warnings(caplog) == ["The log of changes was lost: 2 subscribers are told to read again."]
 
 
 @pytest.mark.parametrize("error", [BusUnavailable("the broker is away"), BusMismatch("another log")], ids=repr)
@@ -123,8 +123,8 @@ async def test_what_a_bus_cannot_take_is_kept_and_published_when_it_is_back(
     await turns()
     assert reader.written == [A, B]
     assert warnings(caplog) == [
-        f"changes wait, and are published when the bus is back: {error}",
-        "the bus is back, and has all the changes that waited",
+        f"Changes wait, and are published when the bus is back: {error}",
+        "The bus is back, and has all changes that waited.",
     ]
 
 
@@ -163,7 +163,7 @@ async def test_a_server_that_stops_while_the_bus_is_away_does_not_wait_and_says_
     await core.publish(B)
     with anyio.fail_after(5):
         await core.aclose()
-    assert warnings(caplog)[-1] == "2 changes could not be published before the stop"
+    assert warnings(caplog)[-1] == "2 changes could not be published before the stop."
     assert asyncio.all_tasks() == tasks
 
 

@@ -153,3 +153,8 @@ def test_one_more_than_there_is_room_for_is_refused_and_may_come_back(taken: int
         small.check_room(taken, by_client)
     assert refusal.value.retryable
     assert refusal.value.data == {"limit": limit, "max": getattr(small.limits, limit)}
+
+
+def test_an_empty_list_of_what_may_be_subscribed_to_allows_nothing() -> None:
+    with pytest.raises(NotSubscribable):
+        policy(subscribable=[]).check(["note://a"])

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
-from tidings.server.legacy import _connection
+from tidings.server.adapters import ServerChanged, adapter_for, connection_of
 
 
 def _nothing() -> str:
@@ -134,11 +134,11 @@ def test_starlette_builds_its_middleware_with_a_method_when_the_first_request_co
 
 @pytest.mark.anyio
 async def test_an_old_era_request_leads_to_its_connection() -> None:
-    """`legacy._connection` takes `ctx.session._connection`: only it can be written to outside a request, and only it
-    says when it ends. If it is gone, look for what the session writes its standalone notifications with.
+    """`adapters.connection_of` takes `ctx.session._connection`: only it can be written to outside a request, and only
+    it says when it ends. If it is gone, look for what the session writes its standalone notifications with.
     """
     seen: list[Any] = []
-    mcp = build(authorize=lambda ctx, _: seen.append(_connection(ctx)) or True)
+    mcp = build(authorize=lambda ctx, _: seen.append(connection_of(ctx)) or True)
     async with hearing(Way("memory", LEGACY), mcp) as ear:
         with pytest.warns(MCPDeprecationWarning):
             await ear.subscribe("note://today")
@@ -156,7 +156,7 @@ async def test_an_old_era_http_connection_has_the_id_of_its_session() -> None:
     written to the borrowed stream: take the id from the request's `mcp-session-id` header.
     """
     seen: list[Any] = []
-    mcp = build(authorize=lambda ctx, _: seen.append((_connection(ctx), ctx.request)) or True)
+    mcp = build(authorize=lambda ctx, _: seen.append((connection_of(ctx), ctx.request)) or True)
     async with hearing(Way("http", LEGACY), mcp) as ear:
         with pytest.warns(MCPDeprecationWarning):
             await ear.subscribe("note://today")
@@ -213,3 +213,11 @@ def test_fastmcp_has_the_public_methods_that_are_watched(method: str) -> None:
 def test_fastmcps_app_is_a_starlette() -> None:
     """`adapters._wrap_made` needs one: see the test of `build_middleware_stack`."""
     assert isinstance(fastmcp.FastMCP("pinned").http_app(), Starlette)
+
+
+@pytest.mark.parametrize("name", ["_lowlevel_server", "_tool_manager", "_prompt_manager", "_subscriptions"])
+def test_an_mcpserver_without_a_name_that_is_needed_is_refused_with_the_cure(name: str) -> None:
+    mcp = _sdk_server()
+    delattr(mcp, name)
+    with pytest.raises(ServerChanged, match=rf"MCPServer has no '{name}'.* Install a version that Tidings was tested"):
+        adapter_for(mcp).watch(lambda change: None)

@@ -1,17 +1,26 @@
-"""What Tidings needs to know of each kind of server: the only file that looks inside them.
+"""The SDK seam of the server side: the only file that uses private names of the SDK and of FastMCP.
 
-A server can be the SDK's `MCPServer`, its lowlevel `Server`, or a `fastmcp.FastMCP`. Each has a lowlevel server at its
-heart. The two with lists of their own are watched for additions and removals, and their HTTP apps come out wrapped.
+A server can be the SDK's `MCPServer`, its lowlevel `Server`, or a `fastmcp.FastMCP`. Each contains a lowlevel server.
+The two that have lists are watched for additions and removals, and their HTTP apps are wrapped.
+
+| private name | used for | without it |
+|---|---|---|
+| `MCPServer._lowlevel_server`, `FastMCP._mcp_server` | everything | `ServerChanged` |
+| `MCPServer._resource_manager`, `_tool_manager`, `_prompt_manager` with their dictionaries | lists | `ServerChanged` |
+| `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
+| `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
+| `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
+
+`tests/server/test_private_names.py` pins each of them.
 """
-
-# ruff: noqa: SLF001
-# pyright: reportPrivateUsage=false
 
 import functools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
@@ -25,30 +34,53 @@ Wrap = Callable[[ASGIApp], ASGIApp]
 
 _TOOLS, _PROMPTS, _RESOURCES = ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()
 
+_LISTS: Final[dict[Kind, tuple[str, str]]] = {
+    "tool": ("_tool_manager", "_tools"),
+    "resource": ("_resource_manager", "_resources"),
+    "template": ("_resource_manager", "_templates"),
+    "prompt": ("_prompt_manager", "_prompts"),
+}
+
+
+class ServerChanged(RuntimeError):
+    """The installed version of the SDK or of FastMCP lacks a name without which a server cannot be live."""
+
+
+def _private(owner: object, name: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        kind = type(owner)
+        raise ServerChanged(
+            f"{kind.__module__}.{kind.__qualname__} has no {name!r} in the installed version, and Tidings needs it. "
+            "Install a version that Tidings was tested with: see its dependencies."
+        ) from None
+
 
 class Adapter(Protocol):
-    """One kind of server, as Tidings sees it."""
+    """One kind of server, as Tidings uses it."""
 
     lowlevel: Server[Any]
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
-        """Those of `subscriptions` that name nothing which is served; none if only serving them could tell."""
+        """Returns the subscriptions that name nothing that is served; none if that cannot be known."""
         ...
 
     def watch(self, soon: Soon) -> None:
-        """Call `soon` whenever one of the server's lists changes, or somebody publishes on the SDK's own bus."""
+        """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
         ...
 
     def wrap_apps(self, wrap: Wrap) -> None:
-        """Let the HTTP apps that the server makes come out wrapped."""
+        """Wraps the HTTP apps that the server makes from now on."""
         ...
 
 
 def adapter_for(server: object) -> Adapter:
-    """The adapter for `server`.
+    """Returns the adapter for `server`.
 
     Raises:
-        TypeError: It is no server that Tidings knows.
+        TypeError: It is not a kind of server that Tidings supports.
+        ServerChanged: This version of it lacks something that Tidings needs.
     """
     if isinstance(server, MCPServer):
         return McpServerAdapter(cast("MCPServer[Any]", server))
@@ -63,7 +95,7 @@ def adapter_for(server: object) -> Adapter:
 
 
 class LowlevelAdapter:
-    """A lowlevel `Server`: its lists are whatever its handlers answer, so it says itself when they change."""
+    """A lowlevel `Server`. Its lists are whatever its handlers return, so the program notifies when they change."""
 
     def __init__(self, server: Server[Any]) -> None:
         self.lowlevel = server
@@ -83,42 +115,38 @@ class McpServerAdapter:
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server = server
-        self.lowlevel = server._lowlevel_server
+        self.lowlevel: Server[Any] = _private(server, "_lowlevel_server")
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
-        resources = self._server._resource_manager
-        templates = resources.list_templates()
-        uris = sorted(resources._resources) if any(text.endswith("*") for text in subscriptions) else []
+        resources, templates = self.items("resource"), self.items("template").values()
+        uris = sorted(resources) if any(text.endswith("*") for text in subscriptions) else []
         heads = {template.uri_template.split("{", 1)[0] for template in templates}
 
         def exists(text: str) -> bool:
             if text.endswith("*"):
                 return _could_match(text[:-1], uris, heads)
-            return text in resources._resources or any(_matches(template, text) for template in templates)
+            return text in resources or any(_matches(template, text) for template in templates)
 
         return [text for text in subscriptions if not exists(text)]
 
     def items(self, kind: Kind) -> dict[str, Any]:
-        """The server's tools, resources, templates or prompts. The SDK can add them, and remove some; it has no way to
-        take one off and put it back.
+        """Returns the server's own dictionary of tools, resources, templates or prompts.
+
+        The SDK can add items and remove some, but has no way to take one off its list and put it back.
         """
-        return {
-            "tool": self._server._tool_manager._tools,
-            "resource": self._server._resource_manager._resources,
-            "template": self._server._resource_manager._templates,
-            "prompt": self._server._prompt_manager._prompts,
-        }[kind]
+        manager, items = _LISTS[kind]
+        return _private(_private(self._server, manager), items)
 
     def watch(self, soon: Soon) -> None:
-        server = self._server
-        for manager, methods, change in (
-            (server._tool_manager, ("add_tool", "remove_tool"), _TOOLS),
-            (server._prompt_manager, ("add_prompt", "remove_prompt"), _PROMPTS),
-            (server._resource_manager, ("add_resource", "add_template"), _RESOURCES),
+        for name, methods, change in (
+            ("_tool_manager", ("add_tool", "remove_tool"), _TOOLS),
+            ("_prompt_manager", ("add_prompt", "remove_prompt"), _PROMPTS),
+            ("_resource_manager", ("add_resource", "add_template"), _RESOURCES),
         ):
+            manager = _private(self._server, name)
             for method in methods:
                 _after(manager, method, functools.partial(_say, soon, change))
-        server._subscriptions.subscribe(soon)
+        _private(self._server, "_subscriptions").subscribe(soon)
 
     def wrap_apps(self, wrap: Wrap) -> None:
         _wrap_made(self.lowlevel, "streamable_http_app", wrap)
@@ -126,11 +154,11 @@ class McpServerAdapter:
 
 
 class FastMcpAdapter:
-    """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network: nothing is asked of them here."""
+    """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network, so they are not asked here."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self.lowlevel: Server[Any] = server._mcp_server
+        self.lowlevel: Server[Any] = _private(server, "_mcp_server")
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         return []
@@ -143,9 +171,7 @@ class FastMcpAdapter:
 
 
 def _watch_provider(provider: Any, soon: Soon) -> None:
-    """Watch where a FastMCP server has its components from: it is a provider itself, with others in it, mounted servers
-    among them.
-    """
+    """Watches a provider of components and those in it. A FastMCP server is one, and so is a server mounted in it."""
 
     def added(component: Any) -> None:
         soon(_list_of(component.key))
@@ -175,13 +201,13 @@ def _say(soon: Soon, *changes: Any, **_: Any) -> None:
 
 
 def _list_of(key: str) -> Change:
-    """The list in which FastMCP keeps a component: its key begins with the kind."""
+    """Returns the change of the list that has a component: the component's key begins with its kind."""
     return {"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES)
 
 
 def _after(owner: Any, method: str, then: Callable[..., None]) -> None:
-    """Call `then` with the same arguments whenever `owner.method` has succeeded."""
-    call = getattr(owner, method)
+    """Calls `then` with the same arguments whenever `owner.method` has succeeded."""
+    call = _private(owner, method)
 
     @functools.wraps(call)
     def wrapped(*arguments: Any, **options: Any) -> Any:
@@ -193,14 +219,14 @@ def _after(owner: Any, method: str, then: Callable[..., None]) -> None:
 
 
 def _wrap_made(owner: Any, factory: str, wrap: Wrap) -> None:
-    """Let `owner.factory()` make apps that are wrapped outside all their middleware."""
-    make = getattr(owner, factory)
+    """Makes `owner.factory()` return apps that are wrapped outside all their middleware."""
+    make = _private(owner, factory)
 
     @functools.wraps(make)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         app: Starlette = make(*arguments, **options)
         build = app.build_middleware_stack
-        # Built when the first request comes, so middleware can still be added, and stays inside.
+        # Built at the first request, so that middleware can still be added, and stays inside.
         app.build_middleware_stack = lambda: wrap(build())  # type: ignore[method-assign,assignment]
         return app
 
@@ -211,12 +237,17 @@ def _matches(template: Any, uri: str) -> bool:
     try:
         return template.matches(uri) is not None
     except ValueError:
-        return False  # The SDK found it unsafe, and would not serve it.
+        return False  # The SDK finds it unsafe, and would not serve it.
 
 
 def _could_match(prefix: str, uris: Sequence[str], heads: Iterable[str]) -> bool:
-    """Whether one of the sorted `uris`, or what a template with one of these beginnings expands to, may begin so."""
-    place = bisect_left(uris, prefix)
-    return (place < len(uris) and uris[place].startswith(prefix)) or any(
+    """Returns whether one of the sorted `uris`, or a URI of a template with one of these heads, may have the prefix."""
+    at = bisect_left(uris, prefix)
+    return (at < len(uris) and uris[at].startswith(prefix)) or any(
         head.startswith(prefix) or prefix.startswith(head) for head in heads
     )
+
+
+def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    """Returns the connection of a request. The SDK hides it from handlers, and it alone says when it ends."""
+    return _private(ctx.session, "_connection")

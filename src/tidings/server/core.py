@@ -1,18 +1,23 @@
-"""What both eras share: the log of changes, the hub, and who may join it.
-
-Named errors as JSON-RPC errors.
-"""
+"""The part that both eras share: the log of changes, the hub, joining it, and errors as JSON-RPC errors."""
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    SamplingMessage,
+    TextContent,
+)
 from pydantic import ValidationError
 
 from tidings.bus import Bus
@@ -40,9 +45,11 @@ _FEATURE_OF = {change: feature for feature, change in FEATURES.items()}
 
 
 class Core:
-    """The subscribers of one server process, and the bus they hear from."""
+    """The subscribers of one server process, and the bus that brings them changes."""
 
-    def __init__(self, bus: Bus, policy: SubscriptionPolicy) -> None:
+    def __init__(
+        self, bus: Bus, policy: SubscriptionPolicy, *, on_unwrapped: Callable[[], None] = lambda: None
+    ) -> None:
         self.bus = bus
         self.policy = policy
         self.hooks = Hooks()
@@ -56,18 +63,17 @@ class Core:
         """Set while no listen stream is open."""
         self._streams_of: Counter[str] = Counter()
         self._asking: dict[tuple[Subscriber, str], set[object]] = {}
-        """Of each subscription that nobody was told of yet: the requests that wait to be."""
-        self.on_unwrapped: Callable[[], None] = lambda: None
-        """Called for each stream that came without the wrapper."""
+        """The requests that wait for each subscription which is not acknowledged to anybody yet."""
+        self._on_unwrapped = on_unwrapped
         self._warned = False
-        # Each failure has an object of its own: it tells whether an equal change has failed since.
+        # Each failure has its own object, which shows whether an equal change has failed since.
         self._unsent: dict[Change, object] = {}
         self._sender: asyncio.Task[None] | None = None
 
     # Changes
 
     def start(self) -> Callable[[], None]:
-        """The bus is entered: hear of what it carries from now on. What this returns ends that."""
+        """Listens to the bus, which has been entered. Returns the function that ends this."""
         self.position = self.bus.head
         self.stopping = False
         self._stop = asyncio.get_running_loop().create_future()
@@ -78,37 +84,36 @@ class Core:
         return self.bus.subscribe(self.heard)
 
     def begin_stop(self) -> None:
-        """Take on nobody from now on; whoever waits to be taken on is told to come back."""
+        """Refuses new subscribers from now on. Requests that wait are answered that the server stops."""
         self.stopping = True
         if self._stop is not None and not self._stop.done():
             self._stop.set_result(None)
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
-        """The bus has `change`: hand it to those who asked for it."""
+        """Delivers a change that the bus brings. None means that the log was lost."""
         self.position = cursor
         if change is None:
-            logger.warning("the log of changes was lost; %d subscribers are told to read again", len(self.hub))
+            logger.warning("The log of changes was lost: %d subscribers are told to read again.", len(self.hub))
             self.hub.deliver_everything(cursor)
             return
-        with self._span(change) as delivered:
+        if isinstance(change, ResourceUpdated):
+            span = self.telemetry.delivering("notify_resource_updated", uri=change.uri)
+        else:
+            span = self.telemetry.delivering("notify_list_changed", feature=_FEATURE_OF[change])
+        with span as delivered:
             delivered(self.hub.deliver(Frame(cursor, change, times=self.times.take(change))))
 
-    def _span(self, change: Change) -> AbstractContextManager[Callable[[int], None]]:
-        if isinstance(change, ResourceUpdated):
-            return self.telemetry.delivering("notify_resource_updated", uri=change.uri)
-        return self.telemetry.delivering("notify_list_changed", feature=_FEATURE_OF[change])
-
     async def publish(self, change: Change) -> None:
-        """Give `change` to the bus. If the bus is out of reach, it is kept and given to it later."""
+        """Gives `change` to the bus. While the bus is out of reach, it is kept and given to it later."""
         self.times.publishing(change)
         try:
             await self.bus.publish(change)
         except TransportError as error:
             if not self._unsent:
-                logger.warning("changes wait, and are published when the bus is back: %s", error)
+                logger.warning("Changes wait, and are published when the bus is back: %s", error)
             self._keep(change)
         except asyncio.CancelledError:
-            self._keep(change)  # It may be in the log or not; to publish it twice does no harm.
+            self._keep(change)  # It may be in the log or not. Publishing it twice does no harm.
             raise
 
     def _keep(self, change: Change) -> None:
@@ -129,14 +134,14 @@ class Core:
                     break
                 if self._unsent[change] is failure:
                     del self._unsent[change]
-        logger.warning("the bus is back, and has all the changes that waited")
+        logger.warning("The bus is back, and has all changes that waited.")
 
     async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Frame] | None:
-        """What changed after `cursor` and is `wanted`, or None if that cannot be known."""
+        """Returns the changes after `cursor` that are `wanted`; None if that cannot be known."""
         try:
             entries = await self.bus.since(cursor)
         except TransportError as error:
-            logger.warning("cannot say what changed since %s: %s", cursor, error)
+            logger.warning("The changes since %s cannot be read: %s", cursor, error)
             return None
         return None if entries is None else [Frame(place, change) for place, change in entries if wanted(change)]
 
@@ -145,32 +150,28 @@ class Core:
             self._sender.cancel()
             await asyncio.wait([self._sender])
         if self._unsent:
-            logger.error("%d changes could not be published before the stop", len(self._unsent))
+            logger.error("%d changes could not be published before the stop.", len(self._unsent))
 
     def unwrapped(self) -> None:
-        """An HTTP app serves this server without the wrapper that lends its streams."""
-        self.on_unwrapped()
+        """Notes that a stream came through an HTTP app that is not wrapped. Warns once."""
+        self._on_unwrapped()
         if not self._warned:
             self._warned = True
             logger.warning(
-                "this app is not wrapped: changes cost more, and old-era clients miss what changes while their event "
-                "stream is not open. Serve attach(server).wrap(app), or the app as asgi() made it."
+                "This app is not wrapped: changes cost more, and old-era clients miss what changes while their event "
+                "stream is not open. Serve attach(server).wrap(app), or the app that asgi() returns."
             )
 
     # Subscribers
 
     def check_room(self, client_key: str | None = None) -> None:
-        """Whether one more subscriber is taken on now.
-
-        Raises:
-            LimitReached: Not now.
-        """
+        """Raises `LimitReached` if there is no room for another subscriber now."""
         if self.stopping:
             raise _stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
     def has_room(self) -> bool:
-        """Whether one more subscriber would be taken on now."""
+        """Returns whether there is room for another subscriber now."""
         try:
             self.check_room()
         except LimitReached:
@@ -178,35 +179,36 @@ class Core:
         return True
 
     def join(self, subscriber: Subscriber) -> None:
-        """Register `subscriber`; from now on it hears of what it asked for."""
+        """Registers `subscriber`: from now on it receives the changes it asked for."""
         self.hub.add(subscriber)
         self.telemetry.joined()
-        self._tell("subscribe", subscriber, subscriber.subscriptions)
+        self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
             self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=len(self.hub))
 
     def leave(self, subscriber: Subscriber) -> None:
-        """Forget `subscriber`. Twice is once."""
+        """Removes `subscriber`, if it is registered."""
         if self.hub.remove(subscriber):
             self.telemetry.left()
             self.telemetry.span("cleanup_client", client=subscriber.client, subscriber_count=len(self.hub))
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Let a registered `subscriber` hear of one more thing.
+        """Adds a subscription to a registered subscriber, and waits until its source is watched.
 
         Raises:
-            SourceUnavailable: What it would hear of cannot be watched.
-            LimitReached: The server stops.
+            SourceUnavailable, ResourceNotFound, NotSubscribable, LimitReached: See `watched`.
         """
         is_new = self.hub.subscribe(subscriber, subscription)
-        self._tell("subscribe", subscriber, [subscription])
+        self._span_each("subscribe", subscriber, [subscription])
         with self._asking_for(subscriber, subscription, is_new=is_new):
             await self.watched([subscription])
 
     @contextmanager
     def _asking_for(self, subscriber: Subscriber, subscription: str, *, is_new: bool) -> Generator[None]:
-        """A request for `subscription` waits in here. If it is refused or cancelled, it takes the subscription back,
-        unless that stands without it: it was there before, or an equal request has succeeded, or still waits.
+        """Surrounds the wait of a request for `subscription`.
+
+        If the request is refused or cancelled, the subscription is removed, unless it was there before, or an equal
+        request has succeeded or still waits.
         """
         key, me = (subscriber, subscription), object()
         asking = self._asking.setdefault(key, set()) if is_new else self._asking.get(key, set())
@@ -223,22 +225,22 @@ class Core:
             del self._asking[key]
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Let `subscriber`, which may have left meanwhile, hear of one thing less."""
+        """Removes a subscription of `subscriber`, which may have left meanwhile."""
         if subscriber not in self.hub:
             subscriber.subscriptions.discard(subscription)
         elif self.hub.unsubscribe(subscriber, subscription):
-            self._tell("unsubscribe", subscriber, [subscription])
+            self._span_each("unsubscribe", subscriber, [subscription])
 
-    def _tell(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
+    def _span_each(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         for uri in subscriptions:
             self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=len(self.hub))
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
-        """Wait until the sources of `subscriptions` are watched, where a hook does that.
+        """Waits until the hooks for `subscriptions` have run, so that their sources are watched.
 
         Raises:
-            SourceUnavailable: A hook failed. It was logged; the client learns only that it may try again.
-            ResourceNotFound, NotSubscribable: A hook says so.
+            SourceUnavailable: A hook failed. That was logged; the client learns only that it may try again.
+            ResourceNotFound, NotSubscribable: A hook raised it.
             LimitReached: The server stops, and does not wait for hooks.
         """
         try:
@@ -252,7 +254,7 @@ class Core:
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
-        """`subscriber` is registered in here, and counts for the client named by `client_key`.
+        """Registers `subscriber` for the length of the context, and counts it for the client named by `client_key`.
 
         Raises:
             LimitReached: There is no room for it.
@@ -278,7 +280,7 @@ def _stopping() -> LimitReached:
 
 
 def client_name(ctx: RequestContext) -> str:
-    """What to call the sender of a request, for people: its name and version, and where it is."""
+    """Returns the sender of a request for people: its name, its version and its network address."""
     params = ctx.session.client_params
     name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unnamed client"
     address = ctx.request.client if ctx.request is not None else None
@@ -286,7 +288,7 @@ def client_name(ctx: RequestContext) -> str:
 
 
 def client_key(ctx: RequestContext) -> str:
-    """What tells clients apart for limits: who is signed in, else the network address. Pipes are one client."""
+    """Returns the identity that limits count: the signed-in user, else the network address. Pipes are one client."""
     if ctx.request is None:
         return "a pipe"
     user = ctx.request.scope.get("user")
@@ -297,28 +299,50 @@ def client_key(ctx: RequestContext) -> str:
 
 @contextmanager
 def rpc_errors(*, not_found: int) -> Generator[None]:
-    """Turn named errors into JSON-RPC errors; `not_found` is the era's code for a resource that is not there."""
+    """Turns named errors into JSON-RPC errors. `not_found` is the era's code for a missing resource."""
     try:
         yield
     except TidingsError as error:
-        raise MCPError(code=_code(error, not_found), message=error.message, data=_data(error)) from error
-
-
-def _code(error: TidingsError, not_found: int) -> int:
-    match error:
-        case ResourceNotFound():
-            return not_found
-        case InvalidUri() | NotSubscribable():
-            return INVALID_PARAMS
-        case _:
-            return INTERNAL_ERROR
-
-
-def _data(error: TidingsError) -> dict[str, Any]:
-    return {"code": error.code, "retryable": error.retryable, **(error.data or {})}
+        match error:
+            case ResourceNotFound():
+                code = not_found
+            case InvalidUri() | NotSubscribable():
+                code = INVALID_PARAMS
+            case _:
+                code = INTERNAL_ERROR
+        data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
+        raise MCPError(code=code, message=error.message, data=data) from error
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:
-    """The error for parameters of the wrong shape, which says what is wrong with which. The values are not repeated."""
+    """Returns the error for parameters of the wrong shape. It names them, and does not repeat their values."""
     details = [f"{'.'.join(map(str, item['loc'])) or 'params'}: {item['msg']}" for item in error.errors()[:5]]
     return MCPError(code=INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")
+
+
+# Asking the client's model
+
+
+AskModel = Callable[[str, int], Awaitable[str]]
+"""Asks the client's model: a prompt, and the most tokens of the answer. Raises `ModelDeclined`."""
+
+
+class ModelDeclined(Exception):
+    """The client's model gave no answer. The message says why."""
+
+
+def model_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
+    """Returns the request for one answer in text."""
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
+    return CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=max_tokens))
+
+
+def model_text(answer: CreateMessageResult) -> str:
+    """Returns the text of an answer.
+
+    Raises:
+        ModelDeclined: It is not text.
+    """
+    if not isinstance(answer.content, TextContent):
+        raise ModelDeclined("The client's model answered with something else than text.")
+    return answer.content.text

@@ -1,11 +1,11 @@
 """The handshake era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's own stream.
 
-Every session hears of list changes from its handshake on, and of the resources it subscribes to. Over HTTP its
-notifications travel on an event stream that the client opens beside its requests, loses and opens again. While there
-is no stream, what changes is kept, the newest for each thing. When a stream comes back, nobody knows how much of the
-old one arrived, so the session is told of everything it subscribed to.
+Every session receives list changes from its handshake on, and the changes of the resources it subscribes to. Over HTTP
+they travel on an event stream that the client opens beside its requests, loses and opens again. While there is no
+stream, the newest change of each resource and list is kept. When a stream comes back, it is not known how much of the
+old one arrived, so the session is notified of everything it subscribed to.
 
-A session that has had no stream for `Limits.liveness` seconds is *parked*: it is no longer a subscriber. It is
+A session that has had no stream for `Limits.liveness` seconds is *parked*: it no longer counts as a subscriber. It is
 remembered until the SDK ends it, and joins again, as above, when its client opens a stream.
 """
 
@@ -14,15 +14,25 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
+import anyio
 from mcp.server.connection import Connection
+from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_REQUEST, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    INVALID_REQUEST,
+    CreateMessageResult,
+    EmptyResult,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
 from tidings.errors import LimitReached, TidingsError
+from tidings.server.adapters import connection_of
 from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
-from tidings.server.core import Core, client_name, rpc_errors
+from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
 from tidings.server.subscriber import FEATURES, Frame, Subscriber
@@ -30,13 +40,13 @@ from tidings.server.subscriber import FEATURES, Frame, Subscriber
 logger = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""This era's code for a resource that is not there."""
+"""This era's code for a missing resource."""
 
 _ALL: Final = frozenset(FEATURES)
 
 
 class LegacySession(Subscriber):
-    """One old-era connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
+    """One connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
     __slots__ = ("_connection", "_liveness", "_may_have_missed", "_register", "key")
@@ -51,7 +61,7 @@ class LegacySession(Subscriber):
 
     @property
     def can_cut(self) -> bool:
-        """Only a stream of its own can be cut; a pipe that carries everything else too is waited for."""
+        """False for a pipe, which carries everything else too and so is waited for."""
         return self.stream is not None
 
     def _encode(self, frame: Frame) -> bytes:
@@ -74,28 +84,28 @@ class LegacySession(Subscriber):
             self.stream.finish()
 
     def held_beside(self, subscription: str) -> int:
-        """How many other subscriptions there are."""
+        """Returns the number of other subscriptions."""
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
     def begin(self, stream: BorrowedStream) -> bool:
-        """Take over a stream. True if something may have been lost before: on an earlier stream, or while parked."""
+        """Takes over a stream. Returns whether changes may have been lost: on an earlier stream, or while parked."""
         self._stop_waiting()
         may_have_missed, self._may_have_missed = self._may_have_missed, True
         self.stream = stream
         return may_have_missed
 
     def missed(self) -> None:
-        """What changed for a while was not kept for this session."""
+        """Notes that changes were not kept for this session for a while."""
         self._may_have_missed = True
 
     def wait(self, seconds: float, park: Any) -> None:
-        """There is no stream to write to; call `park` if none comes within `seconds`."""
+        """Waits for a stream, and calls `park` if none comes within `seconds`."""
         self.close()
         self._stop_waiting()
         self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
 
     def over(self, *_: object) -> None:
-        """The connection is over: what the SDK calls when it is."""
+        """Removes the session. The SDK calls this when the connection is over."""
         self._register.remove(self)
 
     def gone(self) -> None:
@@ -109,23 +119,24 @@ class LegacySession(Subscriber):
 
 
 class LegacyEra:
-    """Serves the old way of subscribing, and keeps the register of its sessions."""
+    """Serves `resources/subscribe`, and keeps the register of the sessions."""
 
     def __init__(self, core: Core, lender: object) -> None:
         self._core = core
         self._lender = lender
         self._sessions: dict[str, LegacySession] = {}
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
-        """Open streams that no session is written to through, by the id of their session."""
+        """Open streams that are not written to, by the id of their session."""
         self._background = Background()
 
     # The handshake
 
     def advertise(self, ctx: RequestContext, result: dict[str, Any]) -> None:
-        """Say in the answer to `initialize` what is served: nothing, where a connection cannot be written to, or there
-        is no room for another.
+        """Writes into the answer to `initialize` that subscriptions are served.
+
+        They are not on a connection that cannot be written to, or if there is no room for another subscriber.
         """
-        served = _connection(ctx).has_standalone_channel and self._core.has_room()
+        served = connection_of(ctx).has_standalone_channel and self._core.has_room()
         capabilities: dict[str, dict[str, Any]] = result["capabilities"]
         for feature in FEATURES:
             if feature in capabilities:
@@ -134,14 +145,14 @@ class LegacyEra:
             capabilities["resources"]["subscribe"] = served
 
     def initialized(self, ctx: RequestContext) -> None:
-        """A client has completed its handshake: it hears of list changes from now on."""
-        connection = _connection(ctx)
+        """Registers a client that has completed its handshake: it receives list changes from now on."""
+        connection = connection_of(ctx)
         if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
             return
         try:
             self._register(ctx, connection)
         except TidingsError as error:
-            logger.warning("%s does not hear of changes: %s", client_name(ctx), error)
+            logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
     def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
         key = _key(ctx, connection)
@@ -171,15 +182,13 @@ class LegacyEra:
         return session
 
     def _has_stream_of_its_own(self, ctx: RequestContext) -> bool:
-        if ctx.request is None:
-            return False
-        if ctx.request.scope.get(WRAPPED_KEY) is self._lender:
-            return True
-        self._core.unwrapped()
-        return False
+        wrapped = ctx.request is not None and ctx.request.scope.get(WRAPPED_KEY) is self._lender
+        if ctx.request is not None and not wrapped:
+            self._core.unwrapped()
+        return wrapped
 
     def remove(self, session: LegacySession) -> None:
-        """Forget a session whose connection is over."""
+        """Removes a session whose connection is over."""
         self._sessions.pop(session.key, None)
         self._core.leave(session)
         session.gone()
@@ -187,19 +196,19 @@ class LegacyEra:
     # Requests
 
     async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
-        """Serve `resources/subscribe`. Twice is once."""
+        """Serves `resources/subscribe`. Subscribing again has no effect."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
             [subscription] = self._core.policy.check([params.uri], held=session.held_beside(params.uri))
             await self._core.policy.require(ctx, subscription)
-            if session.key in self._sessions:  # The connection may have ended while somebody was asked.
+            if session.key in self._sessions:  # The connection may have ended while permission was asked.
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
                 self._unpark(session)
                 await self._core.subscribe(session, subscription)
         return EmptyResult()
 
     async def unsubscribe(self, ctx: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
-        """Serve `resources/unsubscribe`. What was not subscribed to is no error."""
+        """Serves `resources/unsubscribe`, also for what was not subscribed to."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
@@ -207,11 +216,11 @@ class LegacyEra:
         return EmptyResult()
 
     def _session(self, ctx: RequestContext) -> LegacySession:
-        connection = _connection(ctx)
+        connection = connection_of(ctx)
         if not connection.has_standalone_channel:
             raise MCPError(
                 INVALID_REQUEST,
-                "Subscriptions need a session, and this server runs without (stateless_http=True). "
+                "Subscriptions need a session, and this server runs without sessions (stateless_http=True). "
                 "Use a client of the 2026-07-28 protocol, or a server with sessions.",
             )
         return self._register(ctx, connection)
@@ -219,19 +228,21 @@ class LegacyEra:
     # Streams
 
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
-        """The SDK has opened an event stream of a session. There can be several: a client may resume, on a stream of
-        its own, the answer to a call that was broken off. The first that is open is written to.
+        """Takes an event stream that the SDK has opened for a session.
+
+        There can be several: a client may resume the answer to an interrupted call on a stream of its own. The first
+        that is open is written to.
         """
         session = self._sessions.get(session_id)
         if session is not None:
-            session_id = stream.session_id = session.key  # One text for all, and not one for each.
+            session_id = stream.session_id = session.key  # One string object for all, which saves memory.
         if session is not None and session.stream is None:
             self._begin(session, stream)
         else:
             self._spare[session_id] = (*self._spare.get(session_id, ()), stream)
 
     def _take_spare(self, session_id: str) -> BorrowedStream | None:
-        """The newest of a session's open streams that is not in use."""
+        """Returns the newest open stream of a session that is not written to."""
         *others, newest = self._spare.pop(session_id, (None,))
         if others:
             self._spare[session_id] = tuple(others)
@@ -245,19 +256,19 @@ class LegacyEra:
             session.open()
 
     async def _return(self, session: LegacySession, stream: BorrowedStream) -> None:
-        """Open the stream of a session that may have missed something, once its sources are watched again."""
+        """Opens the stream of a session that may have missed changes, once its sources are watched again."""
         try:
             await self._core.watched(tuple(session.subscriptions))
         except LimitReached:
             return  # The server stops.
         except TOLD as error:
-            logger.warning("%s hears again of its subscriptions, but not all are watched: %s", session.client, error)
+            logger.warning("%s is subscribed again, but not everything is watched: %s", session.client, error)
         if session.stream is stream:
             session.deliver_everything(self._core.position)
             session.open()
 
     def stream_closed(self, stream: BorrowedStream) -> None:
-        """A stream is over; if it was that of a session, another may follow."""
+        """Takes note that a stream is over. If a session was written to through it, another may follow."""
         if stream.session_id is None:
             return
         session = self._sessions.get(stream.session_id)
@@ -270,24 +281,19 @@ class LegacyEra:
             self._spare[stream.session_id] = others
 
     def _park(self, session: LegacySession) -> None:
-        logger.info("%s has had no event stream for a while, and no longer counts as a subscriber", session.client)
+        logger.info("%s has had no event stream for a while, and no longer counts as a subscriber.", session.client)
         self._core.leave(session)
 
     def _unpark(self, session: LegacySession) -> None:
-        """Let a session join again if it is parked. Its next stream begins with everything it subscribed to."""
+        """Lets a parked session join again. Its next stream begins with everything it subscribed to."""
         if session not in self._core.hub:
             session.missed()
             self._core.join(session)
             session.wait(self._core.policy.limits.liveness, self._park)
 
 
-def _connection(ctx: RequestContext) -> Connection:
-    # The SDK shows handlers everything of their connection but the connection, which alone says when it ends.
-    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-
-
 def _key(ctx: RequestContext, connection: Connection) -> str:
-    """What names a session. Over HTTP it names its event stream too; with the SSE transport, each request tells it."""
+    """Returns the id of a session. Over HTTP its event stream has it too; with the SSE transport, each request."""
     if connection.session_id is not None:
         return connection.session_id
     named = ctx.request.query_params.get("session_id") if ctx.request is not None else None
@@ -298,3 +304,26 @@ def _transport(ctx: RequestContext, connection: Connection) -> str:
     if ctx.request is None:
         return "stream"
     return "sse" if connection.session_id is None else "streamable-http"
+
+
+def resource_not_found(message: str, uri: str) -> MCPError:
+    """Returns this era's error for a resource that cannot be read because there is none."""
+    return MCPError(RESOURCE_NOT_FOUND, message, {"uri": uri})
+
+
+async def ask_model(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, max_tokens: int) -> str:
+    """Asks the client's model with a request of its own, in the middle of a call.
+
+    Raises:
+        ModelDeclined: It gave no answer.
+    """
+    try:
+        async with room:
+            answer = await ctx.session.send_request(
+                model_request(prompt, max_tokens),
+                CreateMessageResult,
+                metadata=ServerMessageMetadata(related_request_id=ctx.request_context.request_id),
+            )
+    except MCPError as error:
+        raise ModelDeclined(f"The client's model did not answer: {error.error.message}") from error
+    return model_text(answer)

@@ -1,25 +1,37 @@
-"""`Live`: what makes a server live. `attach()` puts one on a server that exists, `LiveServer` is born with one."""
+"""`Live`: one server's wiring and life, from its start until it is drained; and the choice of the era.
+
+`attach()` adds a `Live` to an existing server; a `LiveServer` has one from the start.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
-from mcp_types import SubscribeRequestParams, SubscriptionsListenRequestParams, UnsubscribeRequestParams
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp_types import (
+    InputRequiredResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from pydantic import ValidationError
 
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
+from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_decorated
-from tidings.server.core import Core, invalid_params
+from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
@@ -36,9 +48,14 @@ HookT = TypeVar("HookT", bound=Hook)
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _LOOK_SECONDS = 0.02
 
+T = TypeVar("T")
+
+_QUESTIONS_AT_ONCE: Final = 4
+"""Questions that a client of the old era gets at the same time. One of the modern era gets them all."""
+
 
 class Live:
-    """Subscriptions and change notifications for one server, in both eras and on every transport."""
+    """Subscriptions and change notifications of one server, in both eras and on every transport."""
 
     def __init__(
         self,
@@ -57,24 +74,23 @@ class Live:
         policy = SubscriptionPolicy(
             limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing
         )
-        self._core = Core(self._bus, policy)
+        self._signals = StopSignals(self._begin_close)
+        self._core = Core(self._bus, policy, on_unwrapped=partial(self._signals.install, only_if_handled=True))
         self._legacy = LegacyEra(self._core, self)
         self._modern = ModernEra(self._core)
         self._coalescer: Coalescer | None = None
-        self._signals = StopSignals(self._begin_close)
-        self._core.on_unwrapped = partial(self._signals.install, only_if_handled=True)
         self._users = 0
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
         self._budget: StopBudget
         self.notify: Notifier = notifier(self._core.hub, self._core.times)
-        """Says that something changed, and sees who listens."""
+        """Publishes changes, and shows who listens."""
         self._take_over(self._server)
         adapter.watch(self.notify.soon)
 
     def _take_over(self, server: Server[Any]) -> None:
-        """Serve the subscription methods of `server`, and run for as long as it does."""
+        """Serves the subscription methods of `server`, and runs as long as it does."""
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._modern.listen)
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._legacy.subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._legacy.unsubscribe)
@@ -104,58 +120,52 @@ class Live:
     # For users
 
     def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
-        """Call what this decorates when somebody begins to listen to a resource that nobody listened to.
+        """Decorates a function to be called when a resource gets its first subscriber.
 
         It is called with the variables of `pattern` (a URI, a prefix or a template), and with the subscription itself
-        if it has a parameter `uri`. It may be async. The subscriber is told that it is subscribed when the call is
-        over, so nothing is missed that is watched from then on. If it raises, the subscription is refused; of what it
-        raises, only `ResourceNotFound`, `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to
-        the subscriber. A prefix arrives as it is: `feed://*` matches `feed://{id}` as `id="*"`.
+        if it has a parameter `uri`. It may be async. The subscription is acknowledged after the call, so that no change
+        is missed that is watched from then on. If it raises, the subscription is refused. Only `ResourceNotFound`,
+        `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to the subscriber. A prefix is passed as
+        it is: `feed://*` matches `feed://{id}` as `id="*"`.
         """
-        check_decorated("on_first_subscriber", pattern)
-
-        def register(hook: HookT) -> HookT:
-            self._core.hooks.on_first(pattern, hook)
-            return hook
-
-        return register
+        return self._hook("on_first_subscriber", pattern, self._core.hooks.on_first)
 
     def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
-        """Call what this decorates when nobody listens any more to a resource that somebody listened to.
+        """Decorates a function to be called when a resource has lost its last subscriber.
 
-        It is called also after an `on_first_subscriber` that raised: to tidy up what that had begun.
+        It is also called after an `on_first_subscriber` function that raised, to clean up what that had begun.
         """
-        check_decorated("on_last_subscriber", pattern)
+        return self._hook("on_last_subscriber", pattern, self._core.hooks.on_last)
+
+    def _hook(self, name: str, pattern: str, add: Callable[[str, Hook], None]) -> Callable[[HookT], HookT]:
+        check_decorated(name, pattern)
 
         def register(hook: HookT) -> HookT:
-            self._core.hooks.on_last(pattern, hook)
+            add(pattern, hook)
             return hook
 
         return register
 
     def also_serves(self, owns: Callable[[str], bool]) -> None:
-        """Let those URIs and prefixes be subscribed to, too, of which `owns` says that they are served."""
-        policy = self._core.policy
-        registered = policy.missing
-
-        def missing(subscriptions: Sequence[str]) -> list[str]:
-            return [text for text in registered(subscriptions) if not owns(text)]
-
-        policy.missing = missing
+        """Allows subscriptions to the URIs and prefixes for which `owns` returns true, too."""
+        self._core.policy.also_serves(owns)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """`app`, which serves this server over HTTP, with its streams borrowed: quicker, and no change is lost."""
+        """Returns `app`, which serves this server over HTTP, so that Tidings writes to its streams directly.
+
+        That is quicker, and no change is lost.
+        """
         return Borrowing(app, self)
 
     async def run_stdio_async(self) -> None:
-        """Serve over standard input and output until the input ends or the process is asked to stop."""
+        """Serves over standard input and output until the input ends or the process is asked to stop."""
         await serve_stdio(self._server, self.aclose)
 
     async def aclose(self) -> None:
-        """Publish what is held back, write what waits, and end every stream with its result. Twice is once.
+        """Publishes what is held back, writes what waits, and ends every stream with its result.
 
-        Whoever does not read is cut off: this takes less than a second. New subscribers are refused, and told to come
-        back, until the server runs again.
+        Readers that do not read are cut off: this takes less than a second. New subscribers are refused, with the
+        advice to come back, until the server runs again. A second call has no effect.
         """
         await asyncio.shield(self._begin_close())
 
@@ -163,7 +173,7 @@ class Live:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Live while somebody is in here: the SDK, once for an HTTP app and once for each other connection."""
+        """Keeps the server live. The SDK enters this once for an HTTP app, and once for each other connection."""
         async with self._turn:
             if self._users == 0:
                 await self._start()
@@ -171,7 +181,7 @@ class Live:
         try:
             yield
         finally:
-            # Shielded: whoever leaves because it was cancelled still has to leave everything in order.
+            # Shielded: a user that leaves because it was cancelled still has to leave everything in order.
             with anyio.CancelScope(shield=True):
                 async with self._turn:
                     self._users -= 1
@@ -189,7 +199,7 @@ class Live:
             merged=self._core.telemetry.merged,
         )
         if self._bus.head.version:
-            # Whoever was here before a restart has a cursor; that the program now has other lists is news to it.
+            # Clients from before a restart have a cursor, and the program may have other lists now.
             for change in FEATURES.values():
                 await self._core.publish(change)
         self.notify.start(self._coalescer.submit)
@@ -199,7 +209,7 @@ class Live:
         self._signals.uninstall()
         self._unsubscribe()
         await self._core.hooks.finish(self._budget.left(HOOKS))
-        await _at_most(self._budget.left(BUS), self._leave_bus(), "the bus does not let go")
+        await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
 
     async def _leave_bus(self) -> None:
         await self._core.aclose()
@@ -215,12 +225,12 @@ class Live:
     async def _close(self, budget: StopBudget) -> None:
         core = self._core
         core.begin_stop()
-        await _at_most(budget.left(FLUSH), self._flush(), "the bus does not take what is held back")
+        await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the changes that were held back")
         subscribers = tuple(core.hub)
-        # Noted now: the SDK ends some by itself at a stop, and the rest of those has to be read too.
+        # Noted now: the SDK ends some streams by itself at a stop, and their rest has to be read, too.
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
         busy = [subscriber for subscriber in subscribers if subscriber.busy]
-        # Whoever has everything is let go at once: a web server that stops may not wait for the others.
+        # Subscribers that have everything are released at once: a web server that stops may not wait for the others.
         for subscriber in set(subscribers).difference(busy):
             subscriber.end()
         try:
@@ -228,7 +238,11 @@ class Live:
                 await asyncio.gather(*map(_end_drained, busy))
         except TimeoutError:
             for subscriber in busy:
-                _cut_short(subscriber)
+                if subscriber.busy:
+                    stream = subscriber.stream
+                    subscriber.cut("the server stops, and it does not read")
+                    if stream is not None:
+                        stream.drop()  # The SDK may have ended it meanwhile, so that there was nothing to cut.
         await self._end(subscribers, streams, budget)
 
     async def _flush(self) -> None:
@@ -244,16 +258,16 @@ class Live:
         try:
             async with asyncio.timeout(budget.left(END)):
                 await self._core.streams_ended.wait()
-                # No event says that the system has taken the last of it.
+                # No event reports that the system has taken the last bytes.
                 while any(stream.unsent for stream in streams):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
-            logger.warning("some streams did not end in time: their readers do not read")
-            # A web server that waits for them to be read would wait for ever.
+            logger.warning("Some streams did not end in time, because their readers do not read.")
+            # A web server that waits for these readers would wait for ever.
             for stream in streams:
                 stream.drop()
 
-    # For the wrapper: see `borrow.Lender`
+    # For the wrapper: see `borrowed_stream.Lender`
 
     def stream_started(self, stream: BorrowedStream) -> None:
         self._signals.install(only_if_handled=True)
@@ -271,20 +285,46 @@ async def _end_drained(subscriber: Subscriber) -> None:
     subscriber.end()
 
 
-def _cut_short(subscriber: Subscriber) -> None:
-    """End the stream of a reader that has not taken everything in time."""
-    if subscriber.busy:
-        stream = subscriber.stream
-        subscriber.cut("the server stops, and it does not read")
-        if stream is not None:
-            stream.drop()  # The SDK may have ended it meanwhile, so that there was nothing to cut.
-
-
 async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:
-    """Do `work`, and wait for it for `seconds`; what takes longer goes on by itself."""
+    """Waits at most `seconds` for `work`, which goes on by itself if it takes longer."""
     task = asyncio.get_running_loop().create_task(work)
     _, late = await asyncio.wait([task], timeout=seconds)
     if late:
-        logger.warning("%s; the stop does not wait for it", otherwise)
+        logger.warning("%s: the stop goes on without it.", otherwise)
     else:
         task.result()
+
+
+# The era of a request, for tools and resources
+
+
+def is_modern(protocol_version: str | None) -> bool:
+    """Returns whether a client speaks the modern era's protocol."""
+    return is_version_at_least(protocol_version or "", MODERN_PROTOCOL_VERSIONS[0])
+
+
+@contextmanager
+def not_found_in_era(context: Context[Any, Any] | None, uri: str) -> Generator[None]:
+    """Turns `ResourceNotFoundError` into the error of the client's era."""
+    try:
+        yield
+    except ResourceNotFoundError as error:
+        if context is None or is_modern(context.protocol_version):
+            raise
+        raise legacy.resource_not_found(str(error), uri) from error
+
+
+async def with_model(
+    ctx: Context[Any, Any], work: Callable[[AskModel | None], Awaitable[T]]
+) -> T | InputRequiredResult:
+    """Returns what `work` returns, which can ask the client's model; it gets None if the client has none to ask.
+
+    In the modern era the result may be questions for the client, and `work` runs again for their answers. So it has to
+    ask the same questions in the same words each time.
+    """
+    capabilities = ctx.client_capabilities
+    if capabilities is None or capabilities.sampling is None:
+        return await work(None)
+    if is_modern(ctx.protocol_version):
+        return await modern.ModelRounds(ctx).run(work)
+    return await work(partial(legacy.ask_model, ctx, anyio.CapacityLimiter(_QUESTIONS_AT_ONCE)))

@@ -1,16 +1,27 @@
-"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream."""
+"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream.
+
+A question to the client's model is part of a tool's answer in this era: see `ModelRounds`.
+"""
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVar, cast
 
+import anyio
+import anyio.lowlevel
+from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    CreateMessageResult,
+    InputRequests,
+    InputRequiredResult,
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotification,
     SubscriptionsAcknowledgedNotificationParams,
@@ -21,13 +32,27 @@ from mcp_types import (
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
 from tidings.server.borrowed_stream import SCOPE_KEY
-from tidings.server.core import Core, client_key, client_name, rpc_errors
+from tidings.server.core import (
+    AskModel,
+    Core,
+    ModelDeclined,
+    client_key,
+    client_name,
+    model_request,
+    model_text,
+    rpc_errors,
+)
 from tidings.server.policy import RequestContext
 from tidings.server.subscriber import FRAME_END, Feature, Frame, Subscriber
 
+T = TypeVar("T")
+
+_QUIET_TURNS: Final = 20
+"""After this many turns of the event loop without a new question, all questions of a round have been asked."""
+
 
 class ListenStream(Subscriber):
-    """One open `subscriptions/listen`: written to directly over HTTP, through the SDK's session elsewhere."""
+    """One open `subscriptions/listen`. Over HTTP it is written to directly, elsewhere through the SDK's session."""
 
     era = "modern"
     __slots__ = ("_ctx", "_frame_end", "_meta", "ended")
@@ -45,9 +70,9 @@ class ListenStream(Subscriber):
     async def acknowledge(
         self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool, until: Cursor | None
     ) -> None:
-        """Send the first frame, and let the others follow."""
+        """Sends the acknowledgment, and opens the stream behind it."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
-        if until is not None and self._screen is None:  # What is screened may never be told.
+        if until is not None and self._screen is None:  # What is screened may never be sent.
             meta[UNTIL_KEY] = str(until)
         if self.stream is not None:
             self.stream.after_next_event(lambda event: self.open())
@@ -84,15 +109,15 @@ class ListenStream(Subscriber):
 
 
 class ModernEra:
-    """Serves the modern way of subscribing."""
+    """Serves `subscriptions/listen`."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     async def listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Serve one stream, from its acknowledgment to its result."""
+        """Serves one stream, from its acknowledgment to its result."""
         if ctx.request_id is None:
-            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
+            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
         with rpc_errors(not_found=INVALID_PARAMS):
             return await self._listen(ctx, params)
 
@@ -121,7 +146,7 @@ class ModernEra:
         return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     async def _honoured(self, ctx: RequestContext, asked: SubscriptionFilter) -> Filter:
-        """What of `asked` is served: what is refused to the sender is left out."""
+        """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
         policy = self._core.policy
         subscriptions = policy.check(asked.resource_subscriptions or ())
         missing = policy.missing(subscriptions)
@@ -129,9 +154,9 @@ class ModernEra:
             raise ResourceNotFound(
                 f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}
             )
-        # Where somebody is asked for permission, what is missing and what is refused must look the same.
-        there = set(subscriptions).difference(missing)
-        allowed = [text for text in subscriptions if text in there and await policy.allows(ctx, text)]
+        # Where permission is asked for, missing and refused resources must look the same.
+        existing = set(subscriptions).difference(missing)
+        allowed = [text for text in subscriptions if text in existing and await policy.allows(ctx, text)]
         return Filter.of(
             allowed,
             tools=bool(asked.tools_list_changed),
@@ -142,18 +167,20 @@ class ModernEra:
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
     ) -> tuple[Cursor, bool, Cursor | None]:
-        """Put what the listener missed at the front of its stream; say where it stands, whether that is all, and up to
-        where it goes.
+        """Puts what the listener missed at the front of its stream.
+
+        Returns its cursor, whether everything it missed follows, and the cursor of the last change that does.
         """
         missed = None if since is None else await self._core.since(since, wanted.wants)
         if since is None or missed is None:
             return position, False, None
         if len(missed) > max(self._core.policy.limits.backlog, len(wanted.subscriptions)):
-            return position, False, None  # To read everything again costs the listener no more, the server far less.
+            # Reading everything again costs the listener no more, and the server far less.
+            return position, False, None
         stream.replay(missed)
         if not missed:
             return position, True, None
-        # The listener has heard of nothing new yet when it has the acknowledgment.
+        # With the acknowledgment alone, the listener knows no more than before.
         return since, True, max(frame.cursor for frame in missed)
 
 
@@ -172,10 +199,69 @@ def _features(wanted: Filter) -> Iterable[Feature]:
 
 
 def _as_filter(wanted: Filter) -> SubscriptionFilter:
-    """The acknowledgment's filter: what is not honoured is left out."""
+    """Returns the acknowledgment's filter, without what is not honoured."""
     return SubscriptionFilter(
         tools_list_changed=wanted.tools or None,
         prompts_list_changed=wanted.prompts or None,
         resources_list_changed=wanted.resources or None,
         resource_subscriptions=sorted(wanted.subscriptions) or None,
     )
+
+
+class ModelRounds:
+    """Lets one call of a tool ask the client's model.
+
+    The call is answered with its questions, and the client makes it again with the answers. The work starts anew each
+    time, so it has to ask the same questions in the same words; those that were answered are answered at once.
+    """
+
+    def __init__(self, ctx: Context[Any, Any]) -> None:
+        state = cast("dict[str, Any]", json.loads(ctx.request_state)) if ctx.request_state else {}
+        self._answers: dict[str, str] = dict(state.get("answers", {}))
+        self._asked: set[str] = set(state.get("asked", ()))
+        for key, response in (ctx.input_responses or {}).items():
+            if key in self._asked and isinstance(response, CreateMessageResult):
+                with suppress(ModelDeclined):
+                    self._answers[key] = model_text(response)
+        self._open: InputRequests = {}
+        self._asks = anyio.Event()
+
+    async def run(self, work: Callable[[AskModel], Awaitable[T]]) -> T | InputRequiredResult:
+        """Returns what `work` returns, or the questions that it asks in this round."""
+        done: list[T] = []
+        failed: list[Exception] = []
+
+        async def do() -> None:
+            try:
+                done.append(await work(self._ask))
+            except Exception as error:  # noqa: BLE001 - raised below, not as part of a group
+                failed.append(error)
+            self._asks.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(do)
+            await self._asks.wait()
+            quiet, seen = 0, -1
+            while quiet < _QUIET_TURNS:
+                quiet, seen = (quiet + 1, seen) if len(self._open) == seen else (0, len(self._open))
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+        if done:
+            return done[0]
+        asked = sorted(self._asked | set(self._open))
+        return InputRequiredResult(
+            input_requests=self._open, request_state=json.dumps({"answers": self._answers, "asked": asked})
+        )
+
+    async def _ask(self, prompt: str, max_tokens: int) -> str:
+        key = hashlib.sha256(f"{max_tokens}|{prompt}".encode(errors="replace")).hexdigest()[:16]
+        if key in self._answers:
+            return self._answers[key]
+        if key in self._asked:
+            raise ModelDeclined("The client's model did not answer.")
+        self._open[key] = model_request(prompt, max_tokens)
+        self._asks.set()
+        await anyio.sleep_forever()
+        raise AssertionError  # It is cancelled.

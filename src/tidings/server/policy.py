@@ -1,4 +1,4 @@
-"""What may be subscribed to, and by whom: the same rules for both eras."""
+"""`SubscriptionPolicy`: what may be subscribed to, by whom, and how much. The same rules for both eras."""
 
 import functools
 import inspect
@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
+from tidings._kit.uri_templates import UriPattern
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits, uri_pattern
@@ -17,14 +18,14 @@ logger = logging.getLogger(__name__)
 RequestContext = ServerRequestContext[Any, Any]
 
 Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
-"""Says whether whoever sent this request may hear of this URI (or prefix, ending in `*`)."""
+"""Decides whether the sender of a request may subscribe to a URI (or a prefix, ending in `*`)."""
 
 Missing = Callable[[Sequence[str]], list[str]]
-"""Says which of several subscriptions name nothing that is served."""
+"""Returns those of several subscriptions that name nothing that is served."""
 
 
 class SubscriptionPolicy:
-    """Decides on subscriptions."""
+    """Decides which subscriptions are accepted."""
 
     def __init__(
         self,
@@ -36,16 +37,29 @@ class SubscriptionPolicy:
     ) -> None:
         self.limits = limits
         self._authorize = authorize
-        self.missing = missing
+        self._missing = missing
+        self._owners: list[Callable[[str], bool]] = []
         self._subscribable = None if subscribable is None else [uri_pattern(text) for text in subscribable]
 
     @property
     def asks(self) -> bool:
-        """Whether somebody is asked before a resource is named to a subscriber."""
+        """Permission is asked for each subscription."""
         return self._authorize is not None
 
+    def also_serves(self, owns: Callable[[str], bool]) -> None:
+        """Counts the subscriptions for which `owns` returns true as served."""
+        self._owners.append(owns)
+
+    def missing(self, subscriptions: Sequence[str]) -> list[str]:
+        """Returns the subscriptions that name nothing that is served."""
+        return [text for text in self._missing(subscriptions) if not any(owns(text) for owns in self._owners)]
+
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
-        """`subscriptions`, each once, if all are well-formed and within the limits. `held` are there already.
+        """Returns `subscriptions`, each once, if all are well-formed, allowed and within the limits.
+
+        Args:
+            subscriptions: URIs and prefixes.
+            held: The number of subscriptions that the subscriber has already.
 
         Raises:
             LimitReached: There are too many.
@@ -57,60 +71,52 @@ class SubscriptionPolicy:
             raise _limit_reached(
                 "subscriptions",
                 self.limits.subscriptions,
-                f"{len(distinct) + held} subscriptions for one stream; this server takes at most "
+                f"{len(distinct) + held} subscriptions for one stream; this server accepts at most "
                 f"{self.limits.subscriptions}. Subscribe to a prefix (ending in '*'), or open another stream.",
             )
         for text in distinct:
             check_subscription(text)
-        self._check_allowed(distinct)
+        if self._subscribable is not None:
+            self._check_subscribable(distinct, self._subscribable)
         return distinct
 
-    def _check_allowed(self, subscriptions: Sequence[str]) -> None:
-        if self._subscribable is None:
-            return
-        refused = [text for text in subscriptions if not any(pattern.covers(text) for pattern in self._subscribable)]
+    @staticmethod
+    def _check_subscribable(subscriptions: Sequence[str], patterns: Sequence[UriPattern]) -> None:
+        refused = [text for text in subscriptions if not any(pattern.covers(text) for pattern in patterns)]
         if refused:
-            allowed = [pattern.text for pattern in self._subscribable]
+            allowed = [pattern.text for pattern in patterns]
             raise NotSubscribable(
                 f"Cannot subscribe to {refused[0]}. This server allows subscriptions to: {', '.join(allowed)}",
                 data={"uri": refused[0], "refused": refused, "allowed": allowed},
             )
 
     async def allows(self, ctx: RequestContext, subscription: str) -> bool:
-        """Whether the sender of this request may hear of `subscription`. A failure to decide is a no."""
+        """Returns whether the sender of this request may hear of `subscription`. A failure to decide is a refusal."""
         if self._authorize is None:
             return True
         try:
             answer = self._authorize(ctx, subscription)
             return bool(await answer if inspect.isawaitable(answer) else answer)
         except Exception:
-            logger.exception("authorize failed on %s; the subscription is refused", subscription)
+            logger.exception("authorize failed for %s: the subscription is refused.", subscription)
             return False
 
     def screen(self, ctx: RequestContext) -> Callable[[str], Awaitable[bool]] | None:
-        """What asks, for the sender of this request, whether a resource may be named; None if nobody is asked."""
+        """Returns the function that asks whether the sender may be notified of a resource; None if all may."""
         return None if self._authorize is None else functools.partial(self.allows, ctx)
 
     async def require(self, ctx: RequestContext, subscription: str) -> None:
-        """Refuse what does not exist and what is not for the sender, in words that do not tell the two apart.
-
-        Raises:
-            ResourceNotFound: It is one of the two.
-        """
+        """Raises `ResourceNotFound` for what does not exist and, in the same words, for what the sender is refused."""
         if self.missing([subscription]) or not await self.allows(ctx, subscription):
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})
 
     def check_room(self, taken: int, taken_by_client: int = 0) -> None:
-        """Whether one more subscriber is taken on.
-
-        Raises:
-            LimitReached: Not now.
-        """
+        """Raises `LimitReached` if there is no room for another subscriber."""
         if taken >= self.limits.streams:
             raise _limit_reached(
                 "streams",
                 self.limits.streams,
-                f"This server has {taken} subscribers and takes no more at present. Try again later.",
+                f"This server has {taken} subscribers, and accepts no more at present. Try again later.",
             )
         if taken_by_client >= self.limits.streams_per_client:
             raise _limit_reached(

@@ -4,8 +4,9 @@
 """
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -18,6 +19,7 @@ from mcp_types import (
     Completion,
     CompletionArgument,
     CompletionContext,
+    GetPromptResult,
     InputRequiredResult,
     PromptReference,
     Resource,
@@ -33,7 +35,7 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
-from tidings.server.exact_calls import ExactPrompts, ExactTools
+from tidings.server.exact_calls import ExactCalls
 from tidings.vault import change_detection
 from tidings.vault.change_detection import SubscribedResources
 from tidings.vault.files.content import Texts
@@ -98,7 +100,7 @@ read with `read`, change with `edit`, `append` or `write`: pass the version that
 vault:// resource can be subscribed to."""
 
 
-class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
+class VaultServer(LiveServer[None]):
     """An Obsidian vault as a live MCP server.
 
     Args:
@@ -133,6 +135,7 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
         usual, title = called(self.vault)
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
+        self._exact = ExactCalls(self)
         super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
         self.library = VaultLibrary(
             self.vault,
@@ -155,12 +158,29 @@ class VaultServer(ExactTools[None], ExactPrompts[None], LiveServer[None]):
         """Says that something changed, and sees who listens. What changes on the disk is seen and said by itself."""
         return cast("VaultNotifier", super().notify)
 
+    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
+        """Adds a tool, which refuses arguments that it does not have. See `MCPServer.add_tool`."""
+        super().add_tool(fn, name, *args, **options)
+        self._exact.refuse_extra_arguments(name or fn.__name__)
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        if self.read_only and name in tools.WRITING and name not in self._offered():
+        """Calls a tool. See `MCPServer.call_tool`.
+
+        Raises:
+            ToolError: It refuses. The message is for the caller.
+        """
+        if self.read_only and name in tools.WRITING and name not in self._exact.tools:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. It can only be searched and read.")
-        return await super().call_tool(name, arguments, context)
+        return await self._exact.call_tool(name, partial(super().call_tool, name, arguments, context))
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Returns a prompt. See `MCPServer.get_prompt`."""
+        get = partial(super().get_prompt, name, arguments, context)
+        return await self._exact.get_prompt(name, arguments, get)
 
     @asynccontextmanager
     async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:

@@ -8,14 +8,13 @@ What an agent is told when something cannot be done: the cause and the cure, nev
 Each error of the vault says both itself. All else is a mistake of ours, which the SDK keeps to itself and logs.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NotRequired
 
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
+from tidings.server import exact_calls
 from tidings.vault.files.outcomes import (
     AlreadyThere,
     BadVersion,
@@ -207,19 +206,12 @@ _NAMED: Final = (
 )
 
 
-@contextmanager
-def refusals_told() -> Generator[None]:
-    """Tell whoever called a tool why it could not be done.
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, _NAMED):
+        # Its own text contains paths of this machine, which callers must not see.
+        return f"The disk refused: {error.strerror or type(error).__name__}. Try again, or look at it."
+    return str(error)
 
-    Raises:
-        ToolError: It could not, for a reason that has a name.
-    """
-    try:
-        yield
-    except _NAMED as error:
-        raise ToolError(str(error)) from error
-    except OSError as error:
-        # Its own text names places of this machine, which are nobody's business.
-        raise ToolError(
-            f"The disk refused: {error.strerror or type(error).__name__}. Try again, or look at it."
-        ) from error
+
+refusals_told = partial(exact_calls.refusals_told, (*_NAMED, OSError), _said)
+"""Turns errors that have a name, and those of the disk, into what the caller of a tool reads."""

@@ -8,14 +8,14 @@ Each error of the web server says both itself; words of pages and sites in it ar
 of ours, which the SDK keeps to itself and logs.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NotRequired
 
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
 from typing_extensions import TypedDict
 
+from tidings.server import exact_calls
 from tidings.web.documents.injection import disarm
 from tidings.web.documents.model import Chunk, PacketWarning, Unsafe
 from tidings.web.extract.model import ExtractionFailed
@@ -180,14 +180,5 @@ def said(error: Exception) -> str:
     return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
 
 
-@contextmanager
-def refusals_told() -> Generator[None]:
-    """Tell whoever called a tool why it could not be done.
-
-    Raises:
-        ToolError: It could not, for a reason that has a name.
-    """
-    try:
-        yield
-    except NAMED as error:
-        raise ToolError(said(error)) from error
+refusals_told = partial(exact_calls.refusals_told, NAMED, said)
+"""Turns errors that have a name into what the caller of a tool reads."""

@@ -10,19 +10,21 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp_types import CreateMessageResult, ErrorData, ImageContent, InputRequiredResult, TextContent
 
-from tests.web.agent import ERAS
 from tidings import LiveServer
-from tidings.web.tools.text import Declined, Sample, with_sampling
+from tidings.server.core import AskModel, ModelDeclined
+from tidings.server.live import with_model
+
+ERAS = ["2026-07-28", "legacy"]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 
-def server(work: Callable[[Sample | None], Awaitable[str]]) -> LiveServer[Any]:
+def server(work: Callable[[AskModel | None], Awaitable[str]]) -> LiveServer[Any]:
     mcp: LiveServer[Any] = LiveServer("test")
 
     @mcp.tool()
     async def think(ctx: Context[Any, Any]) -> str | InputRequiredResult:
-        return await with_sampling(ctx, work)
+        return await with_model(ctx, work)
 
     return mcp
 
@@ -46,7 +48,7 @@ class Model:
         return said(prompt.upper())
 
 
-async def in_two_steps(sample: Sample | None) -> str:
+async def in_two_steps(sample: AskModel | None) -> str:
     """Three questions at once, and then one that needs their answers."""
     assert sample is not None
     answers: dict[int, str] = {}
@@ -74,7 +76,7 @@ async def test_every_question_is_asked_once_and_those_that_can_wait_together_do(
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_without_a_model_is_not_asked(era: str) -> None:
-    async def work(sample: Sample | None) -> str:
+    async def work(sample: AskModel | None) -> str:
         return "nobody to ask" if sample is None else "somebody"
 
     async with Client(server(work), mode=era) as client:
@@ -83,11 +85,11 @@ async def test_a_client_without_a_model_is_not_asked(era: str) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_answer_that_is_no_text_is_none(era: str) -> None:
-    async def work(sample: Sample | None) -> str:
+    async def work(sample: AskModel | None) -> str:
         assert sample is not None
         try:
             return await sample("picture", 10)
-        except Declined as declined:
+        except ModelDeclined as declined:
             return f"declined: {declined}"
 
     async with Client(server(work), mode=era, sampling_callback=Model()) as client:
@@ -98,11 +100,11 @@ async def test_a_model_that_refuses_in_the_old_era_is_no_answer() -> None:
     async def refuse(_: object, __: object) -> ErrorData:
         return ErrorData(code=-1, message="The user said no")
 
-    async def work(sample: Sample | None) -> str:
+    async def work(sample: AskModel | None) -> str:
         assert sample is not None
         try:
             return await sample("please", 10)
-        except Declined as declined:
+        except ModelDeclined as declined:
             return str(declined)
 
     async with Client(server(work), mode="legacy", sampling_callback=refuse) as client:
@@ -112,7 +114,7 @@ async def test_a_model_that_refuses_in_the_old_era_is_no_answer() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_work_that_fails_fails_the_call(era: str) -> None:
-    async def work(sample: Sample | None) -> str:
+    async def work(sample: AskModel | None) -> str:
         assert sample is not None
         await sample("something", 10)
         raise MCPError(-32000, "It broke")

@@ -1,14 +1,17 @@
-"""What a server with `ExactTools` says of calls that are not right."""
+"""Servers that check calls exactly: the words for wrong calls of tools and prompts."""
 
+import logging
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tidings.server import LiveServer
-from tidings.server.exact_calls import ExactTools
+from tidings.server.exact_calls import ExactCalls, refusals_told
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +31,24 @@ class Part(BaseModel):
         return tone
 
 
-class ExactServer(ExactTools[None], LiveServer[None]):
-    pass
+class ExactServer(LiveServer[None]):
+    """A server that holds an `ExactCalls`, as the vault and the web do."""
+
+    def __init__(self, name: str) -> None:
+        self._exact = ExactCalls(self)
+        super().__init__(name)
+
+    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
+        super().add_tool(fn, name, *args, **options)
+        self._exact.refuse_extra_arguments(name or fn.__name__)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        call = super().call_tool
+        return await self._exact.call_tool(name, lambda: call(name, arguments, context))
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
+        get = super().get_prompt
+        return await self._exact.get_prompt(name, arguments, lambda: get(name, arguments, context))
 
 
 def add_tools(server: LiveServer[None]) -> list[str]:
@@ -134,3 +153,68 @@ async def test_other_live_servers_are_as_the_sdk_has_them() -> None:
     async with Client(server) as client:
         assert not (await client.call_tool("change", {"path": "a", "ifMatch": "x"})).is_error
     assert done == ["a"]
+
+
+def test_errors_that_are_named_become_what_the_caller_of_a_tool_reads() -> None:
+    with pytest.raises(ToolError, match=r"^no: gone$"), refusals_told((LookupError,), lambda error: f"no: {error}"):
+        raise LookupError("gone")
+    with pytest.raises(OSError, match="disk"), refusals_told((LookupError,)):
+        raise OSError("disk")
+
+
+# Prompts
+
+
+@pytest.fixture
+def prompting() -> ExactServer:
+    server = ExactServer("exact")
+
+    @server.prompt()
+    def summarise(url: str, focus: str = "", style: Literal["short", "long"] = "short") -> str:
+        return f"Summarise {url} {focus} {style}"
+
+    @server.prompt()
+    def greet() -> str:
+        return "Hello"
+
+    @server.prompt()
+    def crash() -> str:
+        raise KeyError("secret")
+
+    return server
+
+
+@pytest.mark.parametrize(
+    ("prompt", "arguments", "told"),
+    [
+        ("summarize", {}, "There is no prompt 'summarize'. Did you mean 'summarise'?"),
+        ("xyz", {}, "There is no prompt 'xyz'. There are: summarise, greet, crash."),
+        ("summarise", {}, "The argument 'url' is missing."),
+        ("summarise", {"URL": "x"}, "There is no argument 'URL'. Did you mean 'url'?"),
+        (
+            "summarise",
+            {"page": "x"},
+            "There is no argument 'page'. There are: url, focus, style. The argument 'url' is missing.",
+        ),
+        ("summarise", {"url": "x", "style": "loud"}, "style should be 'short' or 'long', not \"loud\"."),
+        ("greet", {"who": "x"}, "There is no argument 'who'. There are none."),
+    ],
+)
+async def test_a_prompt_that_is_asked_for_in_a_wrong_way_says_so_and_logs_nothing(
+    prompting: ExactServer, prompt: str, arguments: dict[str, str], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with Client(prompting) as client:
+            with pytest.raises(MCPError) as refused:
+                await client.get_prompt(prompt, arguments)
+    assert (refused.value.error.code, refused.value.error.message) == (-32602, told)
+    assert caplog.records == []
+
+
+async def test_what_is_right_is_written_and_what_nobody_foresaw_stays_secret(prompting: ExactServer) -> None:
+    async with Client(prompting) as client:
+        written = await client.get_prompt("summarise", {"url": "x"})
+        assert written.messages[0].content.text == "Summarise x  short"
+        with pytest.raises(MCPError) as failed:
+            await client.get_prompt("crash")
+    assert "secret" not in failed.value.error.message
