@@ -1,5 +1,6 @@
 """A page is rendered as a browser shows it, and the browser gets nowhere that a fetch would not."""
 
+import asyncio
 import os
 import signal
 import struct
@@ -325,7 +326,7 @@ async def test_a_page_that_keeps_busy_is_told_as_far_as_it_came(chromium: Browse
 @in_browser
 async def test_a_part_that_never_comes_is_not_waited_for_beyond_the_deadline(chromium: Browser) -> None:
     async with rendering(chromium, {"/": page("<script src=/silent></script>"), "/silent": silent}) as (here, renderer):
-        rendered = await renderer.render(here.url("/"), RenderOptions(), Request(here.url("/"), timeout=3))
+        rendered = await renderer.render(here.url("/"), RenderOptions(), Request(here.url("/"), timeout=2))
     assert b"still here" in rendered.html
     assert kinds(rendered) == ["render_timeout"]
 
@@ -334,12 +335,12 @@ async def test_a_part_that_never_comes_is_not_waited_for_beyond_the_deadline(chr
 async def test_a_page_that_is_loaded_without_what_came_too_late_says_so(
     chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking: Any = Routing._asking  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(Routing, "_asking", lambda *given: replace(asking(*given), timeout=0.3))
+    to_fetch: Any = Routing._to_fetch  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Routing, "_to_fetch", lambda *given: replace(to_fetch(*given), timeout=0.3))
     async with rendering(chromium, {"/": page("<script src=/silent></script>"), "/silent": silent}) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert b"still here" in rendered.html
-    assert [warning.message for warning in rendered.warnings] == ["The time was up before 1 of its parts had come."]
+    assert [warning.message for warning in rendered.warnings] == ["The time was up before 1 of its parts had arrived."]
 
 
 @in_browser
@@ -347,8 +348,10 @@ async def test_a_selector_is_waited_for(chromium: Browser) -> None:
     code = "setTimeout(() => document.body.innerHTML += '<b class=late>late</b>', 700)"
     async with rendering(chromium, {"/": script(code)}) as (here, renderer):
         url = here.url("/")
-        found = await renderer.render(url, RenderOptions(wait_until="commit", selector=".late"))
-        missed = await renderer.render(url, RenderOptions(selector=".never"), Request(url, timeout=3))
+        found, missed = await asyncio.gather(
+            renderer.render(url, RenderOptions(wait_until="commit", selector=".late")),
+            renderer.render(url, RenderOptions(selector=".never"), Request(url, timeout=3)),
+        )
         with pytest.raises(BadRequest, match="CSS selector"):
             await renderer.render(url, RenderOptions(selector="p[["))
     assert (b"late</b>" in found.html, kinds(found)) == (True, [])
@@ -360,8 +363,10 @@ async def test_a_page_is_given_more_time_if_that_is_asked_for(chromium: Browser)
     code = "setTimeout(() => document.body.append('late'), 500)"
     async with rendering(chromium, {"/": script(code)}) as (here, renderer):
         url = here.url("/")
-        found = await renderer.render(url, RenderOptions(wait_until="domcontentloaded", wait_ms=900))
-        hurried = await renderer.render(url, RenderOptions(wait_ms=60_000), Request(url, timeout=2.5))
+        found, hurried = await asyncio.gather(
+            renderer.render(url, RenderOptions(wait_until="domcontentloaded", wait_ms=900)),
+            renderer.render(url, RenderOptions(wait_ms=60_000), Request(url, timeout=2.5)),
+        )
     assert (b"late</body>" in found.html, kinds(found)) == (True, [])
     assert kinds(hurried) == ["render_timeout"]
 
@@ -526,7 +531,7 @@ async def test_a_page_that_breaks_every_browser_is_given_as_it_came() -> None:
     async with site(pages) as here, fetcher() as fetching, Renderer(fetching, browser=Broken()) as renderer:
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert b"still here" in rendered.html
-    assert "broke down" in rendered.warnings[0].message
+    assert "crashed" in rendered.warnings[0].message
 
 
 async def test_who_has_no_turn_in_time_is_told_to_come_again() -> None:
@@ -550,10 +555,10 @@ class Mute:
 async def test_a_page_that_answers_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.web.browser.render._LEAST", 0.02)
     mute: Any = Mute()
-    sight = PageCamera(mute, mute, 1_000)
-    assert await sight.html(anyio.current_time()) is None
-    assert await sight.screenshot(anyio.current_time()) is None
-    assert "No screenshot" in next(sight.warnings()).message
+    camera = PageCamera(mute, mute, 1_000)
+    assert await camera.html(anyio.current_time()) is None
+    assert await camera.screenshot(anyio.current_time()) is None
+    assert "No screenshot" in camera.warnings[0].message
 
 
 @in_browser

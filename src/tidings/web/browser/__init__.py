@@ -1,1 +1,1 @@
-"""Pages as a browser shows them: Chromium, all of whose requests go through the one way to the network."""
+"""Pages as a browser shows them, with all requests going through `fetch`."""

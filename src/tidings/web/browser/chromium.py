@@ -1,11 +1,11 @@
-"""One Chromium that all renderings share, cut off from the network.
+"""One Chromium for all renderings, cut off from the network: the seam to Playwright.
 
     async with Browser() as browser:
         context = await browser.context(user_agent="Tidings")
 
-It is started when the first page needs it, started again after it died, and gone when this is closed. Whatever it asks
-for has to be answered by routes: names resolve to nothing, addresses lie behind a proxy that does not exist, and what
-could go past a proxy (WebRTC, QUIC) is off. Its sandbox is on, unless root runs it, for whom there is none.
+It starts with the first page, starts again after a crash, and ends when this is closed. All its requests must be
+answered by routes: names do not resolve, the proxy does not exist, and features that bypass a proxy (WebRTC, QUIC) are
+off. Its sandbox is on, except for root, for whom Chromium has none.
 """
 
 import os
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-"""What the program is called on different systems."""
+"""The names of the program on different systems."""
 _ISOLATION: Final = (
     "--proxy-server=http://nowhere.invalid:9",
-    "--proxy-bypass-list=<-loopback>",  # by default loopback is asked without the proxy
+    "--proxy-bypass-list=<-loopback>",  # By default the proxy is not used for loopback.
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
@@ -36,23 +36,20 @@ _ISOLATION: Final = (
     "--dns-prefetch-disable",
     "--js-flags=--max-old-space-size=512",
 )
-_START: Final = 30_000
-"""Milliseconds to start in."""
-_END: Final = 10.0
-"""Seconds for it to go by itself."""
+_START_MILLISECONDS: Final = 30_000
+_END_SECONDS: Final = 10.0
 
 
 class NoBrowser(FetchError):
-    """There is no Chromium, or nothing to drive it with. The text says how to get it."""
+    """Chromium or Playwright is missing, or does not start. The message says what to do."""
 
     kind = "no-browser"
 
 
 class Browser:
-    """The Chromium that is running, or will be."""
+    """The shared Chromium. `program` is its path, if it is not found by its usual names."""
 
     def __init__(self, program: str | None = None) -> None:
-        """`program`: where Chromium is, if not where programs are."""
         self._program = program
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
@@ -61,11 +58,8 @@ class Browser:
 
     async def __aenter__(self) -> Self:
         if find_spec("playwright") is None:
-            raise NoBrowser(
-                "Pages cannot be rendered without Playwright: install it with `pip install 'tidings[render]'`, or "
-                "leave out --render.",
-                url="",
-            )
+            how = "install it with `pip install 'tidings[render]'`, or leave out --render"
+            raise NoBrowser(f"Pages cannot be rendered without Playwright: {how}.", url="")
         return self
 
     async def __aexit__(
@@ -77,26 +71,22 @@ class Browser:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """True while it runs."""
         return self._chromium is not None and self._chromium.is_connected()
 
     async def context(self, **options: Any) -> "BrowserContext":
-        """A new context, with nothing of what others left behind.
-
-        Raises:
-            NoBrowser: It cannot be started.
-        """
-        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+        """Returns a new context, which shares nothing with others. Raises `NoBrowser`."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         try:
             return await (await self._running()).new_context(**options)
         except Error:
-            # It may have died just now.
+            # It may have crashed just now.
             await self.restart()
             return await (await self._running()).new_context(**options)
 
     async def restart(self) -> None:
-        """End it, however it is; the next context starts it again."""
+        """Ends the browser; the next context starts it again."""
         async with self._starting:
             await self._stop()
 
@@ -111,47 +101,43 @@ class Browser:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415
 
         if self._closed:
-            raise NoBrowser("Nothing is rendered any more: the server is stopping.", url="")
+            raise NoBrowser("No page can be rendered: the server is stopping.", url="")
         self._playwright = await async_playwright().start()
         try:
             return await self._playwright.chromium.launch(
                 executable_path=self._found(self._playwright.chromium.executable_path),
                 args=list(_ISOLATION),
-                chromium_sandbox=os.geteuid() != 0,  # Chromium has none for root
+                chromium_sandbox=os.geteuid() != 0,
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
-                timeout=_START,
+                timeout=_START_MILLISECONDS,
             )
         except Error as error:
             await self._stop()
-            said = error.message.strip().partition("\n")[0]
-            raise NoBrowser(
-                f"Chromium does not start ({said}): run it by hand to see why, or fetch with mode 'http'.", url=""
-            ) from error
+            reason = error.message.strip().partition("\n")[0]
+            hint = "run it by hand to see why, or fetch with mode 'http'"
+            raise NoBrowser(f"Chromium does not start ({reason}): {hint}.", url="") from error
 
-    def _found(self, own: str) -> str:
-        """Where Chromium is: as told, as the system has it, or as Playwright brought it."""
-        found = self._program or next(filter(None, map(shutil.which, NAMES)), own)
+    def _found(self, bundled: str) -> str:
+        """Returns the path of Chromium: the configured one, the system's, or the one that Playwright installed."""
+        found = self._program or next(filter(None, map(shutil.which, NAMES)), bundled)
         if Path(found).is_file():
             return found
-        raise NoBrowser(
-            "There is no Chromium to render with: install it with `apt-get install chromium` or `playwright install "
-            "chromium`, or fetch with mode 'http'.",
-            url="",
-        )
+        how = "install it with `apt-get install chromium` or `playwright install chromium`"
+        raise NoBrowser(f"There is no Chromium to render with: {how}, or fetch with mode 'http'.", url="")
 
     async def _stop(self) -> None:
         chromium, self._chromium = self._chromium, None
         playwright, self._playwright = self._playwright, None
         if chromium is not None:
-            await tried(chromium.close())
+            await attempt(chromium.close())
         if playwright is not None:
-            await tried(playwright.stop())
+            await attempt(playwright.stop())
 
 
-async def tried(step: Awaitable[object], seconds: float = _END) -> None:
-    """Do what may be done already, or may not be possible any more: what is gone cannot be closed."""
+async def attempt(step: Awaitable[object], seconds: float = _END_SECONDS) -> None:
+    """Awaits a step that may fail because the page or the browser is gone already."""
     from playwright.async_api import Error  # noqa: PLC0415
 
     with anyio.move_on_after(seconds):

@@ -1,20 +1,18 @@
-"""A page as a browser shows it: fetched like any other, then run in Chromium, which asks for everything through us.
+"""A page as a browser shows it: its HTML after its scripts ran, and a screenshot.
 
     async with Renderer(fetcher) as renderer:
         rendered = await renderer.render("https://example.org/", RenderOptions(screenshot=True))
 
-The page itself is fetched first, so that what is refused, missing or not HTML is told as it always is, and so that the
-browser starts where the redirects end. Its deadline is one for all: when it comes, what is there by then is the answer,
-with a `render_timeout` warning; if the page lets nobody look at it, that is what was fetched.
+The page is fetched first, so that it is refused, missing or not HTML in the usual way, and so that the browser starts
+after the redirects. One deadline covers everything: the answer is the page as it is by then, with a `render_timeout`
+warning; if the page cannot be read at all, it is the HTML that was fetched.
 
-Looking at a page that a browser shows: its elements as HTML, and a picture of it, both no larger than allowed.
-
-The HTML is read in a world of its own within the page, where nothing of what the page's scripts redefined is to be
-seen, and cut there: a page can grow without end, and would come over in one piece.
+The HTML is read in an isolated world, where scripts of the page have redefined nothing, and cut there, because a page
+can grow without end and would arrive in one piece.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -23,7 +21,7 @@ from urllib.parse import urldefrag
 
 import anyio
 
-from tidings.web.browser.chromium import Browser, tried
+from tidings.web.browser.chromium import Browser, attempt
 from tidings.web.browser.routing import RenderBudget, Routing
 from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
@@ -35,12 +33,28 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, FloatRect, Page
 
 
+logger = logging.getLogger(__name__)
+
+_ACCEPT: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.1"
+_RENDERED: Final = frozenset(("text/html", "application/xhtml+xml", ""))
+_AT_ONCE: Final = 4
+_WIDTH, _HEIGHT = 1280, 800
+_RESERVE: Final = 3.0
+"""Seconds of the deadline that are reserved for reading the page; at most a quarter of it."""
+_GRACE: Final = 2.0
+"""Seconds after the deadline until a browser that hangs is given up."""
+_CLOSING: Final = 5.0
+"""Seconds to close a page."""
+_SETTLING: Final = 5.0
+"""Seconds for a loaded page to finish the requests of its scripts."""
+_PULSE: Final = 0.1
+"""Seconds without a request after which it has finished."""
 _TALLEST: Final = 8_000
-"""Pixels of a picture."""
+"""Pixels of a screenshot."""
 _HEAVIEST: Final = 5 * 1024 * 1024
-"""Bytes of a picture."""
+"""Bytes of a screenshot."""
 _LEAST: Final = 0.5
-"""Seconds that a look takes at least, even if the time is up."""
+"""Seconds to read the page, even if the time is up."""
 _READ: Final = """(() => {
     const all = document.documentElement ? document.documentElement.outerHTML : "";
     const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
@@ -48,21 +62,25 @@ _READ: Final = """(() => {
             width: document.documentElement ? document.documentElement.scrollWidth : 0,
             height: document.documentElement ? document.documentElement.scrollHeight : 0};
 })()"""
+_INIT_SCRIPT: Final = """
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "SharedWorker"]) delete self[name];
+self.open = () => null;
+"""
+"""Removes what could bypass the routes. The main protection is that the browser has no network."""
 
 
 @dataclass(frozen=True)
 class RenderedSnapshot:
-    """A page's elements as HTML, and where it is."""
+    """The current HTML, URL and size of a page. `url` is None if it is not a web address."""
 
     html: bytes
     url: str | None
-    """None: nowhere on the web."""
     width: int
     height: int
 
 
 class PageCamera:
-    """Looks at one page. Opened before the page is: one that keeps busy lets nobody in later."""
+    """Reads and photographs one page. Opened before the page loads, because a busy page cannot be entered later."""
 
     def __init__(self, page: "Page", session: "CDPSession", most: int) -> None:
         self.page = page
@@ -73,29 +91,27 @@ class PageCamera:
 
     @staticmethod
     async def open(page: "Page", *, most: int) -> "PageCamera":
-        """`most`: bytes of HTML."""
+        """Opens a camera for at most `most` bytes of HTML."""
         return PageCamera(page, await page.context.new_cdp_session(page), most)
 
-    def warnings(self) -> Iterator[ExtractWarning]:
-        """What had to be left out."""
-        yield from self._warnings
+    @property
+    def warnings(self) -> Sequence[ExtractWarning]:
+        """Warnings about parts that were left out."""
+        return self._warnings
 
     async def rest(self, seconds: float, until: float) -> None:
-        """Let so much time pass in the page, not beyond `until`: a slow one comes as far in it as any other."""
-        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+        """Lets time pass by the page's own clock, not beyond `until`, so that a slow page gets as far as a fast one."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         with anyio.move_on_at(until):
             try:
                 await self._run(f"new Promise((done) => setTimeout(done, {seconds * 1000:.0f}))", awaitPromise=True)
-            except Error:  # It is being left.
+            except Error:  # The page is navigating.
                 await anyio.sleep(seconds)
 
     async def html(self, until: float) -> RenderedSnapshot | None:
-        """The page as it is; None if it lets nobody look, or is gone.
-
-        One that is too busy to be looked at is stopped: its scripts do not run any more then.
-        """
-        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+        """Returns the page as it is; None if it cannot be read or is gone. Stops the scripts of a page that is busy."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         try:
             for patience in (0.5, 1.0):
@@ -125,14 +141,13 @@ class PageCamera:
         html = found["html"].encode("utf-8", "replace")
         if not found["whole"] or len(html) > self._most:
             html = html[: self._most]
-            self._warnings.append(ExtractWarning("truncated", f"What the page grew to is cut at {self._most:,} bytes."))
+            self._warnings.append(ExtractWarning("truncated", f"The rendered page is cut at {self._most:,} bytes."))
         url = found["url"].partition("#")[0]
-        return RenderedSnapshot(
-            html, url if url.startswith(("http://", "https://")) else None, found["width"], found["height"]
-        )
+        url = url if url.startswith(("http://", "https://")) else None
+        return RenderedSnapshot(html, url, found["width"], found["height"])
 
     async def screenshot(self, until: float) -> bytes | None:
-        """A PNG of the page from its top, or of what fits a screen if that is too much; None if even that is."""
+        """Returns a PNG of the page from its top, or of one screen if that is too large; None if both fail."""
         from playwright.async_api import Error  # noqa: PLC0415
 
         width = min(max(self._seen.width if self._seen else 0, 1), 2_000)
@@ -148,57 +163,31 @@ class PageCamera:
                 break
             if len(taken) <= _HEAVIEST:
                 if clip is None or (self._seen and self._seen.height > _TALLEST):
-                    self._warnings.append(
-                        ExtractWarning("truncated", "The screenshot shows the upper part of the page.")
-                    )
+                    message = "The screenshot shows the upper part of the page."
+                    self._warnings.append(ExtractWarning("truncated", message))
                 return taken
         self._warnings.append(ExtractWarning("truncated", "No screenshot could be taken in time, or within its size."))
         return None
 
 
-logger = logging.getLogger(__name__)
-
-_ACCEPT: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.1"
-_RENDERED: Final = frozenset(("text/html", "application/xhtml+xml", ""))
-_AT_ONCE: Final = 4
-_VIEW: Final = (1280, 800)
-_RESERVE: Final = 3.0
-"""Seconds of the deadline that are kept for looking at the page, or a quarter of it if that is less."""
-_GRACE: Final = 2.0
-"""Seconds behind the deadline after which a browser that does nothing any more is given up."""
-_CLOSING: Final = 5.0
-"""Seconds for a page to go."""
-_SETTLING: Final = 5.0
-"""Seconds that a loaded page has to get what its scripts asked for in the end."""
-_PULSE: Final = 0.1
-"""Seconds without a request after which it has."""
-_ALONE: Final = """
-for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "SharedWorker"]) delete self[name];
-self.open = () => null;
-"""
-"""What could go past the routes is not there to begin with; that the browser has no network is what counts."""
-
-
 class NotRendered(FetchError):
-    """It is nothing that a browser has to show."""
+    """The content type is not one that a browser renders."""
 
     kind = "not-rendered"
 
 
 @dataclass(frozen=True)
 class RenderedPage:
-    """A page as it was when the browser was done, or its time was up."""
+    """A page when it was complete, or when its time was up. The HTML is UTF-8, the screenshot PNG."""
 
     html: bytes
-    """In UTF-8."""
     url: str
     screenshot: bytes | None = None
-    """PNG."""
     warnings: tuple[ExtractWarning, ...] = ()
 
 
 class Renderer:
-    """Renders pages in one browser that all share; each page starts with nothing of the others."""
+    """Renders pages in one shared browser; pages share no state."""
 
     def __init__(
         self,
@@ -207,7 +196,7 @@ class Renderer:
         budget: RenderBudget = RenderBudget(),  # noqa: B008 - a frozen value
         browser: Browser | None = None,
     ) -> None:
-        """All that pages ask for comes through `fetcher`. A `browser` that is given is not closed with this."""
+        """All requests of pages go through `fetcher`. A `browser` that is given is not closed with this."""
         self._fetcher = fetcher
         self._budget = budget
         self._own = browser is None
@@ -226,12 +215,7 @@ class Renderer:
             await self._browser.__aexit__(kind, error, traceback)
 
     async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> RenderedPage:
-        """The page at `url` after its scripts ran.
-
-        Args:
-            url: Of the page.
-            options: What to wait for, and what to leave out.
-            request: The headers and limits to fetch it with.
+        """Returns the page at `url` after its scripts ran, fetched with the headers and limits of `request`.
 
         Raises:
             FetchError: It could not be fetched, it is not HTML, or there is no browser.
@@ -244,10 +228,10 @@ class Renderer:
         for _ in range(2):
             async with self._turn(url, until):
                 with anyio.move_on_at(until + _GRACE):
-                    rendered = await self._shown(asked, first, options, until, min(_RESERVE, timeout / 4))
+                    rendered = await self._rendered(asked, first, options, until, min(_RESERVE, timeout / 4))
                     if rendered is not None:
                         return rendered
-        return RenderedPage(first.body, first.url, warnings=(_given_up("the browser broke down"),))
+        return RenderedPage(first.body, first.url, warnings=(_given_up("the browser crashed"),))
 
     async def _first(self, asked: Request) -> Response:
         response = await self._fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
@@ -255,9 +239,8 @@ class Renderer:
             raise failed(response)
         kind = response.content_type.partition(";")[0].strip().lower()
         if kind not in _RENDERED:
-            raise NotRendered(
-                f"{response.url} is {kind}, which is not rendered: fetch it with mode 'http'.", url=asked.url
-            )
+            message = f"{response.url} is {kind}, which is not rendered: fetch it with mode 'http'."
+            raise NotRendered(message, url=asked.url)
         return response
 
     @asynccontextmanager
@@ -271,11 +254,11 @@ class Renderer:
         finally:
             self._turns.release()
 
-    async def _shown(
+    async def _rendered(
         self, asked: Request, first: Response, options: RenderOptions, until: float, reserve: float
     ) -> RenderedPage | None:
-        """None: the browser died."""
-        from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+        """Renders the page once; returns None if the browser crashed."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         limits = self._fetcher.limits
         routing = Routing(
@@ -289,40 +272,41 @@ class Renderer:
         )
         try:
             async with self._page(asked, routing) as page:
-                sight = await PageCamera.open(page, most=min(asked.max_bytes or limits.max_bytes, limits.max_bytes))
-                where = _with_fragment(first.url, asked.url)
-                late = await self._wait(sight, where, options, until - reserve, routing)
-                seen = await sight.html(until)
-                picture = await sight.screenshot(until) if options.screenshot and seen is not None else None
+                camera = await PageCamera.open(page, most=min(asked.max_bytes or limits.max_bytes, limits.max_bytes))
+                # The fragment was not sent, but is meant for the scripts of the page.
+                fragment = urldefrag(asked.url).fragment
+                where = f"{first.url}#{fragment}" if fragment else first.url
+                late = await self._wait(camera, where, options, until - reserve, routing)
+                seen = await camera.html(until)
+                picture = await camera.screenshot(until) if options.screenshot and seen is not None else None
                 if not self._browser.alive:
                     return None
         except Error as error:
-            logger.debug("the browser broke down on %s: %s", asked.url, error.message)
+            logger.debug("the browser crashed on %s: %s", asked.url, error.message)
             return None
         if late is None and routing.late:
-            # The time of its parts is up at the same moment as its own: without them, it may be loaded just before.
-            late = ExtractWarning("render_timeout", f"The time was up before {routing.late} of its parts had come.")
-        warnings = (*((late,) if late else ()), *routing.warnings(), *sight.warnings())
+            # The parts have the same deadline as the page, which may count as loaded just before without them.
+            late = ExtractWarning("render_timeout", f"The time was up before {routing.late} of its parts had arrived.")
+        warnings = (*((late,) if late else ()), *routing.warnings(), *camera.warnings)
         if seen is None:
-            lost = _given_up("its scripts let nobody look at it")
+            lost = _given_up("its scripts kept the browser from reading it")
             return RenderedPage(first.body, first.url, warnings=(lost, *routing.warnings()))
         return RenderedPage(seen.html, seen.url or first.url, picture, warnings)
 
     @asynccontextmanager
     async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator["Page"]:
-        width, height = _VIEW
         context = await self._browser.context(
             user_agent=asked.user_agent or self._fetcher.limits.user_agent,
-            viewport={"width": width, "height": height},
+            viewport={"width": _WIDTH, "height": _HEIGHT},
             service_workers="block",
             accept_downloads=False,
         )
         try:
             await context.route("**/*", routing)
-            await context.route_web_socket("**/*", lambda socket: tried(socket.close()))
-            await context.add_init_script(_ALONE)
+            await context.route_web_socket("**/*", lambda socket: attempt(socket.close()))
+            await context.add_init_script(_INIT_SCRIPT)
             page = await context.new_page()
-            context.on("page", lambda other: tried(other.close()))
+            context.on("page", lambda other: attempt(other.close()))
             yield page
         finally:
             routing.end()
@@ -331,66 +315,57 @@ class Renderer:
 
     async def _leave(self, context: "BrowserContext") -> None:
         with anyio.move_on_after(_CLOSING) as closing:
-            await tried(context.unroute_all(behavior="ignoreErrors"))
-            await tried(context.close())
+            await attempt(context.unroute_all(behavior="ignoreErrors"))
+            await attempt(context.close())
         if closing.cancelled_caught and self._browser.alive:
-            logger.warning("A page could not be closed: the browser is started again.")
+            logger.warning("A page could not be closed: the browser is restarted.")
             await self._browser.restart()
 
     async def _wait(
-        self, sight: PageCamera, url: str, options: RenderOptions, until: float, routing: Routing
+        self, camera: PageCamera, url: str, options: RenderOptions, until: float, routing: Routing
     ) -> ExtractWarning | None:
-        """Wait for what the options say; a warning if it did not come in time."""
-        from playwright.async_api import Error, TimeoutError  # noqa: A004, PLC0415 - only if rendering was asked for
+        """Waits as the options say; returns a warning if the time was up before."""
+        from playwright.async_api import Error, TimeoutError  # noqa: A004, PLC0415 - an optional package
 
-        doing = f"it had not reached {options.wait_until!r}"
+        pending = f"it had not reached {options.wait_until!r}"
         try:
             with routing.loading:
-                await sight.page.goto(url, wait_until=options.wait_until, timeout=_left(until))
+                await camera.page.goto(url, wait_until=options.wait_until, timeout=_milliseconds(until))
             if options.wait_until == "load":
-                await _settle(sight, routing, until)
+                await _settle(camera, routing, until)
             if options.selector:
-                doing = f"{options.selector!r} was not there"
-                await sight.page.wait_for_selector(f"css={options.selector}", state="attached", timeout=_left(until))
+                pending = f"{options.selector!r} was not there"
+                selector, timeout = f"css={options.selector}", _milliseconds(until)
+                await camera.page.wait_for_selector(selector, state="attached", timeout=timeout)
         except TimeoutError:
-            return ExtractWarning("render_timeout", f"The time was up when {doing}: this is what was there by then.")
+            return ExtractWarning("render_timeout", f"The time was up when {pending}: this is the page at that time.")
         except Error as error:
             if "parsing css selector" in error.message:
-                message = f"{options.selector!r} is no CSS selector: write one like #main or .article."
+                message = f"{options.selector!r} is not a CSS selector: write one like #main or .article."
                 raise BadRequest(message, url=url) from error
             logger.debug("the browser on %s: %s", url, error.message)
-        if options.wait_ms:
-            return await _linger(options.wait_ms / 1000, until)
-        return None
+        if not options.wait_ms:
+            return None
+        seconds, left = options.wait_ms / 1000, max(0.0, until - anyio.current_time())
+        await anyio.sleep(min(seconds, left))
+        if seconds <= left:
+            return None
+        return ExtractWarning("render_timeout", "The time was up before wait_ms was: this is the page at that time.")
 
 
-def _left(until: float) -> float:
-    """Milliseconds; never 0, which means for ever."""
+def _milliseconds(until: float) -> float:
+    """Returns the milliseconds left; never 0, which would mean no limit."""
     return max(1.0, (until - anyio.current_time()) * 1000)
 
 
-async def _linger(seconds: float, until: float) -> ExtractWarning | None:
-    room = max(0.0, until - anyio.current_time())
-    await anyio.sleep(min(seconds, room))
-    if seconds <= room:
-        return None
-    return ExtractWarning("render_timeout", "The time was up before wait_ms was: this is what was there by then.")
-
-
-async def _settle(sight: PageCamera, routing: Routing, until: float) -> None:
-    """Wait while there is something on its way, but not for long: a page may ask for ever."""
+async def _settle(camera: PageCamera, routing: Routing, until: float) -> None:
+    """Waits until nothing is being fetched, for a few seconds at most."""
     until = min(until, anyio.current_time() + _SETTLING)
     quiet = 0
     while quiet < 2 and anyio.current_time() < until:
-        await sight.rest(_PULSE, until)
+        await camera.rest(_PULSE, until)
         quiet = 0 if routing.busy else quiet + 1
 
 
-def _with_fragment(url: str, asked: str) -> str:
-    """What is behind the `#` is for the scripts of the page; it was not sent."""
-    fragment = urldefrag(asked).fragment
-    return f"{url}#{fragment}" if fragment else url
-
-
 def _given_up(why: str) -> ExtractWarning:
-    return ExtractWarning("render_timeout", f"The page was given up: {why}. This is what came without its scripts.")
+    return ExtractWarning("render_timeout", f"The page was not rendered: {why}. This is the page without its scripts.")

@@ -1,20 +1,19 @@
-"""What a browser asks for while it shows one page, answered through the fetcher.
+"""The requests of one page in the browser, answered through the fetcher.
 
-Chromium has no network of its own. Each of its requests comes here, is refused or fetched like any other (the guard,
-robots.txt, rate limits, size limits and all), and handed back. Only GET over HTTP is fetched. What a refused request
-would have been for goes on without it; where it was a navigation, the page that is there stays.
+Chromium has no network of its own. Each of its requests is refused, or fetched like any other, with the guard,
+robots.txt, rate limits and size limits. Only GET over HTTP is fetched. A page continues without a refused part; after a
+refused navigation it stays.
 """
 
 import html
 import logging
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from tidings.web.browser.chromium import tried
+from tidings.web.browser.chromium import attempt
 from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchError, FetchTimedOut, RateLimited, Request, Response, RobotsRefused
@@ -28,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 _NEVER: Final = frozenset(("media", "websocket", "eventsource", "manifest", "ping", "texttrack", "cspreport"))
 _PICTURES: Final = frozenset(("image", "font"))
-"""Needed only where somebody looks at the page."""
+"""Needed only for a screenshot."""
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
-"""What a frame may be filled with: anything else would be a download, or a plug-in."""
+"""Content types that a frame may show; others would start a download or a plug-in."""
 _PASSED_ON: Final = frozenset(("authorization", "accept-language", "origin", "referer"))
 _KEPT_BACK: Final = frozenset(
     (
@@ -39,27 +38,26 @@ _KEPT_BACK: Final = frozenset(
         *("reporting-endpoints", "strict-transport-security", "link", "service-worker-allowed"),
     )
 )
-"""Headers that belong to the connection, or would make the browser do or keep something."""
+"""Headers of the connection, and those that make the browser do or store something."""
 
-_SHARED: Final = "access-control-allow-origin"
+_ALLOW_ORIGIN: Final = "access-control-allow-origin"
 _NOBODY: Final = "https://nowhere.invalid"
-"""Whom a site lets read it that says nothing: Playwright would let everybody."""
+"""The allowed origin of a response without one: Playwright would allow every origin."""
 _PATIENCE: Final = 1.0
-"""Seconds for a page to finish loading after it could not be left."""
+"""Seconds for a page to finish loading after a refused navigation."""
 
 
 @dataclass(frozen=True)
 class RenderBudget:
-    """What showing one page may cost."""
+    """The limits of rendering one page with all its frames."""
 
     requests: int = 200
     bytes: int = 32 * 1024 * 1024
     navigations: int = 20
-    """Of the page and the frames in it."""
 
 
 class Routing:
-    """Answers everything that one page asks for."""
+    """Answers all requests of one page."""
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class Routing:
         block_third_party: bool = True,
         pictures: bool = False,
     ) -> None:
-        """Start with `first`, the page itself, which came for `request`; fetch nothing after `until`."""
+        """Starts with `first`, the response to `request`, which is the page itself; fetches nothing after `until`."""
         self._fetcher = fetcher
         self._request = request
         self._meant = parse(request.url)
@@ -84,41 +82,42 @@ class Routing:
         self._block = block_third_party
         self._skipped = _NEVER if pictures else _NEVER | _PICTURES
         self.loading = anyio.CancelScope()
-        """For who waits until the page is loaded: ends when that may never be said."""
+        """The scope of waiting until the page is loaded; ends when that may never be reported."""
         self._scopes: set[anyio.CancelScope] = set()
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
         self._limited = self._forbidden = 0
         self.late = 0
-        """How many parts had not come when the time was up."""
+        """The number of parts that had not arrived when the time was up."""
 
     @property
     def busy(self) -> bool:
-        """Whether something is being fetched."""
+        """True while something is being fetched."""
         return bool(self._scopes)
 
     def end(self) -> None:
-        """Give up what is being fetched, and answer nothing any more."""
+        """Cancels all fetches, and answers nothing any more."""
         self._ended = True
         for scope in self._scopes:
             scope.cancel()
 
     def warnings(self) -> Iterator[ExtractWarning]:
-        """What the reader of the page should know."""
+        """Yields warnings about parts that were left out."""
         if self._limited:
             yield ExtractWarning("rate_limited", f"{self._limited} parts of the page were left out: too many requests.")
         if self._forbidden:
-            yield ExtractWarning(
-                "robots_blocked", f"{self._forbidden} parts of the page were left out, as robots.txt asks."
-            )
+            message = f"{self._forbidden} parts of the page were left out, because robots.txt forbids them."
+            yield ExtractWarning("robots_blocked", message)
 
     async def __call__(self, route: "Route") -> None:
-        """Answer one request, whatever becomes of the page meanwhile."""
+        """Answers one request."""
         asked = route.request
         try:
             response = await self._response(asked)
         except FetchError as error:
-            self._count(error)
+            self._limited += isinstance(error, RateLimited)
+            self._forbidden += isinstance(error, RobotsRefused)
+            self.late += isinstance(error, FetchTimedOut)
             logger.debug("not fetched for the browser: %s", error)
             response = None
         if self._ended:
@@ -126,42 +125,46 @@ class Routing:
         if response is None:
             await self._refuse(route)
         elif asked.is_navigation_request() and response.redirects and response is not self._ready:
-            # Under the address it was asked by, what is relative in it would lead elsewhere.
+            # Under the original URL its relative links would be wrong.
             self._ready = response
             where = html.escape(response.url, quote=True)
             body = f'<meta http-equiv="refresh" content="0;url={where}">'
-            await tried(route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body))
+            await attempt(route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body))
         else:
             headers = {name: value for name, value in response.headers.items() if name not in _KEPT_BACK}
-            headers.setdefault(_SHARED, _NOBODY)
+            headers.setdefault(_ALLOW_ORIGIN, _NOBODY)
             self._ready = None if response is self._ready else self._ready
-            await tried(route.fulfill(status=response.status, headers=headers, body=response.body))
+            await attempt(route.fulfill(status=response.status, headers=headers, body=response.body))
 
     async def _refuse(self, route: "Route") -> None:
-        # The page stays when a navigation is aborted; any other error would be shown in its place.
+        # The page stays when a navigation is aborted; for any other error the browser would show an error page.
         navigates = route.request.is_navigation_request()
-        await tried(route.abort("aborted" if navigates else "blockedbyclient"))
-        if navigates and _leaves(route.request):
-            # Of a page that was about to be left, no browser says any more that it is loaded.
+        await attempt(route.abort("aborted" if navigates else "blockedbyclient"))
+        if navigates and _leaves_page(route.request):
+            # The browser never reports a page as loaded that was about to be left.
             self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
 
     async def _response(self, asked: "Asked") -> Response | None:
-        """What the browser gets; None if it gets nothing."""
+        """Returns the response for the browser, or None to refuse the request."""
         if asked.method != "GET" or asked.resource_type in self._skipped or self._ended:
             return None
         url = parse(asked.url)
         ready = self._ready
         if ready is not None and asked.is_navigation_request() and str(url) == str(parse(ready.url)):
             return ready
-        if not self._affordable(asked) or self._foreign(url):
+        if not self._within_budget(asked) or self._is_third_party(url):
             return None
-        with self._counted():
-            response = await self._fetcher.fetch(self._asking(asked, url))
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                response = await self._fetcher.fetch(self._to_fetch(asked, url))
+            finally:
+                self._scopes.discard(scope)
             self._bytes += len(response.body)
-            return None if self._unwelcome(response, asked, url) else response
+            return None if self._is_forbidden(response, asked, url) else response
         return None
 
-    def _affordable(self, asked: "Asked") -> bool:
+    def _within_budget(self, asked: "Asked") -> bool:
         self._requests += 1
         self._navigations += asked.is_navigation_request()
         budget = self._budget
@@ -172,19 +175,10 @@ class Routing:
             and anyio.current_time() < self._until
         )
 
-    @contextmanager
-    def _counted(self) -> Generator[None]:
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                yield
-            finally:
-                self._scopes.discard(scope)
+    def _to_fetch(self, asked: "Asked", url: Url) -> Request:
+        """Returns the request for the fetcher.
 
-    def _asking(self, asked: "Asked", url: Url) -> Request:
-        """The request as the fetcher makes it: the caller's headers go to the page's own origin alone.
-
-        And only if they were meant for it: where the page was led elsewhere, they were left behind.
+        The caller's headers go only to the page's own origin, and only if the page was not redirected to another one.
         """
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
         if url.origin == self._home.origin and self._meant.trusts(url):
@@ -201,41 +195,36 @@ class Routing:
             user_agent=self._request.user_agent,
         )
 
-    def _unwelcome(self, response: Response, asked: "Asked", url: Url) -> bool:
+    def _is_forbidden(self, response: Response, asked: "Asked", url: Url) -> bool:
         where = parse(response.url)
-        if self._foreign(where) or (response.private and not self._private):
-            # A page of the internet has no business in a private network, whatever its own name leads to by now.
+        if self._is_third_party(where) or (response.private and not self._private):
+            # A public page must not reach a private network, even if its own name resolves there by now.
             return True
         if asked.is_navigation_request():
             return response.content_type.partition(";")[0].strip().lower() not in _SHOWN
-        # The browser takes it for what it asked for: whether scripts may read it has to be seen to here. They may run
-        # what they cannot read.
-        shared = response.headers.get(_SHARED, "").strip() in {"*", self._home.origin}
+        # The browser does not see redirects, so cross-origin access is checked here. A page may run scripts that it
+        # may not read.
+        shared = response.headers.get(_ALLOW_ORIGIN, "").strip() in {"*", self._home.origin}
         return not (shared or url.trusts(where) or asked.resource_type == "script")
 
-    def _foreign(self, url: Url) -> bool:
+    def _is_third_party(self, url: Url) -> bool:
         return self._block and site_of(url.host) != site_of(self._home.host)
 
-    def _count(self, error: FetchError) -> None:
-        self._limited += isinstance(error, RateLimited)
-        self._forbidden += isinstance(error, RobotsRefused)
-        self.late += isinstance(error, FetchTimedOut)
 
-
-def _leaves(asked: "Asked") -> bool:
-    """Whether it is the page that would be left, and not a frame in it."""
-    from playwright.async_api import Error  # noqa: PLC0415 - the package is there only if rendering was asked for
+def _leaves_page(asked: "Asked") -> bool:
+    """Returns whether the navigation is of the page itself, and not of a frame in it."""
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
     try:
         return asked.frame.parent_frame is None
-    except Error:  # of a window that is not there yet
+    except Error:  # Its window does not exist yet.
         return False
 
 
 def site_of(host: str) -> str:
-    """Whose a host is, as a rule: the last two labels of its name, or three where the second is short (`co.uk`)."""
+    """Returns the site of a host: the last two labels of its name, or three if the second is short (`co.uk`)."""
     labels = host.split(".")
     if ":" in host or labels[-1].isdigit():
-        return host  # an address
+        return host  # An address.
     number = 3 if len(labels) > 2 and len(labels[-2]) <= 3 and len(labels[-1]) == 2 else 2
     return ".".join(labels[-number:])
