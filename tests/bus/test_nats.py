@@ -236,7 +236,7 @@ NO_CLIENT = """
 import sys
 sys.modules["nats"] = None
 try:
-    import tidings.bus.nats
+    from tidings.bus.nats import NatsBus
 except ImportError as error:
     print(error)
 """
