@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tidings.cli import client_config, front
+from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
@@ -102,8 +102,6 @@ def serve(options: VaultOptions) -> None:
     """
     gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
     vault = check(options)
-    if options.http is None and options.bus is None and front.can_stand():
-        answer_meanwhile(vault, read_only=options.read_only)
     read_meanwhile(vault, options.cache)
     server = make_server(options)
     gc.freeze()
@@ -154,14 +152,6 @@ def check(options: VaultOptions) -> "Vault":
     except (ValueError, OSError) as error:
         raise Refusal(str(error)) from error
     return vault
-
-
-def answer_meanwhile(vault: "Vault", *, read_only: bool) -> None:
-    """Let what is known of the server be answered until it runs: to import it takes longer than clients need wait."""
-    from tidings.vault.front import known_answers
-
-    if known := known_answers(vault, read_only=read_only):
-        front.stand(known)
 
 
 def read_meanwhile(vault: "Vault", cache: Path | None) -> None:

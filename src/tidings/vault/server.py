@@ -41,7 +41,6 @@ from tidings.vault.change_detection import SubscribedResources
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.front import called
 from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for
 from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
@@ -133,7 +132,7 @@ class VaultServer(LiveServer[None]):
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
-        usual, title = called(self.vault)
+        usual, title = _name_and_title(self.vault)
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
         self._exact = ExactCalls(self)
         super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
@@ -250,3 +249,12 @@ class _VaultResources:
         with anyio.move_on_after(_PATIENCE_SECONDS):
             await library.settled()
         return await library.ask(lambda view: render.render(view, uri), search=search)
+
+
+def _name_and_title(vault: Vault) -> tuple[str, str]:
+    """Returns the server's name for programs and for people."""
+    # A name on the disk need not be text.
+    folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in vault.mounts]
+    if len(folders) == 1:
+        return folders[0], f"{folders[0]} (Obsidian vault)"
+    return "vaults", f"{', '.join(folders)} (Obsidian vaults)"
