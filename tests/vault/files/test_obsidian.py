@@ -140,5 +140,5 @@ def test_a_template_is_filled_in() -> None:
 
 
 def test_an_expression_that_takes_for_ever_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obsidian, "_PATIENCE", 0.001)
+    monkeypatch.setattr(obsidian, "_PATTERN_SECONDS", 0.001)
     assert not ObsidianSettings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")

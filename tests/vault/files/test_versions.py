@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tidings.vault.files.content import Texts
+from tidings.vault.files.outcomes import BadVersion, Conflict
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writer import BadVersion, Conflict, VaultWriter
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.edits import ReplaceText
 
 

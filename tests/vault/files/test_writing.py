@@ -11,18 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.vault.files.content import decode, encode, version_of, with_endings_of
+from tidings.vault.files.disk import WriteLimits
+from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileTooLarge, NotText, NotThere, ReadOnly, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writer import (
-    AlreadyThere,
-    Conflict,
-    FileTooLarge,
-    NotText,
-    NotThere,
-    ReadOnly,
-    VaultWriter,
-    WriteFailed,
-    WriteLimits,
-)
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.edits import EditRefused, ReplaceSection, ReplaceText, SetProperty
 
 

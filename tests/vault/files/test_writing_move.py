@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.vault.files.moving import link_name
+from tidings.vault.files.outcomes import AlreadyThere, Conflict, NotText, NotThere, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writer import AlreadyThere, Conflict, NotText, NotThere, VaultWriter, WriteFailed
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.canvas import canvas_links
 from tidings.vault.notes.edits import EditRefused
 from tidings.vault.notes.links import resolve

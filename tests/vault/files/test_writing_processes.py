@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from tidings.vault.files import folders
+from tidings.vault.files.outcomes import NotThere, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
-from tidings.vault.files.writer import NotThere, VaultWriter, WriteFailed
+from tidings.vault.files.writer import VaultWriter
 
 COUNT = """
 import sys
 from pathlib import Path
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writer import Conflict, Writer
+from tidings.vault.files.outcomes import Conflict
+from tidings.vault.files.writer import VaultWriter
 
-writer = Writer(Vault([Path(sys.argv[1])]))
+writer = VaultWriter(Vault([Path(sys.argv[1])]))
 done = conflicts = 0
 while done < 25:
     seen = writer.read("count.md")
@@ -36,9 +38,9 @@ WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.writer import Writer
+from tidings.vault.files.writer import VaultWriter
 
-writer = Writer(Vault([Path(sys.argv[1])]))
+writer = VaultWriter(Vault([Path(sys.argv[1])]))
 size = 0
 while True:
     size = size % 50 + 1
@@ -79,7 +81,7 @@ def test_a_program_that_is_killed_leaves_whole_notes(tmp_path: Path) -> None:
 def test_a_folder_that_another_program_keeps_locked_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_PATIENCE", 0.01)
+    monkeypatch.setattr(folders, "_LOCK_SECONDS", 0.01)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

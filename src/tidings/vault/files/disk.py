@@ -1,14 +1,7 @@
-"""The files of a vault, read and changed one at a time: locked, checked, and replaced in one step.
+"""`Disk`: the files of a vault, read and changed one at a time: locked, version-checked, replaced in one step.
 
-Everything that writes begins with `one` or `everything`, which is where a server that only reads refuses.
-
-May import: `paths`, `anchor`, `content`, `locks`, `outcomes`, `replacing`, `texts`, `write_errors`.
-
-Who may write, within this process: one at a time in each folder, or one alone in the whole vault.
-
-Whether a file is still the version that somebody has read; and if it is not, what is different.
-
-May import: `content`, `diffs`, `texts`, `write_errors`.
+Every write begins with `one` or `everything`, which refuse on a read-only server. Within this process one writer at a
+time works in each folder, or one alone in the whole vault.
 """
 
 import os
@@ -36,9 +29,44 @@ from tidings.vault.files.outcomes import (
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
 
+Make = Callable[[FileContent | None], str]
+"""Makes a file's new text from its current content; None if it does not exist."""
+
+_ATTEMPTS: Final = 5
+"""Attempts to write a file that another program keeps changing."""
+_SHORT_TEXT: Final = 2_000
+"""Characters of a text that a conflict shows whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """The largest files, in bytes."""
+
+    largest_write: int = 10_000_000
+    largest_read: int = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """The place of a file or folder, with links resolved: its vault, the names of its folders, its own name."""
+
+    path: str
+    mount: Mount
+    folder: tuple[str, ...]
+    name: str
+
+    @property
+    def real(self) -> str:
+        """Its path without links, as the index knows it."""
+        return self.mount.path("/".join((*self.folder, self.name)))
+
+    def enter(self, *, create: bool = False) -> OpenFolder:
+        """Opens its folder."""
+        return OpenFolder(self.mount.root, self.folder, create=create)
+
 
 class Locks:
-    """Locks that are there as long as somebody holds them."""
+    """Locks by key, and one over all of them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -48,9 +76,9 @@ class Locks:
 
     @contextmanager
     def one(self, what: Hashable) -> Generator[None]:
-        """Hold one thing: others that want it wait, and so does who wants everything."""
+        """Holds one key."""
         with self._changed:
-            # Who wants everything goes first, or it would wait for ever while others come and go.
+            # `everything` goes first, or it would wait for ever while others come and go.
             self._changed.wait_for(lambda: not self._alone and not self._waiting and not self._held[what])
             self._held[what] += 1
         try:
@@ -62,7 +90,7 @@ class Locks:
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        """Hold everything: all others wait."""
+        """Holds all keys."""
         with self._changed:
             self._waiting += 1
             try:
@@ -78,42 +106,8 @@ class Locks:
                 self._changed.notify_all()
 
 
-Make = Callable[[FileContent | None], str]
-"""Makes a file's new text of what it holds now; None if it is not there."""
-
-_TRIES = 5
-"""How often something is done again because another program wrote just then."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLimits:
-    """How large, in bytes, a file may be."""
-
-    largest_write: int = 10_000_000
-    largest_read: int = 20_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
-    """Where something is, links resolved: the way from the vault's folder, name by name."""
-
-    path: str
-    mount: Mount
-    folder: tuple[str, ...]
-    name: str
-
-    @property
-    def real(self) -> str:
-        """The path that it has without links, by which the index knows it."""
-        return self.mount.path("/".join((*self.folder, self.name)))
-
-    def enter(self, *, create: bool = False) -> OpenFolder:
-        """Its folder, held open."""
-        return OpenFolder(self.mount.root, self.folder, create=create)
-
-
 class Disk:
-    """The files of a vault."""
+    """The files of a vault. `texts` holds what callers have read."""
 
     def __init__(
         self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None
@@ -122,12 +116,11 @@ class Disk:
         self.read_only = read_only
         self.limits = limits or WriteLimits()
         self.texts = texts or Texts()
-        """What callers have read."""
         self._locks = Locks()
 
     @contextmanager
     def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
-        """Change one file, while no other of its folder is changed."""
+        """Holds the folder of one file, to change that file."""
         self._check_allowed()
         place = self.place(path, creating=creating)
         with self._locks.one((place.mount.root, place.folder)):
@@ -135,25 +128,25 @@ class Disk:
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        """Change several things, while nothing else is changed."""
+        """Holds the whole vault, to change several files."""
         self._check_allowed()
         with self._locks.everything():
             yield
 
     def _check_allowed(self) -> None:
         if self.read_only:
-            raise ReadOnly("This server only reads. Start it without --read-only to write.")
+            raise ReadOnly("This server is read-only. Start it without --read-only to write.")
 
     def place(self, path: str, *, creating: bool = False, follow: bool = True) -> OpenedFile:
-        """Where a path is.
+        """Returns the place of a path.
 
         Args:
             path: The path.
-            creating: Whether something may come to be there.
-            follow: Whether a link at its end stands for what it leads to, or for itself.
+            creating: Something may be created there.
+            follow: A link at its end stands for its target, not for itself.
 
         Raises:
-            BadPath: It is nowhere in the vault, or a whole vault.
+            BadPath: It is not in the vault, or a whole vault.
             WriteFailed: The vault's disk seems to be missing.
         """
         located = self.vault.locate(path, creating=creating)
@@ -167,19 +160,19 @@ class Disk:
             real = os.path.join(real, located.name)  # noqa: PTH118 - no path yet, only a text to check
         if real == os.fspath(mount.root):
             raise BadPath(f"{path!r} leads to a whole vault.", "Name something in it.")
-        # Looked at again, for what `locate` has checked may have been replaced since.
+        # Checked again: what `locate` saw may have been replaced since.
         if not Path(real).is_relative_to(mount.root) or self.vault.relative(real) is None:
-            raise BadPath(f"A symbolic link at {path!r} has come to lead out of the vault.", "Try again.")
+            raise BadPath(f"A symbolic link at {path!r} leads out of the vault now.", "Try again.")
         names = Path(real).relative_to(mount.root).parts
         return OpenedFile(path, mount, names[:-1], names[-1])
 
     def read(self, path: str) -> FileContent:
-        """What a file holds.
+        """Returns the content of a file.
 
         Raises:
-            BadPath: It is no path of this vault.
-            NotThere: There is no such file.
-            TooLarge: It exceeds the limit.
+            BadPath: It is not a path of this vault.
+            NotThere: The file does not exist.
+            FileTooLarge: It exceeds the limit.
             WriteFailed: The system does not let it be read.
         """
         place = self.place(path)
@@ -190,22 +183,22 @@ class Disk:
             except FileNotFoundError:
                 content = None
         if content is None:
-            raise NotThere(f"There is no file {path!r}. Check how it is written.")
+            raise NotThere(f"There is no file {path!r}. Check the spelling.")
         return content
 
     def change(self, place: OpenedFile, make: Make) -> FileWritten:
-        """Give a file another text. To be called while the place is held, see `one`.
+        """Gives a file a new text. Call it while the place is held, see `one`.
 
         Raises:
-            TooLarge: The text exceeds the limit.
+            FileTooLarge: The text exceeds the limit.
             WriteFailed: The system does not let it be written, or another program keeps changing it.
         """
         with explained(place.path):
-            for _ in range(_TRIES):
+            for _ in range(_ATTEMPTS):
                 try:
                     folder = place.enter()
                 except FileNotFoundError:
-                    make(None)  # Before any folder is made: this may be refused.
+                    make(None)  # Before any folder is created: this may be refused.
                     folder = place.enter(create=True)
                 with folder, folder.locked():
                     written = self._attempt(folder, place, make)
@@ -225,74 +218,64 @@ class Disk:
             return FileWritten(place.path, version, (), before=old, text=text)
         if not replace(folder, place.name, data, seen):
             return None
-        return FileWritten(place.path, version, self.touched(place), created=before is None, before=old, text=text)
+        touched = tuple(dict.fromkeys((place.path, place.real)))
+        return FileWritten(place.path, version, touched, created=before is None, before=old, text=text)
 
     def look(self, folder: OpenFolder, place: OpenedFile) -> tuple[FileContent | None, os.stat_result | None]:
-        """What a file of a folder holds, and what the system says of it; None if it is not there."""
+        """Returns the content of a file in an open folder and its state; None if it does not exist."""
         try:
             data, seen = folder.read(place.name, self.limits.largest_read)
         except FileNotFoundError:
             return None, None
         except OverflowError as error:
             raise FileTooLarge(
-                f"{place.path!r} has {error.args[0]:,} bytes, more than the {self.limits.largest_read:,} that are read."
+                f"{place.path!r} has {error.args[0]:,} bytes. At most {self.limits.largest_read:,} are read."
             ) from None
         return decode(data, mtime=seen.st_mtime), seen
-
-    def touched(self, place: OpenedFile) -> tuple[str, ...]:
-        """The paths that a file has: its own, and the one that links on the way lead to."""
-        return (place.path,) if place.real == place.path else (place.path, place.real)
-
-
-_SHORT: Final = 2_000
-"""How many characters a text may have to be shown as a whole."""
 
 
 def check_version(
     texts: Texts, path: str, if_match: str | None, now: FileContent | None, edit: Callable[[str], str] | None = None
 ) -> None:
-    """Refuse to touch a file that is not the version the caller has read.
+    """Refuses a file that is not the version the caller has read.
 
     Args:
-        texts: What callers have read.
-        path: Of the file.
-        if_match: The version that the caller gives; None if any will do.
-        now: What the file holds; None if it is not there.
-        edit: What the caller would have made of its text.
+        texts: The texts that callers have read.
+        path: The file.
+        if_match: The version that the caller gave; None if any will do.
+        now: The current content; None if the file does not exist.
+        edit: The caller's change, so that a conflict can show its effect.
 
     Raises:
-        BadVersion: What was given cannot be a version.
+        BadVersion: The given text cannot be a version.
         Conflict: The file is another version.
     """
     if if_match is None or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):
         raise BadVersion(
-            f"{if_match[:80]!r} is no version: one has 16 digits, 0 to 9 and a to f. Give the version that `read`, "
-            "`info` or a write of the note has told, or leave out if_match."
+            f"{if_match[:80]!r} is not a version: a version has 16 digits, 0 to 9 and a to f. Give the version that "
+            "`read`, `info` or a write of the note returned, or leave out if_match."
         )
     if now is None:
         raise Conflict(path, if_match, None)
-    details = [
-        _since(texts.get(if_match), path, if_match, now.text),
-        *([_effect(edit, path, now.text)] if edit else []),
-    ]
+    details = [_changes_since(texts.get(if_match), path, if_match, now.text)]
+    if edit:
+        details.append(_effect(edit, path, now.text))
     raise Conflict(path, if_match, now.version, "" if now.problem else "\n".join(details))
 
 
-def _since(read: str | None, path: str, version: str, now: str) -> str:
-    """What has changed since the caller read it."""
+def _changes_since(read: str | None, path: str, version: str, now: str) -> str:
     if read is not None:
-        return f"What changed since you read it:\n{diff(read, now, path) or 'Only how it is encoded.'}"
-    unknown = f"What it said in version {version} is not known any more."
-    return f"{unknown} This is what it says now:\n{now}" if len(now) <= _SHORT else f"{unknown} Read it again."
+        return f"What changed since you read it:\n{diff(read, now, path) or 'Only its encoding.'}"
+    unknown = f"The text of version {version} is no longer known."
+    return f"{unknown} This is the current text:\n{now}" if len(now) <= _SHORT_TEXT else f"{unknown} Read it again."
 
 
 def _effect(edit: Callable[[str], str], path: str, now: str) -> str:
-    """What the caller's change would do to it, as it is now."""
     try:
         wanted = edit(now)
-    except ValueError as error:  # What was meant for another text need not fit this one.
-        return f"Your change cannot be made to it as it is now: {error}"
+    except ValueError as error:  # A change that was meant for another text need not fit this one.
+        return f"Your change does not fit the current text: {error}"
     changes = diff(now, wanted, path)
-    return f"What your change would do to it now:\n{changes}" if changes else "It says already what you wanted it to."
+    return f"What your change would do now:\n{changes}" if changes else "It already says what you wanted."

@@ -1,18 +1,12 @@
-"""Folders of a vault, held open while something in them is read or written.
+"""Folders of a vault, held open while something in them is read or written; files replaced in one step.
 
-A path that was checked is only a text: until it is used, somebody can put a symbolic link into it. So the way from
-the vault's folder is gone once, name by name, without following any link, and what is then done is done relative to
-the folder that was reached, wherever its path may lead meanwhile. Systems that cannot hold folders (Windows) get the
-path checked once more instead, right before each step; the time between the two is the gap that remains there.
+A checked path is only text: until it is used, another program can put a symbolic link into it. So `OpenFolder` walks
+from the vault's folder once, name by name, without following links, and everything else happens relative to the folder
+it reached. Systems that cannot hold folders (Windows) check the path again before each step instead; the time between
+the two is the gap that remains there.
 
-May import: `path_rules`, `regular`.
-
-Files written in one step: whoever reads sees the old content or the new, never a part, whatever happens.
-
-The new content goes to a file beside the old one, hidden, so that nobody takes it for a note; it is on the disk
-before it takes the old one's name. If the program is killed in between, that file stays: `sweep` finds it later.
-
-May import: `anchor`, `regular`, `write_errors`.
+New content goes to a hidden file beside the old one and is on the disk before it takes the old one's name: readers see
+the old content or the new. If the program is killed in between, that file stays until `sweep` removes it.
 """
 
 import errno
@@ -20,64 +14,64 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidings.vault.files.content import READING, read_open
-from tidings.vault.files.paths import BadPath, shorten
+from tidings._kit.files import READING, Locked, read_open, same_state, wait_for_lock, write_synced
+from tidings._kit.text import quoted
+from tidings.vault.files.paths import BadPath
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None
 
 _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <= os.supports_dir_fd
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
-_PATIENCE = 10.0
-"""Seconds to wait for another program of Tidings that writes in the same folder."""
+_LOCK_SECONDS = 10.0
+"""The wait for another Tidings process that writes in the same folder."""
+_TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp")
+_STALE_SECONDS = 3600.0
+"""No write takes longer than this."""
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 class OpenFolder:
-    """A folder within a vault. Names are those of what is directly in it; links are never followed."""
+    """A folder within a vault. Names are those of its direct entries; links are never followed."""
 
     def __init__(self, root: Path, names: Sequence[str], *, create: bool = False) -> None:
-        self.place = root.joinpath(*names)
+        self.place = root
         self.fd: int | None = None
-        self._made: list[Sequence[str]] = []
         self._root = root
+        self._made: list[Sequence[str]] = []
         try:
-            self._enter(root, names, create=create)
+            self._enter(names, create=create)
         except BaseException:
             self.close()
             self.discard()
             raise
 
-    def _enter(self, root: Path, names: Sequence[str], *, create: bool) -> None:
-        self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY) if _HOLDS else None
-        self.place = root
+    def _enter(self, names: Sequence[str], *, create: bool) -> None:
+        self.fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY) if _HOLDS else None
         for at, name in enumerate(names):
             if create:
                 with suppress(FileExistsError):
                     os.mkdir(self.at(name), dir_fd=self.fd)
                     self._made.append(names[: at + 1])
-            self._step(name)
-
-    def _step(self, name: str) -> None:
-        found = os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            raise BadPath(f"{shorten(name)} has become a symbolic link meanwhile.", "Try again.")
-        if not stat.S_ISDIR(found.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
-        if self.fd is not None:
-            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd)
-            os.close(self.fd)
-            self.fd = below
-        self.place /= name
+            found = os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                raise _became_a_link(name)
+            if not stat.S_ISDIR(found.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+            if self.fd is not None:
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd)
+                os.close(self.fd)
+                self.fd = below
+            self.place /= name
 
     def __enter__(self) -> Self:
         return self
@@ -88,127 +82,109 @@ class OpenFolder:
             self.discard()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Closes the folder's descriptor."""
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
 
     def discard(self) -> None:
-        """Remove the folders that were made on the way here, as far as they are empty."""
+        """Removes the folders that were created on the way here, as far as they are empty."""
         while self._made:
             *above, name = self._made.pop()
             with suppress(OSError, BadPath), OpenFolder(self._root, above) as folder:
                 os.rmdir(folder.at(name), dir_fd=folder.fd)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What the system says of something here; None if it is not there."""
+        """Returns the state of an entry, or None if it does not exist."""
         try:
             return os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def names(self) -> list[str]:
-        """What is in it."""
-        return os.listdir(self.place if self.fd is None else self.fd)  # noqa: PTH208 - a path is what it is not
+        """Returns the names of all entries."""
+        return os.listdir(self.place if self.fd is None else self.fd)  # noqa: PTH208 - it may be a descriptor
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """A descriptor of a file here."""
+        """Opens a file here and returns its descriptor."""
         return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
     def read(self, name: str, largest: int) -> tuple[bytes, os.stat_result]:
-        """The bytes of a file here, and what the system said of it before.
-
-        Raises:
-            OverflowError: It is larger than that.
-        """
+        """Returns the bytes of a file here, and its state before; see `_kit.files.read_file`."""
         return read_open(self.open(name, READING), name, largest)
 
     def rename(self, name: str, other: "OpenFolder", to: str) -> None:
-        """Move something to another folder; a file of that name there is replaced in one step."""
+        """Moves an entry to another folder. A file of that name there is replaced in one step."""
         os.replace(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd)
 
     def link(self, name: str, other: "OpenFolder", to: str) -> None:
-        """Give a file a second name, which must not exist."""
+        """Gives a file a second name, which must not exist."""
         os.link(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd, **_LINK)
 
     def unlink(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
         os.unlink(self.at(name), dir_fd=self.fd)
 
     def sync(self) -> None:
-        """See to it that what was renamed here outlives a loss of power, where the system can."""
+        """Makes sure that renames here survive a power failure, where the system can."""
         if self.fd is not None:
             with suppress(OSError):
                 os.fsync(self.fd)
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep out other programs of Tidings that write here, until it ends. Disks that know no locks do without."""
-        if fcntl is None or self.fd is None:
+        """Keeps out other Tidings processes that write here. Does nothing on disks without locks."""
+        if self.fd is None:
             yield
             return
-        until = time.monotonic() + _PATIENCE
-        pause = 0.0005
-        while True:
-            try:
-                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(pause)
-                pause = min(pause * 2, 0.02)
-            except OSError:
-                yield
-                return
+        try:
+            wait_for_lock(self.fd, _LOCK_SECONDS)
+        except Locked:
+            raise
+        except OSError:
+            yield
+            return
         try:
             yield
         finally:
-            fcntl.flock(self.fd, fcntl.LOCK_UN)
+            if sys.platform != "win32":
+                fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def at(self, name: str) -> str:
-        """How the system is told of something here, together with `fd`."""
+        """Returns the path of an entry for a system call that also takes `fd`."""
         if self.fd is not None:
             return name
         if os.path.realpath(self.place) != os.fspath(self.place):
-            raise BadPath(f"{shorten(self.place.name)} has become a symbolic link meanwhile.", "Try again.")
+            raise _became_a_link(self.place.name)
         return os.fspath(self.place / name)
 
 
-_TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp")
-_STALE = 3600.0
-"""Seconds after which no write can still be going on."""
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-
-
-def same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    """Whether nothing was written between two looks at a file, as far as the system can tell."""
-    if one is None or other is None:
-        return one is other
-    return (one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) == (
-        other.st_ino,
-        other.st_size,
-        other.st_mtime_ns,
-        other.st_ctime_ns,
-    )
+def _became_a_link(name: str) -> BadPath:
+    return BadPath(f"{quoted(name)} has just become a symbolic link.", "Try again.")
 
 
 def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | None) -> bool:
-    """Write a file, if it is still as it was seen (None: not there). Returns whether it was.
+    """Writes a file if it is still as it was `seen` (None: it did not exist). Returns whether it was.
 
-    The last look is taken right before the step that replaces the file. A program that knows nothing of Tidings and
-    writes in the microseconds in between is overwritten; one of Tidings is kept out (see `OpenFolder.locked`). A file
-    that was not there is never overwritten, where the disk knows hard links.
+    A program other than Tidings that writes in the microseconds between the last look and the replacement is
+    overwritten; Tidings processes are kept out (see `OpenFolder.locked`). A new file never overwrites another one,
+    where the disk has hard links.
     """
     if seen is not None:
-        _check_writable(folder, name, seen)
+        # The system would allow to replace a file that may not be written.
+        allowed = os.access(folder.at(name), os.W_OK, dir_fd=folder.fd)
+        if not allowed or not seen.st_mode & 0o222:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     temporary = f".tidings-{secrets.token_hex(8)}.tmp"
     try:
-        _write(folder, temporary, data, name, seen)
-        if not same_file(folder.stat(name), seen):
+        descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        if seen is not None:
+            _copy_attributes(folder, descriptor, name, seen)
+        write_synced(descriptor, data)
+        if not same_state(folder.stat(name), seen):
             return False
         if seen is None:
-            return place(folder, temporary, folder, name)
+            return move_to_free_name(folder, temporary, folder, name)
         folder.rename(temporary, folder, name)
         folder.sync()
         return True
@@ -217,8 +193,8 @@ def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | N
             folder.unlink(temporary)
 
 
-def place(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
-    """Give a file another name, if nothing has it. Returns whether nothing had."""
+def move_to_free_name(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
+    """Gives a file another name, unless something has that name. Returns whether it was free."""
     try:
         folder.link(name, other, to)
     except FileExistsError:
@@ -241,44 +217,21 @@ def place(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
 
 
 def sweep(root: Path, *, now: float | None = None) -> int:
-    """Remove what writes that were killed have left behind, and return how many."""
-    until = (time.time() if now is None else now) - _STALE
+    """Removes the temporary files of killed writes, and returns their number."""
+    until = (time.time() if now is None else now) - _STALE_SECONDS
     count = 0
-    for place in _temporaries(root):
-        with suppress(OSError):
-            if place.lstat().st_mtime < until:
-                place.unlink()
-                count += 1
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in filter(_TEMPORARY.fullmatch, files):
+            with suppress(OSError):
+                if (place := Path(folder, name)).lstat().st_mtime < until:
+                    place.unlink()
+                    count += 1
     return count
 
 
-def _temporaries(root: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            if _TEMPORARY.fullmatch(name):
-                yield Path(folder, name)
-
-
-def _check_writable(folder: OpenFolder, name: str, seen: os.stat_result) -> None:
-    """A file that may not be written is not replaced either, though the system would allow it."""
-    allowed = os.access(folder.at(name), os.W_OK, dir_fd=folder.fd)
-    if not allowed or not seen.st_mode & 0o222:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-
-
-def _write(folder: OpenFolder, temporary: str, data: bytes, name: str, seen: os.stat_result | None) -> None:
-    descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    with os.fdopen(descriptor, "wb") as file:
-        if seen is not None:
-            _keep(folder, descriptor, name, seen)
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _keep(folder: OpenFolder, descriptor: int, name: str, seen: os.stat_result) -> None:
-    """Owner, permissions and extended attributes as they were, as far as the system lets us."""
+def _copy_attributes(folder: OpenFolder, descriptor: int, name: str, seen: os.stat_result) -> None:
+    """Gives a new file the owner, permissions and extended attributes of the old one, as far as allowed."""
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (seen.st_uid, seen.st_gid):
         with suppress(OSError):

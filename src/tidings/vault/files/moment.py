@@ -1,8 +1,6 @@
-"""Dates in the formats of moment.js, which Obsidian uses for the names of daily notes. English, as is its default.
+"""Dates in the formats of moment.js, which Obsidian uses for the names of daily notes. In English, its default.
 
-`YYYY-MM-DD` and the like stand for parts of the date, `[text]` for itself, any other character for itself too.
-
-May import: nothing of Tidings.
+Tokens such as `YYYY` stand for parts of the date, `[text]` and all other characters for themselves.
 """
 
 import re
@@ -41,7 +39,7 @@ def _day_of_year(when: date) -> int:
 
 
 def _week(when: date) -> tuple[int, int]:
-    """Year and week as in America: weeks begin on Sunday, and the one with the first of January is the first."""
+    """Returns year and week as in the USA: weeks begin on Sunday, and the first one contains January 1."""
     to_saturday = 6 - when.isoweekday() % 7
     left = date(when.year, 12, 31).toordinal() - when.toordinal()
     if to_saturday > left:
@@ -134,13 +132,13 @@ _WORDS = {
 
 
 def moment_format(when: date, fmt: str) -> str:
-    """A date in a format; midnight if it has no time."""
+    """Returns a date in a format; at midnight if it has no time."""
     moment = when if isinstance(when, datetime) else datetime(when.year, when.month, when.day)  # noqa: DTZ001 - local
     return "".join(part if token is None else str(_TOKENS[token](moment)) for token, part in _parts(fmt))
 
 
 def moment_parse(text: str, fmt: str) -> date | None:
-    """The date that is written as `text` in a format; None if there is none, or if the format does not tell the day."""
+    """Returns the date that `text` says in a format; None if it does not fit, or the format does not name a day."""
     expression, tokens = _expression(fmt)
     match = expression.fullmatch(text)
     if match is None:
@@ -157,7 +155,7 @@ def moment_parse(text: str, fmt: str) -> date | None:
 
 @lru_cache(256)
 def _parts(fmt: str) -> tuple[tuple[str | None, str], ...]:
-    """A format as tokens, and as texts that stand for themselves."""
+    """Splits a format into tokens, and texts (with None) that stand for themselves."""
     found: list[tuple[str | None, str]] = []
     for match in _SPLIT.finditer(_LONG.sub(lambda match: _SHORT_FORMS.get(match[0], match[0]), fmt)):
         text = match[0]
@@ -181,7 +179,7 @@ def _expression(fmt: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     for token, part in _parts(fmt):
         if token is None:
             expression += re.escape(part)
-        elif token in tokens:  # The year as a folder and again in the name: both have to say the same.
+        elif token in tokens:  # For example the year as a folder and again in the name: both have to agree.
             expression += f"(?:\\{tokens.index(token) + 1})"
         else:
             tokens.append(token)
@@ -231,11 +229,8 @@ def _by_seconds(parts: dict[str, str]) -> date | None:
 
 
 def _agrees(found: date, parts: dict[str, str]) -> bool:
-    """Whether the other parts of the text say the same date; of its time they may say what they like."""
-    return all(
-        token[0] in "HhkmsSAaZXx" or moment_format(found, token) == part  # No date knows the time.
-        for token, part in parts.items()
-    )
+    """Returns whether the other parts of the text say the same date. Their time does not matter."""
+    return all(token[0] in "HhkmsSAaZXx" or moment_format(found, token) == part for token, part in parts.items())
 
 
 def _year(parts: dict[str, str]) -> int | None:
@@ -244,12 +239,12 @@ def _year(parts: dict[str, str]) -> int | None:
 
 
 def _century(year: int, parts: dict[str, str], whole: str) -> int:
-    """Two digits mean 1969 to 2068, as in moment.js."""
+    """Expands two digits to 1969 to 2068, as moment.js does."""
     return year if whole in parts else year + (2000 if year <= 68 else 1900)
 
 
 def _weekday(parts: dict[str, str]) -> int | None:
-    """As in ISO: Monday is 1, Sunday 7."""
+    """Returns the ISO weekday: Monday is 1, Sunday 7."""
     for token, letters in (("dddd", None), ("ddd", 3), ("dd", 2)):
         if token in parts:
             return [name[:letters] for name in _DAYS].index(parts[token]) + 1

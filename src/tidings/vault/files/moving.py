@@ -1,11 +1,9 @@
-"""Moving a file or folder, and bringing the links to it up to date.
+"""Moving a file or folder, and updating the links to it.
 
-Only links that would lead elsewhere afterwards, or nowhere, are rewritten, and in the way they were written: by name,
-from the note's folder or from the vault's. This holds for links to what is moved, for links in it, and for links that
-something with the same name would catch. All new texts are made before anything is moved; if one cannot be written,
-everything is put back. A note that somebody else changes meanwhile is left alone and reported.
-
-May import: `disk`, `links`, `canvas`, `notes`, and what those may.
+Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in the style they were written in: by name,
+relative to the note, or from the vault's folder. That covers links to the moved files, links in them, and links that a
+file with the same name would catch. All new texts are made before anything is moved; if one cannot be written,
+everything is put back. A note that another program changes in the meantime is left alone and reported.
 """
 
 import posixpath
@@ -18,40 +16,39 @@ from typing import NamedTuple, Protocol
 from tidings.vault.files.content import FileContent
 from tidings.vault.files.disk import Disk, OpenedFile
 from tidings.vault.files.folders import OpenFolder
-from tidings.vault.files.folders import place as put
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, WriteFailed, explained
-from tidings.vault.files.paths import BadPath, Mount, key
-from tidings.vault.files.trash import check_file, files_in, refuse_version
+from tidings.vault.files.paths import BadPath, Mount
+from tidings.vault.files.trash import check_file, files_in, refuse_version, take
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_rewrite
 from tidings.vault.notes.links import Names, Style, resolve, rewrite, rewritten, without_md
-from tidings.vault.notes.model import NoteLink
+from tidings.vault.notes.model import NoteLink, key
 
 
 class References(Protocol):
-    """What the index knows of names and links. Called in the thread that moves."""
+    """The names and links in the index. Called in the thread that moves."""
 
     def sources(self, names: Collection[str], /) -> Iterable[str]:
-        """The paths of the notes and canvases with links to anything of these names, as `link_name` gives them."""
+        """Returns the paths of the notes and canvases with links to any of these names; see `link_name`."""
         ...
 
     def candidates(self, name: str, /) -> Sequence[str]:
-        """The paths of the files with this name."""
+        """Returns the paths of the files with this name."""
         ...
 
 
 def link_name(path: str) -> str:
-    """The name that links find a file by: `paths.key` of its last segment, of notes without `.md`."""
+    """Returns the name that links find a file by: the `key` of its last segment, for notes without `.md`."""
     return key(without_md(posixpath.basename(path)))
 
 
 def move(
     disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None, dry_run: bool = False
 ) -> FileMoved:
-    """Move a file or folder; see `Writer.move`."""
+    """Moves a file or folder; see `VaultWriter.move`."""
     with disk.everything():
         step = _check(disk, path, to)
-        path, to = step.place.real, step.to.real  # Links on the way are nothing that notes know of.
+        path, to = step.place.real, step.to.real  # Notes know nothing of symbolic links on the way.
         old = files_in(disk, step.place) if step.is_folder else [path]
         moved = {each: to + each.removeprefix(path) for each in old}
         plans, skipped = _plan(disk, moved, references)
@@ -91,7 +88,7 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
     mount = place.mount
     if disk.vault.mount_of(to) != mount:
         raise BadPath(
-            f"{to!r} is in another vault than {path!r}.", "Move within one vault; links do not lead out of it."
+            f"{to!r} is in another vault than {path!r}.", "Move within one vault; links cannot lead out of it."
         )
     target = disk.place(to, creating=True, follow=False)
     with explained(path, "moved"):
@@ -101,31 +98,33 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
         except FileNotFoundError:
             found = None
     if found is None:
-        raise NotThere(f"There is nothing at {path!r} to move. Check how it is written.")
+        raise NotThere(f"There is nothing at {path!r} to move. Check the spelling.")
     if stat.S_ISLNK(found.st_mode):
         raise AlreadyThere(f"{path!r} is a symbolic link. Move what it leads to.")
     if place.real == target.real:
-        raise AlreadyThere(f"{path!r} is there already. Give another path to move it to.")
+        raise AlreadyThere(f"{path!r} already has this path. Give another one.")
     if (*target.folder, target.name)[: len(place.folder) + 1] == (*place.folder, place.name):
         raise BadPath(f"{to!r} lies within {path!r} itself.", "Choose another folder.")
     return _Step(place, target, stat.S_ISDIR(found.st_mode))
 
 
 def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
-    """Returns the folder where it is then."""
+    """Moves it, and returns its new folder."""
     with ExitStack() as stack:
         here = stack.enter_context(step.place.enter())
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
             stack.enter_context(folder.locked())
         _check_version(disk, here, step, if_match)
-        if not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
+        if _is_same(here, step.place.name, there, step.to.name):
+            here.rename(step.place.name, there, step.to.name)  # Only the case of letters changes.
+        elif not take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
             raise _taken(step)
         return there
 
 
 def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
-    """Refuse what `_rename` would refuse, and leave everything as it is."""
+    """Refuses what `_rename` would refuse, and changes nothing."""
     with step.place.enter() as here:
         _check_version(disk, here, step, if_match)
         try:
@@ -145,31 +144,19 @@ def _check_version(disk: Disk, here: OpenFolder, step: _Step, if_match: str | No
 
 
 def _taken(step: _Step) -> AlreadyThere:
-    return AlreadyThere(f"{step.to.path!r} is there already. Choose another name, or delete it first.")
+    return AlreadyThere(f"{step.to.path!r} already exists. Choose another name, or delete it first.")
 
 
 def _is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
-    """Whether both are names of one thing, as on disks that do not tell capital letters from others."""
+    """Returns whether both names are of one file, as on disks that ignore case."""
     mine, other = here.stat(name), there.stat(to)
     return other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino
-
-
-def _take(here: OpenFolder, name: str, there: OpenFolder, to: str, *, is_folder: bool) -> bool:
-    if _is_same(here, name, there, to):
-        here.rename(name, there, to)  # Only the letters change.
-        return True
-    if there.stat(to) is not None:
-        return False
-    if not is_folder:
-        return put(here, name, there, to)
-    here.rename(name, there, to)
-    return True
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     path: str
-    """Where it is after the move."""
+    """Its path after the move."""
     before: FileContent
     text: str
 
@@ -185,7 +172,7 @@ class _Plan:
 
 
 def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
-    """Put everything back; returns what could not be."""
+    """Puts everything back, and returns what could not be."""
     left: list[str] = []
     for plan in written:
         try:
@@ -200,7 +187,7 @@ def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
 
 
 def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple[list[_Plan], list[Skipped]]:
-    """The texts that will have to be written, in the order in which they will be."""
+    """Returns the texts to write, in order, and the files that cannot be changed."""
     mount = disk.vault.mount_of(next(iter(moved)))
     names = {link_name(path) for pair in moved.items() for path in pair}
     inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
@@ -228,7 +215,7 @@ def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple
 
 
 class _Files:
-    """The files of one vault by name, by their paths within it."""
+    """The files of one vault by name, with their paths within it."""
 
     def __init__(self, references: References, mount: Mount) -> None:
         self._references = references
@@ -240,7 +227,7 @@ class _Files:
 
 
 class _FilesAfter:
-    """The same after the move."""
+    """The files by name after the move."""
 
     def __init__(self, before: Names, moved: Mapping[str, str]) -> None:
         self._before = before
@@ -261,7 +248,7 @@ class _Rewriter:
         self._after = _FilesAfter(before, moved)
 
     def text(self, source: str, text: str) -> str:
-        """The text of a note or canvas, with the links that it has to have."""
+        """Returns the text of a note or canvas with its links updated."""
         there = self._moved.get(source, source)
 
         def new_target(link: NoteLink) -> str | None:

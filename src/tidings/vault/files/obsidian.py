@@ -1,8 +1,6 @@
-"""What the Obsidian app is set to for a vault: read from `.obsidian/`, never written.
+"""`ObsidianSettings`: the app's settings for a vault, read from `.obsidian/`, never written.
 
-A setting that is missing, or a file that is broken, means Obsidian's default: whoever has no app has no settings.
-
-May import: `moment`, `paths`, `regular`, `regexes`.
+A missing setting or a broken file means Obsidian's default.
 """
 
 import json
@@ -14,25 +12,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-import regex
-
-from tidings.vault.files.content import read_regular
+from tidings._kit.files import read_file
+from tidings._kit.patterns import BadPattern, Pattern, compiled
 from tidings.vault.files.moment import moment_format, moment_parse
-from tidings.vault.files.paths import key
-from tidings.vault.notes.regexes import BadPattern, compiled
+from tidings.vault.notes.model import key
 
 _Choice = TypeVar("_Choice", bound=str)
 LinkFormat = Literal["shortest", "relative", "absolute"]
 
-_LARGEST = 1_000_000
-"""Bytes; a file of settings has a few hundred."""
-_PATIENCE = 0.05
-"""Seconds for one path and one exclusion that somebody wrote as a regular expression."""
+_LARGEST_FILE = 1_000_000
+_PATTERN_SECONDS = 0.05
+"""For one path and one regular expression of the user."""
+_VARIABLE = re.compile(
+    r"\{\{\s*(?:(?P<name>date|time)\s*(?::\s*(?P<format>[^{}]*?))?|(?P<title>title))\s*\}\}", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
 class ObsidianSettings:
-    """How the app is set, as far as it matters to what is written and found. All paths are from the vault's folder."""
+    """The app's settings that matter to writing and finding. All paths are relative to the vault's folder."""
 
     daily_folder: str = ""
     daily_format: str = "YYYY-MM-DD"
@@ -40,18 +38,18 @@ class ObsidianSettings:
     """The path of a note, or empty."""
     date_format: str = "YYYY-MM-DD"
     time_format: str = "HH:mm"
-    """How templates write dates and times."""
+    """The formats of dates and times in templates."""
     ignored: tuple[str, ...] = ()
-    """What the app hides from search: the beginning of a path, or a regular expression between slashes."""
+    """The paths that the app hides from search: prefixes, or regular expressions between slashes."""
     link_format: LinkFormat = "shortest"
     markdown_links: bool = False
     attachment_folder: str = ""
-    """From the vault's folder; with `./` in front, from the folder of the note."""
+    """With `./` in front, it is relative to the folder of the note."""
     trash: Literal["system", "local", "none"] = "system"
 
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":
-        """The settings of the vault in a folder."""
+        """Reads the settings of the vault in a folder."""
         folder = root / ".obsidian"
         app, daily, templates = (_load(folder / f"{name}.json") for name in ("app", "daily-notes", "templates"))
         template = _inner(_text(daily, "template"))
@@ -69,7 +67,7 @@ class ObsidianSettings:
         )
 
     def ignores(self, inner: str) -> bool:
-        """Whether the app hides a path from search."""
+        """Returns whether the app hides a path from search."""
         return self._ignored.match(inner)
 
     @cached_property
@@ -79,12 +77,12 @@ class ObsidianSettings:
 
 class _Ignored:
     def __init__(self, filters: tuple[str, ...]) -> None:
-        self._expressions: list[regex.Pattern[str]] = []
+        self._expressions: list[Pattern] = []
         prefixes: list[str] = []
         for text in filters:
             if len(text) > 2 and text.startswith("/") and text.endswith("/"):
                 with suppress(BadPattern):  # As in the app, a broken one hides nothing.
-                    self._expressions.append(compiled(text[1:-1], match_case=False, dotall=False))
+                    self._expressions.append(compiled(text[1:-1], ignore_case=True, multiline=True))
             elif text.strip("/"):
                 prefixes.append(key(text))
         self._prefixes = tuple(prefixes)
@@ -93,21 +91,21 @@ class _Ignored:
         return key(inner).startswith(self._prefixes) or any(_finds(one, inner) for one in self._expressions)
 
 
-def _finds(expression: regex.Pattern[str], text: str) -> bool:
+def _finds(expression: Pattern, text: str) -> bool:
     try:
-        return expression.search(text, timeout=_PATIENCE) is not None
+        return expression.search(text, timeout=_PATTERN_SECONDS) is not None
     except TimeoutError:
         return False
 
 
 def daily_path(settings: ObsidianSettings, day: date) -> str:
-    """The path of a day's note within its vault."""
+    """Returns the path of a day's note within its vault."""
     name = moment_format(day, _inner(settings.daily_format))
     return f"{settings.daily_folder}/{name}.md" if settings.daily_folder else f"{name}.md"
 
 
 def daily_date(settings: ObsidianSettings, inner: str) -> date | None:
-    """The day whose note has this path within its vault; None if it is no daily note."""
+    """Returns the day whose note has this path within its vault; None if it is not a daily note."""
     folder = f"{settings.daily_folder}/" if settings.daily_folder else ""
     if not inner.startswith(folder) or not inner.endswith(".md"):
         return None
@@ -115,7 +113,7 @@ def daily_date(settings: ObsidianSettings, inner: str) -> date | None:
 
 
 def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: datetime) -> str:
-    """A template with `{{title}}`, `{{date}}`, `{{date:FORMAT}}`, `{{time}}` and `{{time:FORMAT}}` filled in."""
+    """Fills `{{title}}`, `{{date}}`, `{{date:FORMAT}}`, `{{time}}` and `{{time:FORMAT}}` into a template."""
     formats = {"date": settings.date_format, "time": settings.time_format}
 
     def value(match: re.Match[str]) -> str:
@@ -126,14 +124,9 @@ def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: da
     return _VARIABLE.sub(value, text)
 
 
-_VARIABLE = re.compile(
-    r"\{\{\s*(?:(?P<name>date|time)\s*(?::\s*(?P<format>[^{}]*?))?|(?P<title>title))\s*\}\}", re.IGNORECASE
-)
-
-
 def _load(file: Path) -> dict[str, Any]:
     try:
-        loaded: Any = json.loads(read_regular(file, _LARGEST).decode("utf-8-sig"))
+        loaded: Any = json.loads(read_file(file, _LARGEST_FILE)[0].decode("utf-8-sig"))
     except (OSError, OverflowError, ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
@@ -151,7 +144,7 @@ def _texts(settings: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _inner(path: str) -> str:
-    """A path as the app keeps it: `/` is the vault itself."""
+    """Returns a path without the slashes at its ends: the app writes `/` for the vault itself."""
     return "/".join(filter(None, path.split("/")))
 
 

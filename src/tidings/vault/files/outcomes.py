@@ -1,21 +1,18 @@
-"""What came of a write, or would come of it. `touched` names the paths that may differ now, for the index to look at.
+"""Results of a write, and the errors that say why nothing was written.
 
-May import: `diffs`.
-
-Why something was not written. All of them say what to do about it; whenever one is raised, nothing was changed.
+`touched` of a result names the paths that may differ now, for the index to look at. Every error says what to do about
+it; whenever one is raised, nothing was changed.
 
     ValueError
     ├── Conflict        it is not the version that the caller has read
-    ├── BadVersion      what the caller gave can be no version at all
-    ├── AlreadyThere    something has this name, and was not to be replaced
+    ├── BadVersion      the given text cannot be a version
+    ├── AlreadyThere    the name is taken, and was not to be replaced
     ├── NotThere        nothing has this name
-    ├── NotText         it cannot be read as text, so that its text cannot be edited
-    ├── TooLarge        it exceeds the limit
-    └── ReadOnly        the server was started to read only
+    ├── NotText         it cannot be read as text, so its text cannot be edited
+    ├── FileTooLarge    it exceeds the limit
+    └── ReadOnly        the server was started read-only
     OSError
     └── WriteFailed     the disk is full, permission is missing, …
-
-May import: nothing of Tidings.
 """
 
 import errno
@@ -27,9 +24,22 @@ from typing import NamedTuple
 
 from tidings.vault.notes.edits import diff
 
+_CAUSES = {
+    errno.ENOSPC: "there is no space left on the disk. Free some",
+    errno.EDQUOT: "the disk quota is used up. Free some space",
+    errno.EROFS: "the disk is read-only. Make it writable",
+    errno.EACCES: "permission is missing. Allow this user to write there",
+    errno.EPERM: "permission is missing. Allow this user to write there",
+    errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
+    errno.EXDEV: "it would have to move to another disk. Move it by hand",
+    errno.ENOENT: "its folder was removed in the meantime. Try again",
+    errno.EAGAIN: "another program is writing in its folder. Try again",
+    errno.EIO: "the disk reports an error. Check it",
+}
+
 
 class Skipped(NamedTuple):
-    """A file that should have been changed as well, and was not."""
+    """A file that should have been changed too, and was not."""
 
     path: str
     why: str
@@ -37,7 +47,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileWritten:
-    """A file that was written; nothing is `touched` if it was like that already."""
+    """A written file. `touched` is empty if it already had this text."""
 
     path: str
     version: str
@@ -48,67 +58,53 @@ class FileWritten:
 
     @property
     def diff(self) -> str:
-        """What is different now, as a unified diff of bounded length."""
+        """The change as a unified diff of bounded length."""
         return diff(self.before, self.text, self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class FileMoved:
-    """A file or folder that has another path now."""
+    """A file or folder with a new path."""
 
     path: str
     to: str
     touched: tuple[str, ...]
     changed: tuple[str, ...] = ()
-    """The files whose links were brought up to date, by their paths now."""
+    """The files whose links were updated, by their new paths."""
     skipped: tuple[Skipped, ...] = ()
-    """Those whose links still lead to the old path."""
+    """The files whose links still lead to the old path."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileDeleted:
-    """A file or folder that is in the trash now."""
+    """A file or folder that was moved to the trash."""
 
     path: str
     trash: str
-    """Where, from the vault's folder."""
+    """Its path in the trash, from the vault's folder."""
     touched: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Retagged:
-    """Notes in which a tag has another name now."""
+    """Notes in which a tag was renamed."""
 
     touched: tuple[str, ...]
     changed: tuple[str, ...]
     """The notes, each once."""
     count: int
-    """How many tags were renamed."""
+    """The number of renamed tags."""
     skipped: tuple[Skipped, ...] = ()
 
 
-_CAUSES = {
-    errno.ENOSPC: "there is no space left on the disk. Free some",
-    errno.EDQUOT: "the disk quota is used up. Free some space",
-    errno.EROFS: "the disk can only be read. Make it writable",
-    errno.EACCES: "permission is missing. Allow this user to write there",
-    errno.EPERM: "permission is missing. Allow this user to write there",
-    errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
-    errno.EXDEV: "it would have to go to another disk. Move it by hand",
-    errno.ENOENT: "its folder has gone meanwhile. Try again",
-    errno.EAGAIN: "another program is writing in its folder. Try again",
-    errno.EIO: "the disk does not work properly. Check it",
-}
-
-
 class Conflict(ValueError):
-    """Something is not, or no longer, the version that the caller has read.
+    """A file is not, or no longer, the version that the caller has read.
 
     Args:
-        path: Of the file.
+        path: The file.
         expected: The version that the caller gave.
-        actual: The version that is there; None if nothing is.
-        details: What is different, for whoever reads it.
+        actual: The current version; None if the file does not exist.
+        details: The differences, for people and agents.
     """
 
     def __init__(self, path: str, expected: str, actual: str | None, details: str = "") -> None:
@@ -116,23 +112,23 @@ class Conflict(ValueError):
         self.expected = expected
         self.actual = actual
         if actual is None:
-            what = f"{path!r} is not there, though version {expected} was to be. Leave out if_match to create it."
+            what = f"{path!r} does not exist, but version {expected} was expected. Leave out if_match to create it."
         elif details:
             what = (
-                f"{path!r} has changed: it is version {actual} now, not {expected}. Nothing was done. See what is "
-                f"different, and then try again with if_match='{actual}'.\n{details}"
+                f"{path!r} has changed: it is version {actual} now, not {expected}. Nothing was done. Look at the "
+                f"differences, then try again with if_match='{actual}'.\n{details}"
             )
         else:
-            what = f"{path!r} has changed: it is version {actual} now, not {expected}. Read it, and then try again."
+            what = f"{path!r} has changed: it is version {actual} now, not {expected}. Read it, then try again."
         super().__init__(what)
 
 
 class BadVersion(ValueError):
-    """What was given as a version can be none."""
+    """The given text cannot be a version."""
 
 
 class AlreadyThere(ValueError):
-    """Something has this name, and was not to be replaced."""
+    """The name is taken, and was not to be replaced."""
 
 
 class NotThere(ValueError):
@@ -140,24 +136,24 @@ class NotThere(ValueError):
 
 
 class NotText(ValueError):
-    """A file cannot be read as text, so that its text cannot be edited."""
+    """A file cannot be read as text, so its text cannot be edited."""
 
 
 class FileTooLarge(ValueError):
-    """It exceeds the limit."""
+    """A file exceeds the limit."""
 
 
 class ReadOnly(ValueError):
-    """The server was started to read only."""
+    """The server was started read-only."""
 
 
 class WriteFailed(OSError):
-    """The disk, or who owns it, did not allow it."""
+    """The system did not allow it."""
 
 
 @contextmanager
 def explained(path: str, done: str = "written") -> Generator[None]:
-    """Turns what the system says into what a user can act on."""
+    """Turns errors of the system into errors that say what to do."""
     try:
         yield
     except WriteFailed:

@@ -1,30 +1,20 @@
-"""The folders that are served, and the only way from a text to a place on the disk.
+"""`Vault` and `Mount`: the folders that are served, and the only way from a text to a place on the disk.
 
 A path is one text: the names as they are on the disk, with `/` between them. With one vault it begins in the vault's
-folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Projects/Plan.md`). Nothing that
-`Vault.locate` gives lies outside the vault, whatever the text and whatever symbolic links there are at that moment;
-who writes must also see to it that no link is put in between afterwards (see `anchor.py`).
+folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Projects/Plan.md`). `Vault.locate` never
+returns a place outside the vault, whatever the text and the symbolic links at that moment; a writer must also make sure
+that no link is put in between afterwards (see `folders.py`).
 
-May import: `path_rules`, `text.names`. No more, so that the processes which only parse start quickly.
+Paths that could mean a place outside the vault, or something hidden, are always refused. Unwise names (ones that
+Windows or a phone cannot store, or with invisible characters) are refused only for new files.
 
-Names that programs give to files which they are still writing, or keep for themselves: those are not served.
-
-Whoever watches a vault would see them come and go beside the notes they belong to. A copy that a sync client made of
-a note because two people wrote it (`Plan (conflicted copy).md`, `Plan.sync-conflict-….md`) is somebody's text, and is
-served. So is every note whose name only resembles one of these, as `~draft.md`.
-
-May import: nothing of Tidings.
-
-Which texts can be the path of something in a vault, and why the others cannot.
-
-Two kinds of rules. What could mean a place outside the vault, or something hidden, is refused always. What is merely
-unwise (a name that Windows or a phone cannot hold, characters that nobody sees) is refused for names that do not
-exist yet: who has such a file wants to read it.
-
-May import: `scratch`.
+Temporary files of other programs are not served: a client that watches the vault would see them come and go. Copies
+that a sync client made of a conflicting note (`Plan (conflicted copy).md`) are somebody's text and are served, and so
+are notes whose names only resemble temporary ones (`~draft.md`).
 """
 
 import errno
+import itertools
 import os
 import re
 import unicodedata
@@ -33,56 +23,57 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from tidings._kit.text import quoted
 from tidings.vault.notes.model import key
 
-# What begins with a dot is hidden anyway: `.~lock.…#` of LibreOffice, `.….swp` of Vim, `.syncthing.….tmp`,
+__all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
+
+_LONGEST = 4096
+"""Characters; no system takes a longer path."""
+
+# Names that begin with a dot are hidden anyway: `.~lock.…#` of LibreOffice, `.….swp` of Vim, `.syncthing.….tmp`,
 # `.stfolder`, `.dropbox…`, `.….icloud`, the `.~…` of Nextcloud.
 _ENDINGS = (
-    r"\.tmp",  # most programs that write a file aside and then give it its name; `~syncthing~….tmp`
-    r"\.tmp\.[0-9.]+",  # the same, with the number of a process or a time
-    r"~(?<=[^/]~)",  # Emacs, Vim, gedit, Kate: the text before the last change
+    r"\.tmp",  # most programs that write a new file and then rename it; `~syncthing~….tmp`
+    r"\.tmp\.[0-9.]+",  # the same, with a process id or a time
+    r"~(?<=[^/]~)",  # Emacs, Vim, gedit, Kate: a backup
     r"\.sw[nop]",  # Vim, while a file is open
     r"\.part",  # Firefox and others: a download
     r"\.partial",  # Internet Explorer, rclone: a download
-    r"\.crdownload",  # Chrome and its kin: a download
+    r"\.crdownload",  # Chromium and its derivatives: a download
     r"\.filepart",  # Nextcloud, WinSCP: a transfer
     r"\.!sync",  # Resilio Sync: a transfer
-    r"\.icloud",  # iCloud: stands for a file that is not on this disk
+    r"\.icloud",  # iCloud: a placeholder for a file that is not on this disk
     r"\.sb-[0-9a-f]{8}-\w{6}",  # macOS: the folder in which a document is saved
 )
 _NAMES = (
     r"~\$[^/]+",  # Microsoft Office, while a document is open
     r"\#[^/]+\#",  # Emacs, between two saves
-    r"4913",  # Vim, to try whether it may write in a folder
+    r"4913",  # Vim, to test whether it may write in a folder
 )
 
-# Two, because a search for what begins with a dot or `~` is several times as quick as one for all of them.
+# Two expressions: one that begins with a dot or `~` is several times as fast as one for all of them.
 _ENDING = re.compile(rf"(?:{'|'.join(_ENDINGS)})(?:/|\Z)", re.IGNORECASE)
 _NAME = re.compile(rf"(?:\A|/)(?:{'|'.join(_NAMES)})(?:/|\Z)")
 
 
-def is_scratch(path: str) -> bool:
-    """Whether a file is none that is meant to be read, by its name or by that of a folder on the way to it."""
-    return _ENDING.search(path) is not None or _NAME.search(path) is not None
-
-
 _ON_WINDOWS = os.name == "nt"
 
-_UNSEEN = (
+_INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
-"""Characters without a shape of their own; some file systems take names with and without them for the same."""
+"""Characters without a shape. Some file systems treat names with and without them as the same."""
 
 _IMPOSSIBLE = re.compile(
     rf"""
-      [\x00-\x1f\x7f-\x9f\\\ud800-\udfff]     # control characters, backslashes, bytes that are no text
-    | (?:^|/)[{_UNSEEN}]*(?:\.|/|$)           # empty, '.', '..', hidden; a slash at either end
+      [\x00-\x1f\x7f-\x9f\\\ud800-\udfff]     # control characters, backslashes, bytes that are not text
+    | (?:^|/)[{_INVISIBLE}]*(?:\.|/|$)        # empty, '.', '..', hidden; a slash at either end
     | ^[A-Za-z]:(?:/|$)                       # a drive
     """,
     re.VERBOSE,
 )
 
-_UNWISE_UNSEEN = re.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff]")
+_UNWISE_INVISIBLE = re.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff]")
 _JOINERS = re.compile(r"(?:^|[\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?:$|[\x00-\x7f])")
 """Joiners belong into emoji and some scripts; next to ASCII they only hide."""
 
@@ -101,115 +92,92 @@ class BadPath(ValueError):
         self.cure = cure
 
 
+class VaultUnusable(ValueError):
+    """A folder cannot be served as a vault. Says why, and what to do about it."""
+
+
+def is_scratch(path: str) -> bool:
+    """Returns whether a file, or a folder on the way to it, has the name of a temporary one."""
+    return _ENDING.search(path) is not None or _NAME.search(path) is not None
+
+
 def is_possible(path: str) -> bool:
-    """Whether something that is served can have this path."""
+    """Returns whether something that is served can have this path."""
     if _IMPOSSIBLE.search(path) is not None or is_scratch(path):
         return False
-    return not (_ON_WINDOWS and _unwise_on_windows(path))
+    if _ON_WINDOWS:
+        try:
+            check_wise(path)
+        except BadPath:
+            return False
+    return True
 
 
 def check_possible(path: str) -> None:
-    """Refuse what could mean a place outside the vault, or something hidden.
-
-    Raises:
-        BadPath: It could.
-    """
+    """Refuses a path that could mean a place outside the vault, or something hidden."""
     if is_possible(path):
         return
-    shown = shorten(path)
+    shown = quoted(path)
     if not path:
         raise BadPath("The path is empty.", "Give the path of a note, such as 'Projects/Plan.md'.")
     if "\\" in path:
-        raise BadPath(f"The path {shown} holds a backslash.", "Write '/' between folders.")
+        raise BadPath(f"The path {shown} contains a backslash.", "Write '/' between folders.")
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
         raise BadPath(
-            f"The path {shown} is absolute.", "Give it from the vault's own folder, such as 'Projects/Plan.md'."
+            f"The path {shown} is absolute.", "Give it relative to the vault's folder, such as 'Projects/Plan.md'."
         )
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", path):
-        raise BadPath(f"The path {shown} holds control characters.", "Leave them out.")
+        raise BadPath(f"The path {shown} contains control characters.", "Leave them out.")
     for segment in path.split("/"):
         _check_segment(segment, shown)
-        check_wise(segment)  # On Windows, where what is unwise elsewhere is impossible.
+        check_wise(segment)  # On Windows, where unwise names are impossible.
 
 
 def _check_segment(segment: str, shown: str) -> None:
-    seen = re.sub(f"[{_UNSEEN}]", "", segment)
-    if not seen:
+    visible = re.sub(f"[{_INVISIBLE}]", "", segment)
+    if not visible:
         raise BadPath(f"The path {shown} has an empty name.", "Write one '/' between folders and none at the end.")
-    if not seen.strip("."):
-        raise BadPath(f"The path {shown} holds {segment!r}.", "Name each folder; '.' and '..' are not followed.")
-    if seen.startswith("."):
+    if not visible.strip("."):
+        raise BadPath(f"The path {shown} contains {segment!r}.", "Name each folder; '.' and '..' are not followed.")
+    if visible.startswith("."):
         raise BadPath(
             f"{segment!r} in the path {shown} is hidden: names that begin with a dot are not served.",
             "Choose another name or folder.",
         )
     if is_scratch(segment):
         raise BadPath(
-            f"{segment!r} in the path {shown} is a name that programs give to unfinished files: those are not served.",
+            f"{segment!r} in the path {shown} is a name for temporary files, which are not served.",
             "Choose another name.",
         )
 
 
-def _unwise_on_windows(path: str) -> bool:
-    try:
-        check_wise(path)
-    except BadPath:
-        return True
-    return False
-
-
 def check_wise(path: str) -> None:
-    """Refuse names that look like others, or that other systems cannot hold.
-
-    Raises:
-        BadPath: There is one.
-    """
+    """Refuses names that look like others, or that other systems cannot store."""
     check_clear(path)
     for segment in path.split("/"):
-        found = _NOT_ON_WINDOWS.search(segment)
-        if found:
+        if found := _NOT_ON_WINDOWS.search(segment):
             raise BadPath(
-                f"The name {shorten(segment)} holds {found[0]!r}, which Windows and phones cannot store.",
+                f"The name {quoted(segment)} contains {found[0]!r}, which Windows and phones cannot store.",
                 'Leave out these characters: : * ? " < > |',
             )
 
 
 def check_clear(path: str) -> None:
-    """Refuse names that mislead people or systems: unseen characters, look-alikes of separators, devices.
-
-    Raises:
-        BadPath: There is one.
-    """
+    """Refuses names that mislead people or systems: invisible characters, look-alikes of separators, devices."""
     for segment in path.split("/"):
-        shown = shorten(segment)
-        if _UNWISE_UNSEEN.search(segment) or _JOINERS.search(segment):
-            raise BadPath(f"The name {shown} holds characters that cannot be seen.", "Leave them out.")
-        # An ellipsis is three dots by the same rule, but nobody takes it for a folder.
+        shown = quoted(segment)
+        if _UNWISE_INVISIBLE.search(segment) or _JOINERS.search(segment):
+            raise BadPath(f"The name {shown} contains invisible characters.", "Leave them out.")
+        # An ellipsis is three dots by the same rule, but nobody mistakes it for a folder.
         plain = unicodedata.normalize("NFKC", segment.replace("…", "_"))
         if plain.startswith(".") or "/" in plain or "\\" in plain:
-            raise BadPath(f"The name {shown} holds a look-alike of a dot or slash.", "Write the plain characters.")
+            raise BadPath(f"The name {shown} contains a look-alike of a dot or slash.", "Write the plain characters.")
         if segment != segment.rstrip(". ") or segment.startswith(" "):
             raise BadPath(f"The name {shown} begins with a space or ends with a space or dot.", "Leave it out.")
         if _DEVICE.fullmatch(plain):
             raise BadPath(f"The name {shown} is a device on Windows.", "Choose another name.")
         if len(segment.encode()) > 255:
             raise BadPath(f"The name {shown} is longer than 255 bytes.", "Choose a shorter name.")
-
-
-def shorten(text: str) -> str:
-    """A text for a message: quoted, odd characters spelled out, not too long."""
-    return ascii(text[:120] + "…") if len(text) > 120 else (repr(text) if text.isprintable() else ascii(text))
-
-
-__all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
-
-
-_LONGEST = 4096
-"""Characters; no system takes a longer path."""
-
-
-class VaultUnusable(ValueError):
-    """A folder cannot be served as a vault. Says why, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +190,7 @@ class Mount:
     """Its folder, symbolic links resolved."""
 
     def path(self, inner: str) -> str:
-        """The path of something in it, from its path within this vault alone."""
+        """Returns the path of something in it, from its path within this vault alone."""
         return f"{self.name}/{inner}" if self.name and inner else self.name or inner
 
 
@@ -232,8 +200,8 @@ class Vault:
     Args:
         roots: One or more folders.
         exclude: Globs of what is not served, as in `.gitignore`: `Private` or `*.bak` anywhere, `Work/Old` from the
-            vault's folder, `**` for any number of folders. What lies in an excluded folder is excluded. Upper and
-            lower case are the same.
+            vault's folder, `**` for any number of folders. Everything in an excluded folder is excluded. Case is
+            ignored.
 
     Raises:
         VaultUnusable: One of them is not a folder, cannot be read, is given twice, or lies within another.
@@ -252,18 +220,14 @@ class Vault:
         self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
 
     def mount_of(self, path: str) -> Mount:
-        """The vault that a path lies in.
-
-        Raises:
-            BadPath: It lies in none.
-        """
+        """Returns the vault of a path, or raises `BadPath`."""
         return self.split(path)[0]
 
     def split(self, path: str) -> tuple[Mount, str]:
-        """The vault that a path lies in, and the path within it: empty for the vault's own folder.
+        """Returns the vault of a path, and the path within it: empty for the vault's own folder.
 
         Raises:
-            BadPath: It lies in none.
+            BadPath: It is in none.
         """
         if (only := self._by_name.get("")) is not None:
             return only, path
@@ -271,17 +235,17 @@ class Vault:
         if (mount := self._by_name.get(name)) is not None:
             return mount, inner
         known = ", ".join(repr(mount.name) for mount in self.mounts)
-        raise BadPath(f"There is no vault {shorten(name)}.", f"Begin the path with the name of one: {known}.")
+        raise BadPath(f"There is no vault {quoted(name)}.", f"Begin the path with the name of one: {known}.")
 
     def locate(self, path: str, *, creating: bool = False) -> Path:
-        """Where on the disk a path is. It need not exist.
+        """Returns the place of a path on the disk. It need not exist.
 
         Args:
-            path: As users and agents write it.
-            creating: Whether something may come to be there; then its name has to suit all systems.
+            path: The path, as users and agents write it.
+            creating: Something may be created there, so its name has to suit all systems.
 
         Raises:
-            BadPath: It is no path of this vault, or symbolic links on the way lead out of it.
+            BadPath: It is not a path of this vault, or symbolic links on the way lead out of it.
         """
         if len(path) > _LONGEST:
             raise _too_long(path)
@@ -295,14 +259,14 @@ class Vault:
         if new := _missing(mount.root, inner):
             (check_wise if creating else check_clear)(new)
         if self._is_excluded(inner):
-            raise BadPath(f"The path {shorten(path)} is excluded from what is served.", "Choose another folder.")
+            raise BadPath(f"The path {quoted(path)} is excluded.", "Choose another folder.")
         self._check_links(mount, place, path)
         return place
 
     def relative(self, absolute: Path | str) -> str | None:
-        """The path of something that was seen on the disk, or None if it is outside, hidden or excluded.
+        """Returns the path of a place on the disk, or None if it is outside, hidden or excluded.
 
-        Looks at the text alone: who walks through folders does not follow links that lead out.
+        Looks at the text alone: walking through the folders does not follow links that lead out.
         """
         text = os.fspath(absolute)
         for prefix, mount in self._prefixes:
@@ -313,7 +277,7 @@ class Vault:
         return None
 
     def visible(self, path: str) -> bool:
-        """Whether a path, by its text, is one that is served: not hidden, not unfinished, not excluded."""
+        """Returns whether a path, by its text, is served: not hidden, not temporary, not excluded."""
         if not is_possible(path):
             return False
         if self._excluded is None:
@@ -321,29 +285,29 @@ class Vault:
         return not self._is_excluded(path if "" in self._by_name else path.partition("/")[2])
 
     def missing(self, mount: Mount) -> str | None:
-        """Why nothing can be read or written in a vault at present, if its disk seems to be missing.
+        """Returns why a vault cannot be used at present, if its disk seems to be missing.
 
-        A disk that was unplugged can leave an empty folder in its place, and what is written there is lost when it is
-        back. A folder with files in it is taken for the vault, wherever it comes from.
+        An unplugged disk can leave an empty folder in its place, and files that are written there are lost when the
+        disk is back. A folder with files in it counts as the vault, wherever it comes from.
         """
-        shown = shorten(mount.root.name)
+        shown = quoted(mount.root.name)
         try:
             now = _identity(mount)
             if now == self._identities[mount]:
                 return None
             empty = not any(self.relative(place) for place in mount.root.iterdir())
         except OSError:
-            return f"The vault's folder {shown} is not there: its disk seems to be missing. Connect it, and try again."
+            return f"The vault's folder {shown} does not exist: its disk seems to be missing. Connect it and try again."
         if empty:
             return (
-                f"The vault's folder {shown} is another one than before, and empty: its disk seems to be missing. "
-                "Connect it, and try again; or start the server anew, if there is no other."
+                f"The vault's folder {shown} is a different one than before, and empty: its disk seems to be missing. "
+                "Connect it and try again; or restart the server if this is the vault."
             )
         self._identities[mount] = now
         return None
 
     def holds(self, folder: Path) -> bool:
-        """Whether a folder, there or not, lies in what is served: then what is in it is watched and indexed."""
+        """Returns whether a folder, existing or not, lies in what is served: it would be watched and indexed."""
         real = os.path.realpath(folder)
         return self.relative(real) is not None or any(real == os.fspath(mount.root) for mount in self.mounts)
 
@@ -355,7 +319,7 @@ class Vault:
             os.stat(place)  # noqa: PTH116 - for the reason why it cannot be reached
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise BadPath(f"Symbolic links at {shorten(path)} lead in a circle.", "Remove one of them.") from None
+                raise BadPath(f"Symbolic links at {quoted(path)} lead in a circle.", "Remove one of them.") from None
             if error.errno == errno.ENAMETOOLONG:
                 raise _too_long(path) from None
         real, root = os.path.realpath(place), os.path.join(mount.root, "")  # noqa: PTH118 - with its end
@@ -363,38 +327,38 @@ class Vault:
         within = real.startswith(root) and is_possible(inner) and not self._is_excluded(inner)
         if not within and real != os.fspath(mount.root):
             raise BadPath(
-                f"A symbolic link at {shorten(path)} leads out of the vault or to what is not served.",
-                "Use the place it leads to by its own path, if it is in the vault.",
+                f"A symbolic link at {quoted(path)} leads out of the vault or to something that is not served.",
+                "Use the path of its target, if that is in the vault.",
             )
 
 
 def uri(kind: str, path: str) -> str:
-    """The URI of a resource: `vault://note/Projects/My%20plan.md`."""
+    """Returns the URI of a resource: `vault://note/Projects/My%20plan.md`."""
     return f"vault://{kind}/{quote(path, safe='/')}"
 
 
 def path_of(uri: str) -> str:
-    """The path in the URI of a resource, without its query. Not checked: `Vault.locate` does that.
+    """Returns the path in the URI of a resource, without its query. It is not checked: `Vault.locate` does that.
 
     Raises:
-        BadPath: It is no URI of a vault, or what it encodes is no text.
+        BadPath: It is not the URI of a vault, or does not encode text.
     """
     scheme, _, rest = uri.partition("://")
     _, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     if scheme != "vault" or not slash:
-        raise BadPath(f"{shorten(uri)} is no URI of something in a vault.", "Write one such as 'vault://note/Plan.md'.")
+        raise BadPath(f"{quoted(uri)} is not a URI of a vault.", "Write one such as 'vault://note/Plan.md'.")
     try:
         return unquote(path, errors="strict")
     except UnicodeDecodeError:
-        raise BadPath(f"{shorten(uri)} encodes bytes that are no text.", "Percent-encode it as UTF-8.") from None
+        raise BadPath(f"{quoted(uri)} encodes bytes that are not text.", "Percent-encode it as UTF-8.") from None
 
 
 def _too_long(path: str) -> BadPath:
-    return BadPath(f"The path {shorten(path)} is too long.", "Choose shorter names.")
+    return BadPath(f"The path {quoted(path)} is too long.", "Choose shorter names.")
 
 
 def _missing(root: Path, inner: str) -> str:
-    """The end of a path that is not on the disk yet."""
+    """Returns the end of a path that is not on the disk yet."""
     names = inner.split("/")
     for count in range(len(names), 0, -1):
         if os.path.lexists(root.joinpath(*names[:count])):
@@ -403,14 +367,12 @@ def _missing(root: Path, inner: str) -> str:
 
 
 def _folder(root: Path) -> Path:
-    shown = shorten(os.fspath(root))
+    shown = quoted(os.fspath(root))
     try:
         folder = root.resolve(strict=True)
-        os.listdir(folder)  # noqa: PTH208 - is it a folder, may it be read; a network disk asks for the truth
+        os.listdir(folder)  # noqa: PTH208 - is it a folder, may it be read; also true on a network disk
     except FileNotFoundError:
-        raise VaultUnusable(
-            f"There is no folder {shown}. Check how it is written, and that its disk is there."
-        ) from None
+        raise VaultUnusable(f"There is no folder {shown}. Check the spelling and its disk.") from None
     except NotADirectoryError:
         raise VaultUnusable(f"{shown} is a file. Give the folder of the vault.") from None
     except PermissionError:
@@ -426,14 +388,13 @@ def _identity(mount: Mount) -> tuple[int, int]:
 
 
 def _check_apart(folders: Sequence[Path]) -> None:
-    for at, one in enumerate(folders):
-        for other in folders[:at]:
-            if one == other or one.samefile(other):
-                raise VaultUnusable(f"The vault {str(one)!r} is given twice. Give it once.")
-            if one.is_relative_to(other) or other.is_relative_to(one):
-                raise VaultUnusable(
-                    f"Of the vaults {str(other)!r} and {str(one)!r} one lies within the other. Give only the outer one."
-                )
+    for one, other in itertools.combinations(folders, 2):
+        if one == other or one.samefile(other):
+            raise VaultUnusable(f"The vault {str(other)!r} is given twice. Give it once.")
+        if one.is_relative_to(other) or other.is_relative_to(one):
+            raise VaultUnusable(
+                f"The vaults {str(one)!r} and {str(other)!r} lie within each other. Give only the outer one."
+            )
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -448,8 +409,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
 def _glob(text: str) -> str:
-    """The regular expression of a glob, for `key` of a path within a vault."""
+    """Returns the regular expression of a glob, for `key` of a path within a vault."""
     plain = key(text.strip().replace("\\", "/")).removesuffix("/**").rstrip("/")
     if not plain:
         raise VaultUnusable(f"The exclusion {text!r} names nothing. Give a glob such as 'Private' or '*.bak'.")
@@ -459,11 +423,8 @@ def _glob(text: str) -> str:
     try:
         re.compile(expression)
     except re.error as error:
-        raise VaultUnusable(f"The exclusion {text!r} is no glob: {error}. Write it such as '[a-z]*.bak'.") from None
+        raise VaultUnusable(f"The exclusion {text!r} is not a glob: {error}. Use one such as '[a-z]*.bak'.") from None
     return f"{'(?:.*/)?' if anywhere else ''}{expression}(?:/.*)?"
-
-
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def _literal(part: str) -> str:

@@ -1,24 +1,23 @@
-"""Giving a tag another name across notes.
+"""Renaming a tag across notes.
 
 Only the letters of the tag change, wherever the parser finds it: in the text, in the properties, as the beginning of
-a nested tag; never in code. What was written is parsed again, and a note in which the tags are then not what they
-should be is left alone and reported.
-
-May import: `disk`, `notes`, and what those may.
+a nested tag; never in code. The new text is parsed again before it is written: a note whose tags would not be right is
+left alone and reported.
 """
 
 from collections.abc import Iterable
 
+from tidings._kit.text import quoted
 from tidings.vault.files.content import FileContent
 from tidings.vault.files.disk import Disk
 from tidings.vault.files.outcomes import NotText, NotThere, ReadOnly, Retagged, Skipped
-from tidings.vault.files.paths import key, shorten
 from tidings.vault.notes import parse
+from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import EditRefused
 
 
 def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run: bool = False) -> Retagged:
-    """Rename a tag; see `Writer.rename_tag`."""
+    """Renames a tag; see `VaultWriter.rename_tag`."""
     old, new = tag_name(old), tag_name(new)
     touched: list[str] = []
     changed: list[str] = []
@@ -30,7 +29,7 @@ def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run:
         def make(before: FileContent | None, path: str = path) -> str:
             nonlocal found
             if before is None:
-                raise NotThere(f"{path!r} is not there any more.")
+                raise NotThere(f"{path!r} no longer exists.")
             if before.problem:
                 raise NotText(f"{path!r} cannot be edited: {before.problem}.")
             text, found = renamed(before.text, old, new)
@@ -56,7 +55,7 @@ def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run:
 
 
 def renamed(text: str, old: str, new: str) -> tuple[str, int]:
-    """A note's text with a tag renamed, and how often it stood there.
+    """Returns a note's text with a tag renamed, and the number of its occurrences.
 
     Raises:
         EditRefused: It is written in a way that cannot be changed safely.
@@ -70,12 +69,12 @@ def renamed(text: str, old: str, new: str) -> tuple[str, int]:
         result = result[: tag.start] + new + (_nested(tag.name, old) or "") + result[tag.end :]
     expected = [new + below if (below := _nested(tag.name, old)) is not None else tag.name for tag in tags]
     if [tag.name for tag in parse.parse(result, "").tags] != expected:
-        raise EditRefused(f"With the tag {shorten(new)} the note would not say what it should. Edit it by hand.")
+        raise EditRefused(f"The tag {quoted(new)} would be read differently in this note. Edit it by hand.")
     return result, len(found)
 
 
 def _nested(name: str, tag: str) -> str | None:
-    """What follows a tag in the name of one nested in it: `/b` of `a/b` in `a`; None if it is not nested in it."""
+    """Returns the rest of a nested tag: `/b` of `a/b` in `a`; None if it is not nested in it."""
     parts, depth = name.split("/"), tag.count("/") + 1
     if key("/".join(parts[:depth])) != key(tag):
         return None
@@ -83,14 +82,10 @@ def _nested(name: str, tag: str) -> str | None:
 
 
 def tag_name(text: str) -> str:
-    """A tag without its `#`.
-
-    Raises:
-        EditRefused: It can be none.
-    """
+    """Returns a tag without its `#`. Raises `EditRefused` if it cannot be one."""
     name = text.strip().removeprefix("#")
     if "//" in f"/{name}" or [tag.name for tag in parse.parse(f"#{name}", "").tags] != [name]:
         raise EditRefused(
-            f"{shorten(text)} is no tag. Tags are made of letters, digits, '_', '-' and '/', and not of digits alone."
+            f"{quoted(text)} is not a tag. Tags consist of letters, digits, '_', '-' and '/', and not of digits alone."
         )
     return name

@@ -1,8 +1,6 @@
-"""Deleting: into the folder `.trash` of the vault, as Obsidian does, and never for good.
+"""Deleting: into the folder `.trash` of the vault, as Obsidian does, never permanently.
 
-What is deleted keeps its folders there; if its name is taken, it gets a number.
-
-May import: `disk`, `scratch`, `versions`, and what those may.
+A deleted file keeps its folders there, and gets a number if its name is taken.
 """
 
 import os
@@ -11,21 +9,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tidings.vault.files.disk import Disk, OpenedFile, check_version
-from tidings.vault.files.folders import OpenFolder
-from tidings.vault.files.folders import place as put
+from tidings.vault.files.folders import OpenFolder, move_to_free_name
 from tidings.vault.files.outcomes import AlreadyThere, FileDeleted, NotText, NotThere, explained
 from tidings.vault.files.paths import BadPath, is_scratch
 
 TRASH = ".trash"
 
 _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
-"""Of macOS, of KDE, and to keep a folder in Git or out of a phone's gallery; see also `_is_litter`."""
+"""Files that systems and programs put anywhere, and nobody misses."""
 
 _MOST_NAMES = 10_000
 
 
 def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
-    """Put a file or folder into the trash; see `Writer.delete`."""
+    """Moves a file or folder to the trash; see `VaultWriter.delete`."""
     with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
         place = disk.place(path, follow=False)
         try:
@@ -47,47 +44,41 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
 
 
 def check_file(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None) -> None:
-    """Refuse a file that is not the version the caller has read; see `check_version`."""
+    """Refuses a file that is not the version the caller has read; see `check_version`."""
     if if_match is not None:
         check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
 
 
 def refuse_version(place: OpenedFile, if_match: str | None) -> None:
-    """Refuse a version where there can be none.
-
-    Raises:
-        NotText: One was given for a folder.
-    """
+    """Refuses a version that was given for a folder."""
     if if_match is not None:
         raise NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
 
 
 def files_in(disk: Disk, place: OpenedFile) -> list[str]:
-    """The paths of all that is served in a folder which is to go elsewhere; the folder's own if there is nothing.
+    """Returns the paths of all served files in a folder that is to be moved; the folder's own if it is empty.
 
     Raises:
-        BadPath: Something that is not served lies in it, and would go along without anybody knowing.
+        BadPath: It contains something that is not served, and would be moved unnoticed.
     """
     found: list[str] = []
     unseen = 0
     for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):
         served = {name: path for name in (*folders, *files) if (path := disk.vault.relative(Path(at, name)))}
         unseen += sum(name not in served for name in folders)
-        unseen += sum(name not in served and not _is_litter(name) for name in files)
+        unseen += sum(
+            name not in served and name not in _LITTER and not name.startswith("._") and not is_scratch(name)
+            for name in files
+        )
         folders[:] = [name for name in folders if name in served]
         found += [served[name] for name in files if name in served]
     if unseen:
         what = "something that is" if unseen == 1 else f"{unseen:,} files or folders that are"
         raise BadPath(
-            f"The folder {place.path!r} holds {what} not served, because of a dot in front or an exclusion.",
-            "Take the files in it one by one, or ask the user to do it: nothing that cannot be seen is taken along.",
+            f"The folder {place.path!r} contains {what} not served, because of a leading dot or an exclusion.",
+            "Move or delete its files one by one, or ask the user to do it: hidden files are not taken along.",
         )
     return sorted(found) or [place.real]
-
-
-def _is_litter(name: str) -> bool:
-    """Whether a file is one that systems and programs put anywhere, and nobody misses."""
-    return name in _LITTER or name.startswith("._") or is_scratch(name)
 
 
 def _check_folder(place: OpenedFile, if_match: str | None, *, recursive: bool) -> None:
@@ -98,12 +89,12 @@ def _check_folder(place: OpenedFile, if_match: str | None, *, recursive: bool) -
         count = len(inside.names())
     if count:
         raise AlreadyThere(
-            f"The folder {place.path!r} is not empty: it holds {count} names. Set recursive=true to delete all."
+            f"The folder {place.path!r} is not empty: it has {count} entries. Set recursive=true to delete all."
         )
 
 
 def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
-    """Into the trash, and where there: under its own folders if they can be there, else at the top."""
+    """Moves it to the trash, under its own folders if possible, else at the top. Returns folder and name there."""
     for names in ((TRASH, *place.folder), (TRASH,)):
         try:
             trash = OpenFolder(place.mount.root, names, create=True)
@@ -111,19 +102,22 @@ def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str
             continue
         with trash, trash.locked():
             for name in _candidates(place.name, is_folder=is_folder):
-                if trash.stat(name) is None and _take(folder, place.name, trash, name, is_folder=is_folder):
+                if take(folder, place.name, trash, name, is_folder=is_folder):
                     return "/".join(names), name
     raise AlreadyThere(f"There is no room for {place.path!r} in the trash. Empty the folder '{TRASH}' of the vault.")
 
 
-def _take(folder: OpenFolder, name: str, trash: OpenFolder, to: str, *, is_folder: bool) -> bool:
+def take(folder: OpenFolder, name: str, other: OpenFolder, to: str, *, is_folder: bool) -> bool:
+    """Moves a file or folder to a name that is free. Returns False if it is taken."""
+    if other.stat(to) is not None:
+        return False
     if not is_folder:
-        return put(folder, name, trash, to)
-    folder.rename(name, trash, to)
+        return move_to_free_name(folder, name, other, to)
+    folder.rename(name, other, to)
     return True
 
 
-def _candidates(name: str, *, is_folder: bool) -> "list[str]":
+def _candidates(name: str, *, is_folder: bool) -> list[str]:
     stem, dot, extension = (name, "", "") if is_folder else name.rpartition(".")
     stem, ending = (stem, dot + extension) if stem else (name, "")
     while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
@@ -132,4 +126,4 @@ def _candidates(name: str, *, is_folder: bool) -> "list[str]":
 
 
 def _nothing(path: str) -> NotThere:
-    return NotThere(f"There is nothing at {path!r} to delete. Check how it is written.")
+    return NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")

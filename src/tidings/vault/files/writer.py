@@ -1,75 +1,39 @@
-"""The one place that writes to a vault.
+"""`VaultWriter`: the one place that writes to a vault.
 
-Each write is atomic, and made only if the file is still the one that was read: `if_match` takes the version that a
-read gave. Writers in one process, and in several on one machine, wait for each other; what another program (the app,
-a sync client) writes is noticed up to the moment before the file is replaced. What remains are the microseconds
-between that last look and the step itself: no file system offers to make the two one.
+Each write is atomic, and happens only if the file is still the one that was read: `if_match` takes the version that a
+read returned. Writers in one process, and in several on one machine, wait for each other. A write of another program
+(the app, a sync client) is noticed up to the moment before the file is replaced; the microseconds in between remain,
+since no file system can do both in one step.
 
-Permissions, owner, encoding and line endings stay as they were. All of it is synchronous, to be called in a thread.
-
-May import: everything that is no part of the server.
+Permissions, owner, encoding and line endings are kept. Everything is synchronous: call it in a thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from tidings.vault.files.content import FileContent, Texts, with_endings_of
-from tidings.vault.files.disk import Disk, WriteLimits, check_version
+from tidings.vault.files.disk import Disk, Make, WriteLimits, check_version
 from tidings.vault.files.folders import sweep
 from tidings.vault.files.moving import References, move
-from tidings.vault.files.outcomes import (
-    AlreadyThere,
-    BadVersion,
-    Conflict,
-    FileDeleted,
-    FileMoved,
-    FileTooLarge,
-    FileWritten,
-    NotText,
-    NotThere,
-    ReadOnly,
-    Retagged,
-    Skipped,
-    WriteFailed,
-)
+from tidings.vault.files.outcomes import AlreadyThere, FileDeleted, FileMoved, FileWritten, NotText, NotThere, Retagged
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.retagging import rename_tag
 from tidings.vault.files.trash import delete
 from tidings.vault.notes.edits import Edit, ReplaceSection, append, apply_edits, prepend
 
-__all__ = [
-    "AlreadyThere",
-    "BadVersion",
-    "Conflict",
-    "FileContent",
-    "FileDeleted",
-    "FileMoved",
-    "FileTooLarge",
-    "FileWritten",
-    "NotText",
-    "NotThere",
-    "ReadOnly",
-    "References",
-    "Retagged",
-    "Skipped",
-    "VaultWriter",
-    "WriteFailed",
-    "WriteLimits",
-]
-
 
 class VaultWriter:
     """Reads and writes the files of a vault.
 
-    Every method that writes raises `BadPath` for what is no path of the vault, `Conflict` if `if_match` is not the
-    version that is there, `BadVersion` if it can be none, `ReadOnly` if the server only reads, `FileTooLarge`, and
-    `WriteFailed` for what the system does not allow. After any of them everything is as it was.
+    Every method that writes raises `BadPath` for a path that is not in the vault, `Conflict` if `if_match` is not the
+    current version, `BadVersion` if it cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the system
+    does not allow. After any of them everything is as it was.
 
     Args:
         vault: The folders.
-        read_only: Whether to refuse all writes.
-        limits: How large files may be.
-        texts: What callers have read elsewhere, for a conflict to say what has changed since.
+        read_only: Refuse all writes.
+        limits: The largest files.
+        texts: What callers have read elsewhere, so that a conflict can show what has changed since.
     """
 
     def __init__(
@@ -83,11 +47,7 @@ class VaultWriter:
         return self._disk.read_only
 
     def read(self, path: str) -> FileContent:
-        """What a file holds, and its version.
-
-        Raises:
-            NotThere: There is no such file.
-        """
+        """Returns the content of a file, and its version. Raises `NotThere` if it does not exist."""
         content = self._disk.read(path)
         self._disk.texts.keep(content.version, content.text)
         return content
@@ -101,18 +61,18 @@ class VaultWriter:
         create: Literal["allowed", "only", "never"] = "allowed",
         overwrite: bool = False,
     ) -> FileWritten:
-        """Give a file a whole new text.
+        """Gives a file a whole new text.
 
         Args:
-            path: Of a file that is there, or is to be created with its folders.
-            text: With any line endings: a file that is there keeps its own.
-            if_match: The version to replace; the file has to be there.
-            create: Whether a file that is not there is created, and one that is there refused.
-            overwrite: Whether to replace a file without knowing its version.
+            path: An existing file, or one to create with its folders.
+            text: With any line endings: an existing file keeps its own.
+            if_match: The version to replace; the file has to exist.
+            create: Whether a missing file is created, and an existing one refused.
+            overwrite: Replace a file without knowing its version.
 
         Raises:
-            AlreadyThere: It is there, and was not to be replaced.
-            NotThere: It is not there, and was not to be created.
+            AlreadyThere: It exists, and was not to be replaced.
+            NotThere: It does not exist, and was not to be created.
         """
 
         def make(before: FileContent | None) -> str:
@@ -123,21 +83,20 @@ class VaultWriter:
                     raise _not_there(path)
             elif create == "only" or (if_match is None and not overwrite):
                 raise AlreadyThere(
-                    f"{path!r} is there already (version {before.version}). Choose another name, or read it, and give "
+                    f"{path!r} already exists (version {before.version}). Choose another name; or read it, and give "
                     "its version as if_match to replace it."
                 )
             return wanted
 
-        with self._disk.one(path, creating=create != "never") as place:
-            return self._written(self._disk.change(place, make))
+        return self._write(path, make, creating=create != "never")
 
     def edit(self, path: str, edits: Sequence[Edit], *, if_match: str | None = None) -> FileWritten:
-        """Change parts of a note: all of the edits, or none.
+        """Changes parts of a note: makes all of the edits, or none.
 
         Raises:
             EditRefused: One of the edits cannot be made.
-            NotText: The file is no text.
-            NotThere: There is no such note.
+            NotText: The file is not text.
+            NotThere: The note does not exist.
         """
         return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
 
@@ -150,21 +109,21 @@ class VaultWriter:
         create: bool = True,
         section: str | None = None,
     ) -> FileWritten:
-        """Add to the end of a note, or of one of its sections.
+        """Adds to the end of a note, or of one of its sections.
 
         Args:
-            path: Of the note.
+            path: The note.
             content: The lines to add.
             if_match: The version to add to.
-            create: Whether to create the note, or the section's heading, if it is not there.
+            create: Create the note, or the section's heading, if it does not exist.
             section: The heading, as in `edits.ReplaceSection`.
 
         Raises:
             EditRefused: There is no such section, or there are several.
-            NotText: The file is no text.
-            NotThere: There is no such note.
+            NotText: The file is not text.
+            NotThere: The note does not exist.
         """
-        return self._add(path, content, append, "append", if_match=if_match, create=create, section=section)
+        return self._add(path, content, "append", if_match=if_match, create=create, section=section)
 
     def prepend(
         self,
@@ -175,34 +134,34 @@ class VaultWriter:
         create: bool = True,
         section: str | None = None,
     ) -> FileWritten:
-        """Add to the beginning of a note, after its properties, or of one of its sections; see `append`."""
-        return self._add(path, content, prepend, "prepend", if_match=if_match, create=create, section=section)
+        """Adds to the beginning of a note, after its properties, or of one of its sections; see `append`."""
+        return self._add(path, content, "prepend", if_match=if_match, create=create, section=section)
 
     def move(
         self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
     ) -> FileMoved:
-        """Give a file or folder another path, and bring the links to it up to date.
+        """Gives a file or folder another path, and updates the links to it.
 
         Args:
-            path: Of a file or folder.
-            to: Where it will be; nothing may be there. Folders on the way are created.
-            references: What the index knows of the links.
+            path: The file or folder.
+            to: Its new path, which must be free. Folders on the way are created.
+            references: The links in the index.
             if_match: The version of the file to move.
-            dry_run: Whether only to find out what would be changed.
+            dry_run: Only find out what would be changed.
 
         Raises:
-            AlreadyThere: Something is there.
+            AlreadyThere: The new path is taken.
             NotThere: There is nothing to move.
         """
         return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
     def delete(self, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
-        """Put a file or folder into the trash of its vault: the folder `.trash`, as Obsidian does.
+        """Moves a file or folder to the trash of its vault: the folder `.trash`, as Obsidian does.
 
         Args:
-            path: Of a file or folder.
+            path: The file or folder.
             if_match: The version of the file to delete.
-            recursive: Whether to delete a folder that is not empty.
+            recursive: Delete a folder that is not empty.
 
         Raises:
             AlreadyThere: The folder is not empty.
@@ -211,28 +170,27 @@ class VaultWriter:
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
     def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:
-        """Give a tag another name, and so those nested in it, in the properties and the text of notes.
+        """Renames a tag, and those nested in it, in the properties and the text of notes.
 
         Args:
             old: The tag, with or without `#`.
             new: Its new name.
             notes: The paths of the notes that have it.
-            dry_run: Whether only to find out what would be changed.
+            dry_run: Only find out what would be changed.
 
         Raises:
-            EditRefused: One of the names is no tag.
+            EditRefused: One of the names is not a tag.
         """
         return rename_tag(self._disk, old, new, notes, dry_run=dry_run)
 
     def sweep(self) -> int:
-        """Remove what writes that were killed have left behind more than an hour ago, and return how many."""
+        """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
         return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
     def _add(
         self,
         path: str,
         content: str,
-        add: Callable[[str, str], str],
         mode: Literal["append", "prepend"],
         *,
         if_match: str | None,
@@ -240,9 +198,9 @@ class VaultWriter:
         section: str | None,
     ) -> FileWritten:
         def edit(text: str) -> str:
-            if section is None:
-                return add(text, content)
-            return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
+            if section is not None:
+                return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
+            return (append if mode == "append" else prepend)(text, content)
 
         return self._change(path, edit, if_match=if_match, create=create)
 
@@ -261,14 +219,15 @@ class VaultWriter:
                 )
             return edit(before.text)
 
-        with self._disk.one(path, creating=create) as place:
-            return self._written(self._disk.change(place, make))
+        return self._write(path, make, creating=create)
 
-    def _written(self, done: FileWritten) -> FileWritten:
-        """Who has written a version knows it as if they had read it."""
+    def _write(self, path: str, make: Make, *, creating: bool) -> FileWritten:
+        with self._disk.one(path, creating=creating) as place:
+            done = self._disk.change(place, make)
+        # The writer of a version knows it as if it had read it.
         self._disk.texts.keep(done.version, done.text)
         return done
 
 
 def _not_there(path: str) -> NotThere:
-    return NotThere(f"There is no file {path!r}. Check how it is written, or allow it to be created.")
+    return NotThere(f"There is no file {path!r}. Check the spelling, or allow it to be created.")

@@ -1,7 +1,7 @@
-"""Canvases, by JSON Canvas 1.0: the files that one shows, the links in its texts, and its words.
+"""Canvases in JSON Canvas 1.0: their files, the links in their texts, and their words.
 
-A change replaces only the texts that change: the rest of the file stays as the app has written it. What is no canvas
-has no links and no words.
+A change replaces only the texts that change: the rest of the file stays as the app wrote it. A file that is not a
+canvas has no links and no words.
 """
 
 import json
@@ -13,13 +13,13 @@ from tidings.vault.notes.links import rewrite
 from tidings.vault.notes.model import NoteLink
 from tidings.vault.notes.parse import parse
 
-# The scanner that is not written in C asks for `parse_string`.
+# Only the scanner written in Python uses `parse_string`.
 _SCANNER: Any = vars(scanner)["py_make_scanner"]
 _STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
 
 
 class _Placed(str):
-    """A text of the JSON, and where it stands, quotes included."""
+    """A string of the JSON with its position, quotes included."""
 
     __slots__ = ("end", "start")
     start: int
@@ -27,8 +27,6 @@ class _Placed(str):
 
 
 class _Decoder(json.JSONDecoder):
-    """Reads texts with their places."""
-
     def __init__(self) -> None:
         super().__init__()
         self.parse_string = _placed
@@ -43,9 +41,9 @@ def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, in
 
 
 def canvas_links(text: str) -> list[NoteLink]:
-    """The files that are shown, as links of the kind "canvas", and the links within texts, as what they are there.
+    """Returns the files on a canvas as links of the kind "canvas", and the links within its texts.
 
-    All stand where their text stands in the JSON. The target of a shown file is its path from the vault's root.
+    Their position is that of their string in the JSON. The target of a file is its path from the vault's root.
     """
     found: list[NoteLink] = []
     for place, links in _places(text):
@@ -55,7 +53,7 @@ def canvas_links(text: str) -> list[NoteLink]:
 
 
 def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> str:
-    """The canvas with other targets in its links, as `links.rewrite` does it for a note."""
+    """Returns the canvas with other targets in its links, as `links.rewrite` does for a note."""
     pieces: list[str] = []
     last = 0
     for place, links in _places(text):
@@ -71,13 +69,13 @@ def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> s
 
 
 def canvas_text(text: str) -> str:
-    """The words of a canvas: its texts, the names of its groups and edges, the files and pages that it shows."""
+    """Returns the words of a canvas: its texts, the labels of groups and edges, its files and pages."""
     words = [part.get(name) for part in _parts(text) for name in ("label", "text", "file", "url")]
     return "\n\n".join([word for word in words if isinstance(word, str)])
 
 
 def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
-    """The texts that hold links, in their order."""
+    """Yields the strings with links, in order."""
     places: list[tuple[_Placed, list[NoteLink]]] = []
     for node in _parts(text):
         file, written, subpath = node.get("file"), node.get("text"), node.get("subpath")
@@ -90,7 +88,7 @@ def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
 
 
 def _parts(text: str) -> Iterator[dict[str, Any]]:
-    """The nodes and the edges."""
+    """Yields the nodes and the edges."""
     mark = text.startswith("\ufeff")
     try:
         canvas: Any = _Decoder().decode(" " + text[1:] if mark else text)

@@ -1,25 +1,20 @@
-"""Changes to the text of a note, as values, and what becomes of the text: pure functions, no files.
+"""Edits of a note as values, applied to its text; and the bounded diff that shows them.
 
-Whatever an edit does not name stays as it is, character for character. What is inserted takes on the note's own line
-endings; a note ends with a line ending, or not, as it did before. Several edits are all made or none. Each sees the
-result of those before it, except for line numbers: they always count the lines of the text as it was read, so that
-nobody has to reckon; lines that an earlier edit of the same call has changed can then no longer be named.
-
-May import: `property_edits`, `parts`, `sections`, `diffs`.
-
-How two versions of a text differ, for people and agents to read: never long, never slow.
-
-May import: nothing of Tidings.
+Everything that an edit does not name stays as it is, character for character. Inserted text gets the note's line
+endings; a note ends with a line ending, or not, as before. Several edits are all made or none. Each sees the result of
+those before it, except for line numbers: they always count the lines of the text as it was read. Lines that an earlier
+edit of the same call has changed can no longer be named.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches, unified_diff
 from itertools import islice
 from typing import Any
 
-from tidings.vault.files.paths import shorten
+from tidings._kit.diff import common_end, common_start, unified
+from tidings._kit.suggest import closest
+from tidings._kit.text import quoted
 from tidings.vault.notes.property_edits import remove_property, set_property
 from tidings.vault.notes.sections import (
     NEWLINE,
@@ -42,16 +37,18 @@ from tidings.vault.notes.sections import (
     with_newlines,
 )
 
-_LINES = 120
-"""How many lines of a diff are shown."""
+_MOST_LINES = 120
+"""Lines of a diff that are shown."""
 _WIDTH = 400
-"""How many characters of a line are shown."""
-_COMPARED = 1_500
-"""How many lines of each side are compared one by one: beyond that it takes longer than anyone waits."""
+"""Characters of a line that are shown."""
+_MOST_COMPARED = 1_500
+"""Lines of each side that are compared one by one."""
+_MARK = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?|#{1,6}[ \t]+|>[ \t]*)")
+"""The mark of an item, a task, a heading or a quote. New text without a mark keeps the old one."""
 
 
 def diff(before: str, after: str, path: str) -> str:
-    """A unified diff; empty if both are the same. Says so where it leaves something out."""
+    """Returns a unified diff; empty if both are the same. Says so where it leaves something out."""
     old, new = _split(before), _split(after)
     if before == after:
         return ""
@@ -61,18 +58,17 @@ def diff(before: str, after: str, path: str) -> str:
     end = _common(reversed(old), reversed(new), min(len(old), len(new)) - start)
     from_, skipped = max(start - 3, 0), max(end - 3, 0)
     old, new = old[from_ : len(old) - skipped], new[from_ : len(new) - skipped]
-    if max(len(old), len(new)) > _COMPARED:
-        return f"{path} differs from line {start + 1} on: {len(old)} lines there, {len(new)} here; too many to show."
-    found = unified_diff(old, new, path, path, lineterm="")
-    shown = [_shift(line, from_) for line in found]
-    more = [f"… {len(shown) - _LINES} more lines"] if len(shown) > _LINES else []
-    return "\n".join([*(line[:_WIDTH] for line in islice(shown, _LINES)), *more])
+    if max(len(old), len(new)) > _MOST_COMPARED:
+        return f"{path} differs from line {start + 1} on: {len(old)} lines before, {len(new)} now; too many to show."
+    shown = [f"--- {path}", f"+++ {path}", *unified(old, new, above=from_)]
+    more = [f"… {len(shown) - _MOST_LINES} more lines"] if len(shown) > _MOST_LINES else []
+    return "\n".join([*(line[:_WIDTH] for line in shown[:_MOST_LINES]), *more])
 
 
 def _split(text: str) -> list[str]:
     lines = re.split(r"\r?\n", text)
     if lines[-1]:
-        lines[-1] += "  (no line ending)"  # Else a missing one could not be seen.
+        lines[-1] += "  (no line ending)"  # A missing one would not be visible.
         return lines
     return lines[:-1]
 
@@ -84,14 +80,6 @@ def _common(one: Iterator[str], other: Iterator[str], most: int) -> int:
             break
         count += 1
     return count
-
-
-def _shift(line: str, by: int) -> str:
-    """A header of a hunk counts from the beginning of the text, not of what was compared."""
-    match = re.fullmatch(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@", line)
-    if not match:
-        return line
-    return f"@@ -{int(match[1]) + by}{match[2] or ''} +{int(match[3]) + by}{match[4] or ''} @@"
 
 
 __all__ = [
@@ -126,10 +114,9 @@ class ReplaceText:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSection:
-    """Replaces what stands under a heading, its sub-sections included, or adds to its end or its beginning.
+    """Replaces the text under a heading, its sub-sections included, or adds to its end or beginning.
 
-    The heading itself stays, and so do the blank lines around the text. A `content` that begins with the heading once
-    more is taken without it.
+    The heading stays, and so do the blank lines around the text. If `content` repeats the heading, that is left out.
     """
 
     heading: str
@@ -137,7 +124,7 @@ class ReplaceSection:
     content: str
     mode: Mode = "replace"
     create: bool = False
-    """Whether to add the heading if there is none."""
+    """Add the heading if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +137,7 @@ class ReplaceBlock:
 
 @dataclass(frozen=True, slots=True)
 class SetProperty:
-    """Gives a property a value, whether or not it is there."""
+    """Sets a property, new or not."""
 
     key: str
     value: Any
@@ -158,7 +145,7 @@ class SetProperty:
 
 @dataclass(frozen=True, slots=True)
 class RemoveProperty:
-    """Removes a property, if it is there."""
+    """Removes a property, if it exists."""
 
     key: str
 
@@ -184,11 +171,7 @@ Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | RemovePropert
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with all the edits made.
-
-    Raises:
-        EditRefused: One of them cannot be made.
-    """
+    """Returns the text with all the edits made, or raises `EditRefused`."""
     places = _Places(text, edits)
     now = text
     for at, edit in enumerate(edits):
@@ -225,26 +208,19 @@ def _changes(
         case ReplaceBlock():
             return [_replace_block(text, edit)]
         case SetProperty():
-            return _difference(text, _property(lambda: set_property(text, edit.key, edit.value)))
+            return _property_change(text, lambda: set_property(text, edit.key, edit.value))
         case RemoveProperty():
-            return _difference(text, _property(lambda: remove_property(text, edit.key)))
-
-
-def _property(change: Callable[[], str]) -> str:
-    try:
-        return change()
-    except ValueError as error:
-        raise EditRefused(str(error)) from error
+            return _property_change(text, lambda: remove_property(text, edit.key))
 
 
 def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
     if not edit.find:
         raise EditRefused("The text to find is empty. Give the text to replace, or use append to add to the note.")
-    # A line ending in the text to find means any: nobody sees which one a note has.
+    # A line ending in the text to find matches any: callers do not see which one a note has.
     wanted = r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find)))
     found = list(re.finditer(wanted, text))
     if not found:
-        raise EditRefused(f"The text {shorten(edit.find)} does not occur. {_similar(text, edit.find)}")
+        raise EditRefused(f"The text {quoted(edit.find)} does not occur. {_similar(text, edit.find)}")
     if len(found) > 1 and not edit.all:
         where = named_lines(line_of(text, match.start()) for match in found[:50])
         raise EditRefused(
@@ -257,8 +233,8 @@ def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
 def _similar(text: str, find: str) -> str:
     first = max(NEWLINE.split(find[:10_000]), key=len).strip()
     candidates = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
-    near = get_close_matches(first[:120], candidates, n=1, cutoff=0.6)
-    return f"The nearest is line {candidates[near[0]]}: {shorten(near[0])}." if near else "Read the note again."
+    near = closest(first, candidates, key=lambda line: line[:120])
+    return f"The nearest is line {candidates[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
 
 
 def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
@@ -270,40 +246,26 @@ def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
     if found.start == found.end:
         return TextChange(found.start, found.end, content + " ")
     mark = _MARK.match(text, found.start, found.end)
-    whole = "\n" in text[found.end : text.find(f"^{found.id}", found.end)]  # With its id on a line of its own.
+    whole = "\n" in text[found.end : text.find(f"^{found.id}", found.end)]  # Its id is on a separate line.
     if mark and not whole and not _MARK.match(content):
         content = mark[0] + content
     return TextChange(found.start, found.end, content)
 
 
-_MARK = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?|#{1,6}[ \t]+|>[ \t]*)")
-"""What makes a line an item, a task, a heading or a quote: who gives the text of one alone means it to stay one."""
-
-
-def _difference(before: str, after: str) -> list[TextChange]:
-    """The one stretch in which two texts differ."""
+def _property_change(before: str, change: Callable[[], str]) -> list[TextChange]:
+    try:
+        after = change()
+    except ValueError as error:
+        raise EditRefused(str(error)) from error
     if before == after:
         return []
-    start = _common_indent(len(before), len(after), lambda a, b: before[a:b] == after[a:b])
-    most = min(len(before), len(after)) - start
-    end = _common_indent(most, most, lambda a, b: before[-b or None : -a or None] == after[-b or None : -a or None])
+    start = common_start(before, after)
+    end = common_end(before, after, min(len(before), len(after)) - start)
     return [TextChange(start, len(before) - end, after[start : len(after) - end])]
 
 
-def _common_indent(one: int, other: int, same: Callable[[int, int], bool]) -> int:
-    """How many characters are the same, of texts of these lengths: found by halving, for a note may be long."""
-    low, high = 0, min(one, other)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if same(low, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 class _Places:
-    """Where the lines that edits name have gone while the edits before them were made."""
+    """The current positions of the lines that edits name, while the edits before them are made."""
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self._ranges: dict[int, tuple[int, int] | None] = {}
@@ -327,7 +289,9 @@ class _Places:
         newline = own_newline(now)
         content = with_newlines(edit.content, newline)
         if isinstance(edit, ReplaceLines) and not content:
-            return [TextChange(_without_ending(now, start, end), end, "")]
+            # If the last line had no ending, the one before it has none then, either.
+            last = end == len(now) and not now.endswith("\n")
+            return [TextChange(before_ending(now, start) if last else start, end, "")]
         content = content.removesuffix(newline)
         if isinstance(edit, ReplaceLines):
             ending = re.search(r"\r?\n\Z", now[max(end - 2, start) : end])
@@ -337,7 +301,7 @@ class _Places:
         return [TextChange(start, end, content + newline)]
 
     def move(self, changes: Sequence[TextChange]) -> None:
-        """Changes were made, all of them counted in the text before."""
+        """Follows changes, whose positions are those in the text before."""
         for at, place in self._ranges.items():
             self._ranges[at] = _moved(place, changes) if place is not None else None
 
@@ -351,13 +315,6 @@ def _moved(place: tuple[int, int], changes: Sequence[TextChange]) -> tuple[int, 
         elif change.start < end:
             return None
     return start + shift, end + shift
-
-
-def _without_ending(text: str, start: int, end: int) -> int:
-    """Where to begin removing lines: if the last had no ending, the one before it then has none either."""
-    if end < len(text) or text.endswith("\n"):
-        return start
-    return before_ending(text, start)
 
 
 def _named(edit: ReplaceLines | InsertAt) -> str:

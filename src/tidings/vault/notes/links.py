@@ -1,9 +1,9 @@
-"""Where a link leads, how to write one, and how to make one lead somewhere else.
+"""Resolving, writing and rewriting links.
 
-All paths are relative to the vault that holds both ends of the link. The rules are Obsidian's: a path from the vault's
-root wins; a name, or the end of a path, leads to the only file that it fits, else to one in the folder of the note or
-below it, else to the one with the shortest path. Upper and lower case are the same, unless two files differ in nothing
-else. Of notes `.md` may be left out, other files are written with their extension.
+All paths are relative to the vault that contains both ends of the link. The rules are Obsidian's: a path from the
+vault's root wins; a name, or the end of a path, leads to the only file that it fits, else to one in the folder of the
+note or below it, else to the one with the shortest path. Case is ignored, unless two files differ in nothing else.
+`.md` may be left out; other files are written with their extension.
 """
 
 import posixpath
@@ -15,7 +15,7 @@ from tidings.vault.notes.markdown import DESTINATION
 from tidings.vault.notes.model import NoteLink, key
 
 Style = Literal["shortest", "relative", "absolute"]
-"""As in the app's setting: the name alone where it is unique, a path from the note's folder, one from the root."""
+"""The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""
 
 _PATH = re.compile(r"[|#]")
 _DESTINATION = re.compile(DESTINATION)
@@ -32,12 +32,12 @@ class Names(Protocol):
     """The files of a vault by name."""
 
     def candidates(self, name: str, /) -> Sequence[str]:
-        """The paths of the files with this name, as `paths.key` gives it: of notes without `.md`."""
+        """Returns the paths of the files with this name, a `key`; for notes without `.md`."""
         ...
 
 
 def resolve(target: str, source: str, names: Names) -> str | None:
-    """The path that a link in `source` leads to, or None if there is no such file."""
+    """Returns the path that a link in `source` leads to, or None if there is no such file."""
     if not target:
         return source
     folder = posixpath.dirname(source)
@@ -50,7 +50,7 @@ def resolve(target: str, source: str, names: Names) -> str | None:
 
 
 def _fitting(wanted: str, names: Names, *, whole: bool) -> list[str]:
-    """The files whose path is `wanted`, with or without `.md`, or ends with it."""
+    """Returns the files whose path is `wanted`, with or without `.md`, or (unless `whole`) ends with it."""
     wanted = key(wanted)
     name = wanted.rpartition("/")[2]
     found = list(names.candidates(name))
@@ -64,7 +64,7 @@ def _fits(path: str, wanted: str, *, whole: bool) -> bool:
 
 
 def _best(wanted: str, paths: list[str], folder: str) -> str | None:
-    """Of several: one that needs no `.md` added, the whole path, its very letters, then near, then short."""
+    """Chooses by these criteria: no `.md` added, the whole path, the exact case, near the note, short."""
     if len(paths) < 2:
         return paths[0] if paths else None
     near = folder + "/" if folder else ""
@@ -81,9 +81,9 @@ def _best(wanted: str, paths: list[str], folder: str) -> str | None:
 
 
 def shortest(path: str, source: str, names: Names, style: Style = "shortest") -> str:
-    """How a link in `source` to `path` is written, without `.md` where that is not needed.
+    """Returns the target of a link in `source` that leads to `path`, however many files have the same name.
 
-    It leads to `path` and to nothing else, however many files have the same name.
+    `.md` is left out where it is not needed.
     """
     bare = without_md(path)
     name = posixpath.basename(bare)
@@ -101,7 +101,7 @@ def shortest(path: str, source: str, names: Names, style: Style = "shortest") ->
 
 
 def rewritten(link: NoteLink, path: str, source: str, names: Names, style: Style = "shortest") -> str:
-    """How `link` in `source` is written so that it leads to `path`: with `.md` if it had it, or is Markdown's."""
+    """Returns the target of `link` that leads to `path`: with `.md` if it had that, or is a Markdown link."""
     target = shortest(path, source, names, style)
     wanted = link.kind == "markdown" or link.target.lower().endswith(".md")
     if wanted and path.lower().endswith(".md") and target == without_md(target):
@@ -111,18 +111,18 @@ def rewritten(link: NoteLink, path: str, source: str, names: Names, style: Style
 
 
 def without_md(path: str) -> str:
-    """A note's path as links name it; another file's as it is."""
+    """Returns a note's path without `.md`; that of another file unchanged."""
     return path[:-3] if path[-3:].lower() == ".md" and path[-4:-3] not in ("", "/") else path
 
 
 def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink], str | None]) -> str:
-    """The text with other targets in its links, and all else as it was: subpath, shown text, quotes, brackets.
+    """Returns the text with other targets in its links; subpath, shown text, quotes and brackets stay.
 
     Args:
         text: The note's text.
-        links: The links that `notes.parse` found in it.
-        new_target: Where a link is to lead; None if it is to stay. Where the new target cannot be written, such as one
-            with `#` in double brackets, the link stays too.
+        links: The links that `parse` found in it.
+        new_target: Returns the new target of a link, or None to keep it. If the new target cannot be written, such as
+            one with `#` in double brackets, the link stays, too.
     """
     changes: list[tuple[int, int, str]] = []
     for link in links:
@@ -140,7 +140,7 @@ def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink
 
 
 def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
-    """Where the target of a link in double brackets stands."""
+    """Returns the position of the target in double brackets."""
     start = link.start + (3 if link.embed else 2)
     path = _PATH.split(text[start : link.end - 2], maxsplit=1)[0]
     if path.endswith("\\") and text.startswith("|", start + len(path)):
@@ -150,10 +150,10 @@ def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
 
 
 def _markdown_place(text: str, link: NoteLink) -> tuple[int, int] | None:
-    """Where the target of a link of Markdown stands, after its text."""
+    """Returns the position of the target of a Markdown link; None if it cannot be replaced alone."""
     found = _DESTINATION.match(text, link.start + (2 if link.embed else 1) + len(link.shown or ""))
     if found is None:  # The text is not the one that the link was found in.
-        raise ValueError(f"There is no link at {link.start}")
+        raise ValueError(f"there is no link at {link.start}")
     start, end = found.span(found.lastindex or 0)
     mark = text.find("#", start, end)
     if mark < 0:
@@ -164,7 +164,7 @@ def _markdown_place(text: str, link: NoteLink) -> tuple[int, int] | None:
 
 
 def _written(text: str, link: NoteLink, target: str, start: int) -> str | None:
-    """The target as it is written at `start`."""
+    """Returns the target as it is written at `start`; None if that is not possible."""
     if link.kind == "markdown":
         return encode(target, angled=text[start - 1] == "<")
     if _UNWRITABLE.search(target):
@@ -176,7 +176,7 @@ def _written(text: str, link: NoteLink, target: str, start: int) -> str | None:
 
 
 def encode(target: str, *, angled: bool = False) -> str:
-    """A path as the destination of a Markdown link: what would end it, or mean something else, is percent-encoded."""
+    """Percent-encodes a path for the destination of a Markdown link, where a character has a meaning there."""
     if angled:
         return _ENCODED_ANGLED.sub(_percent, target)
     return (_ENCODED if _BALANCED.fullmatch(target) else _ENCODED_BRACKETS).sub(_percent, target)

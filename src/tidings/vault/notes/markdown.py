@@ -1,14 +1,13 @@
-"""What in a note's Markdown is no text: code, mathematics, comments, HTML and escaped characters.
+"""Parts of a note's Markdown that are not text (code, mathematics, comments, HTML, escapes), and blocks with an id.
 
-`mask` gives the text back, of the same length and with the same line ends, with a filler where there is none of
-Obsidian's own syntax to be found. Whatever looks for tags, links and headings looks there, and need not know the rest.
+`mask` returns the text, with the same length and line ends, with a filler in place of these parts. Tags, links and
+headings are then searched in the masked text.
 
-All of it takes time in proportion to the text, whatever the text: what was looked for once without success, in a
-paragraph or in the rest of the text, is not looked for again.
+It takes time in proportion to the text, whatever the text: a mark that was not found once, in a paragraph or in the
+rest of the text, is not searched again.
 
-Blocks that links can point at: a paragraph, an item of a list, or a whole list, table, quote or piece of code.
-
-The id stands at the end of its paragraph or item, or on a line of its own after the block.
+A block that links can point at is a paragraph, a list item, or a whole list, table, quote or code block. Its id is at
+the end of the paragraph or item, or on a separate line after the block.
 """
 
 import re
@@ -18,18 +17,18 @@ from tidings.vault.notes.model import NoteBlock
 FILLER = "\0"
 
 WIKI_LINK = r"\[\[(?!\[)([^\[\]\n]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]\n]*+)*+)\]\]"
-"""One group: what stands between the brackets."""
+"""One group: the text between the brackets."""
 
 DESTINATION = (
     r"\]\([ \t]*+(?:<([^<>\n]*+)>|((?:[^\s()<\\\0]|\\[^\n])(?:[^\s()\\\0]++|\\[^\n]"
     r"|\((?:[^\s()\\\0]++|\\[^\n]|\([^\s()\0]*+\))*+\))*+))"
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+[ \t]*+\)"
 )
-"""The end of a link's text and where it leads. Two groups: within angle brackets, and without."""
+"""The end of a link's text and its destination. Two groups: within angle brackets, and without."""
 
 _MARKER = r"(?:[-*+]|\d{1,9}[.)])[ \t]++"
-# Begins with one set of characters, because that is what the engine can search for quickly. Of links it finds only
-# those that hold something that would open something else.
+# Begins with one set of characters, which the engine can search fast. It finds only those links that contain an
+# opening mark of something else.
 _OPENER = re.compile(
     r"[\\<`~$%\[\]](?:(?<=[\\<])|(?<=`)`*+|(?<=~)~~++|(?<=\$)\$?+|(?<=%)%"
     r"|(?<=\[)\[(?=[^\[\]\n`$%<\\]{0,500}+[`$%<\\])|(?<=\])\((?=[^()\n`$%<\\]{0,500}+[`$%<\\]))"
@@ -65,7 +64,7 @@ Span = tuple[int, int]
 
 
 def mask(text: str) -> tuple[str, list[Span]]:
-    """The text with a filler where it is no text, and where its blocks of code stand."""
+    """Returns the masked text, and the positions of its code blocks."""
     indented = _indented(text) if text.startswith((" ", "\t")) or _MAYBE_INDENTED.search(text) else []
     if indented:
         text = _filled(text, indented)
@@ -92,7 +91,7 @@ def _filled(text: str, spans: list[Span]) -> str:
 
 
 def _indented(text: str) -> list[Span]:
-    """The lines that are code because they are indented: after an empty line, and not within a list."""
+    """Returns the lines that are code by indentation: after an empty line, and not within a list."""
     spans: list[Span] = []
     position = 0
     after_blank, in_list, in_code = True, False, False
@@ -113,7 +112,7 @@ def _indented(text: str) -> list[Span]:
 
 
 class _Scan:
-    """Walks from one character that may open something to the next."""
+    """Walks from one opening mark to the next."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -130,7 +129,6 @@ class _Scan:
         self._open = {"`": self._backticks, "~": self._tildes, "$": self._math, "%": self._comment, "<": self._html}
 
     def run(self) -> None:
-        """Find all spans."""
         text, position = self.text, 0
         while (found := _OPENER.search(text, position)) is not None:
             start, opener = found.start(), found[0]
@@ -156,7 +154,7 @@ class _Scan:
         return self._fence(start, opener) if self._begins_line(start) else 0
 
     def _fence(self, start: int, opener: str) -> int:
-        """A block of code reaches to a fence as long as its own, to the end of its quote, or to the end."""
+        """Returns the end of a code block: a fence as long as its own, the end of its quote, or of the text."""
         text = self.text
         end = len(text)
         if ">" in text[self._line : start] and (quote := _QUOTE_END.search(text, start)) is not None:
@@ -200,7 +198,7 @@ class _Scan:
         return len(self.text) if not end and self._begins_line(start) else end
 
     def _pair(self, start: int, mark: str) -> int:
-        """To the next such mark: of a block, wherever that is; within a line, in the same paragraph."""
+        """Returns the end of the next such mark: anywhere for a block; within a line, in the same paragraph."""
         end = len(self.text) if self._begins_line(start) else self._end_of_paragraph(start)
         if self._lacking.get(mark, -1) >= end:
             return 0
@@ -229,7 +227,7 @@ class _Scan:
         return tag.end()
 
     def _html_comment(self, start: int, begins_line: bool) -> int:
-        if begins_line:  # A block: what follows it on its last line is still HTML.
+        if begins_line:  # A block: the rest of its last line is still HTML.
             closing = self.text.find("-->", start + 4)
             return len(self.text) if closing < 0 else self._end_of_line(closing)
         end = self._end_of_paragraph(start)
@@ -242,7 +240,7 @@ class _Scan:
         return closing + 3
 
     def _begins_line(self, position: int) -> bool:
-        """Whether only the marks of quotes and lists stand before `position` on its line."""
+        """Returns whether only marks of quotes and lists precede `position` on its line."""
         newline = self.text.rfind("\n", self._line_seen, position)
         self._line_seen = position
         if newline >= 0:
@@ -282,7 +280,7 @@ _BLANK = re.compile(r"[ \t>]*+\r?(?:\n|\Z)")
 
 
 def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -> list[NoteBlock]:
-    """The blocks with an id, in the order of the ids."""
+    """Returns the blocks with an id, in the order of the ids."""
     blocks: list[NoteBlock] = []
     ends = {end + 1: start + 1 for start, end in code}
     seen = 1
@@ -303,7 +301,7 @@ def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -
 
 
 def _paragraph(page: str, line_start: int) -> int:
-    """Where the paragraph or the item of a list begins that the line belongs to."""
+    """Returns the beginning of the paragraph or list item of a line."""
     while line_start > 1 and not _LIST_ITEM.match(page, line_start) and not _HEADING.match(page, line_start):
         above = page.rfind("\n", 0, line_start - 1) + 1
         if _BLANK.match(page, above) or _HEADING.match(page, above):
@@ -313,7 +311,7 @@ def _paragraph(page: str, line_start: int) -> int:
 
 
 def _above(page: str, line_start: int, code: dict[int, int]) -> tuple[int, int]:
-    """The block that ends before the line, whole."""
+    """Returns the whole block that ends before the line."""
     end = line_start - 1
     while end > 0 and _BLANK.match(page, page.rfind("\n", 0, end) + 1):
         end = page.rfind("\n", 0, end)

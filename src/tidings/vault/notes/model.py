@@ -1,9 +1,6 @@
-"""What a file of a vault holds, as values: made by the parser, kept by the index, sent between processes.
+"""The contents of a file as values: made by the parser, stored by the index, sent between processes.
 
-Offsets count characters of the note's text, lines count from 1. May import: nothing of Tidings, so that the processes
-which only parse start quickly.
-
-When two names are the same.
+Offsets count characters of the note's text; lines count from 1. Imports nothing, so that worker processes start fast.
 """
 
 import unicodedata
@@ -14,11 +11,11 @@ Kind = Literal["note", "canvas", "base", "attachment"]
 
 
 class Stamp(NamedTuple):
-    """What the file system says of a file. If none of it differs, the file is taken to be the same."""
+    """The state of a file in the file system. If none of it differs, the file counts as unchanged."""
 
     size: int
     mtime: int
-    """When the content was changed, in nanoseconds."""
+    """The last change of the content, in nanoseconds."""
     ctime: int
     inode: int
 
@@ -30,7 +27,7 @@ class Heading(NamedTuple):
     text: str
     line: int
     start: int
-    """Where its line begins."""
+    """The beginning of its line."""
 
 
 class NoteBlock(NamedTuple):
@@ -38,7 +35,7 @@ class NoteBlock(NamedTuple):
 
     id: str
     line: int
-    """The line on which the id stands."""
+    """The line of the id."""
     start: int
     end: int
     """The block's text, without the id."""
@@ -67,26 +64,26 @@ class NoteTag(NamedTuple):
     line: int
     start: int
     end: int
-    """Where the name stands, after the `#` if there is one."""
+    """The name without its `#`."""
 
 
 class NoteTask(NamedTuple):
-    """An item of a list with a box: `- [ ] …`."""
+    """A list item with a checkbox: `- [ ] …`."""
 
     status: str
-    """What stands in the box: a space if it is open."""
+    """The character in the checkbox: a space if the task is open."""
     text: str
     line: int
 
 
 class Note(NamedTuple):
-    """All that the index wants to know of a note's text."""
+    """The parsed text of a note."""
 
     title: str
     """Obsidian's: the name of the file, without `.md`."""
     properties: dict[str, Any]
     body_start: int
-    """Where the text after the properties begins."""
+    """The beginning of the text after the properties."""
     tags: tuple[NoteTag, ...]
     aliases: tuple[str, ...]
     headings: tuple[Heading, ...]
@@ -95,31 +92,31 @@ class Note(NamedTuple):
     tasks: tuple[NoteTask, ...]
     words: int
     problem: str | None
-    """What is wrong with the properties, in words for the user."""
+    """The problem with its properties, in words for the user."""
 
 
 class IndexEntry(NamedTuple):
-    """One file of the vault, as the index keeps it: ready to be stored, by whichever process read it."""
+    """One file of the vault, ready to be stored in the index."""
 
     path: str
     kind: Kind
     stamp: Stamp
     hash: str | None
-    """Of the bytes; the version that `if_match` compares. None for what was not read."""
+    """The version of its bytes, which `if_match` compares. None if it was not read."""
     text: str
-    """What can be searched."""
+    """The text that can be searched."""
     title: str
     words: int
     properties: str
     """A JSON object."""
     problem: str | None
-    """Why it was not read, or not read as it is; and what is wrong with its properties."""
+    """The reason why it was not read, or not as it is; or the problem with its properties."""
     rows: Mapping[str, Sequence[tuple[Any, ...]]]
-    """What was found in it, by the tables of the index."""
+    """Its rows, by table of the index."""
 
 
 def key(text: str) -> str:
-    """A name for comparing: upper and lower case are the same, and so are the ways to write an accent."""
+    """Returns a name in the form that is compared: without regard to case and to the encoding of accents."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())

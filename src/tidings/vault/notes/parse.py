@@ -1,12 +1,10 @@
-"""From a note's text to what the index wants to know of it: tags, links, headings, blocks, tasks and properties.
+"""From a note's text to a `Note`: tags, links, headings, blocks, tasks and properties, by Obsidian's rules.
 
-The rules are Obsidian's. `parse` never raises and takes time in proportion to the text, whatever the text. It is made
-to be quick with what most notes are: what a note has no character of is not looked for.
+`parse` never raises, and takes time in proportion to the text, whatever the text. It is fast for usual notes: a syntax
+is not looked for if its characters do not occur.
 
-Tags and links within the text of a note, found in one pass over what `markdown.mask` has left of it.
-
-A page is that text with one line end before it, so that every line begins after one. A position in it and `shift`
-together are a position in the note.
+A `page` is the masked text (see `markdown.mask`) with a line feed before it, so that every line begins after one. A
+position in it plus `shift` is a position in the note.
 """
 
 import re
@@ -30,11 +28,11 @@ _QUOTE = re.compile(r"[ \t>]*+\Z")
 _TABLE = re.compile(r"[ \t>]*+\|")
 _NEAR = 1000
 _DEEPEST = 16
-"""As many open brackets are remembered. More are no links that anyone wrote, and would take long."""
+"""Open brackets that are remembered. Nobody writes more, and they would take long."""
 
 
 def find_inline(page: str, text: str, shift: int, line: int) -> tuple[list[NoteTag], list[NoteLink]]:
-    """The tags and the links, in their order."""
+    """Returns the tags and the links, in order."""
     if "[[" in page or "](" in page:
         return _tags_and_links(page, text, shift, line)
     return (_tags(page, shift, line) if "#" in page else []), []
@@ -52,7 +50,7 @@ def _tags(page: str, shift: int, line: int) -> list[NoteTag]:
     return tags
 
 
-def _tags_and_links(  # noqa: C901 - one loop: a call for each thing found would take a third longer
+def _tags_and_links(  # noqa: C901 - one loop: a call for each find would take a third longer
     page: str, text: str, shift: int, line: int
 ) -> tuple[list[NoteTag], list[NoteLink]]:
     tags: list[NoteTag] = []
@@ -79,21 +77,21 @@ def _tags_and_links(  # noqa: C901 - one loop: a call for each thing found would
         elif brackets:
             opening = brackets.pop()
             if kind is not None and _is_text(page, opening, start):
-                if page[opening - 1] != "!":  # No link within another's text: brackets around it are only brackets.
+                if page[opening - 1] != "!":  # Links do not nest: brackets around this one are only brackets.
                     brackets.clear()
                 if (link := _markdown_link(page, text, opening, found, (line, shift))) is not None:
                     links.append(link)
-    links.sort(key=_start)
+    links.sort(key=lambda link: link.start)
     return tags, links
 
 
 def _is_text(page: str, opening: int, closing: int) -> bool:
-    """Whether what is between two brackets can be the text of a link: one paragraph, and no footnote."""
+    """Returns whether the text between two brackets can be that of a link: one paragraph, no footnote."""
     return page[opening + 1] != "^" and _BLANK_LINE.search(page, opening, closing) is None
 
 
 def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> NoteLink | None:
-    """A link from the bracket at `opening` to the end of what was found on this line, with this shift."""
+    """Returns the link from the bracket at `opening` to the end of `found`. `place` is its line and the shift."""
     angled, bare = found[_NAMED + 1], found[_NAMED + 2]
     target, subpath = _destination(_ESCAPED.sub(r"\1", bare) if angled is None else angled)
     if not target and not subpath:
@@ -106,20 +104,12 @@ def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], pla
     return NoteLink("markdown", embed, target, subpath, shown, line, opening - embed + shift, found.end() + shift)
 
 
-def _start(link: NoteLink) -> int:
-    return link.start
-
-
 def wiki_link(
     kind: Literal["wiki", "property"], embed: bool, content: str, place: tuple[int, int, int]
 ) -> NoteLink | None:
-    """A link from what stands between its brackets. Within tables, the bar before the text is escaped.
+    """Returns the link with this text between its brackets; None if it is empty.
 
-    Args:
-        kind: Where it stands.
-        embed: Whether it is embedded.
-        content: What stands between the brackets.
-        place: Its line, start and end.
+    Within tables, the bar before the shown text is escaped. `place` is its line, start and end.
     """
     if "|" not in content and "#" not in content:
         target = content.strip()
@@ -135,7 +125,7 @@ def wiki_link(
 
 
 def _destination(written: str) -> tuple[str, str]:
-    """Path and subpath, decoded; two empty texts if it leads out of the vault."""
+    """Returns path and subpath, decoded; two empty texts if it leads out of the vault."""
     if _EXTERNAL.match(written):
         return "", ""
     path, _, rest = written.partition("#")
@@ -145,7 +135,7 @@ def _destination(written: str) -> tuple[str, str]:
 
 
 def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
-    """The tag at `start`, or None if there is none. `last` is where the tag before it ended."""
+    """Returns the tag at `start`, or None if there is none. `last` is the end of the tag before it."""
     before = page[start - 1]
     if not before.isspace():
         if not _may_follow(page, start, last):
@@ -157,16 +147,16 @@ def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
 
 
 def _may_follow(page: str, start: int, last: int) -> bool:
-    """Whether a tag may stand at `start`, right after a character that is no space.
+    """Returns whether a tag may follow a character that is not a space.
 
-    After another tag, after the marks of emphasis, of a quote or of a cell of a table; after nothing else.
+    It may follow another tag, and the marks of emphasis, of a quote or of a table cell.
     """
     before = page[start - 1]
     if start == last or (before in "=~" and page[start - 2] == before):
         return True
     if before not in "_*>|":
         return False
-    near = max(0, start - _NEAR)  # Only so far back, or a long line would be read again for each of its tags.
+    near = max(0, start - _NEAR)  # Bounded, or a long line would be read again for each of its tags.
     line = page.rfind("\n", near, start) + 1
     if before in "_*":
         return "://" not in page[max(line, page.rfind(" ", near, start), near) : start]
@@ -174,7 +164,7 @@ def _may_follow(page: str, start: int, last: int) -> bool:
 
 
 def tag_names(values: Iterable[Any]) -> Iterator[str]:
-    """Those of the values of the property `tags` that are tags, with or without `#`."""
+    """Yields the values of the property `tags` that are tags, without `#`."""
     for value in values:
         if isinstance(value, str):
             name = value.strip().removeprefix("#").rstrip("/")
@@ -198,12 +188,7 @@ _LINKS = re.compile(WIKI_LINK)
 
 
 def parse(text: str, name: str) -> Note:
-    """All that can be found in a note's text.
-
-    Args:
-        text: The text, with or without a byte order mark.
-        name: The name of the file, with or without `.md`; or its path.
-    """
+    """Parses a note's text, with or without a byte order mark. `name` is the file's name or path."""
     block = split(text)
     properties, problem = load(block) if block.kind else ({}, None)
     start = block.body_start
@@ -216,6 +201,7 @@ def parse(text: str, name: str) -> Note:
     tags, links = find_inline(page, text, shift, first_line)
     headings, tasks = _lines(page, text, shift, first_line)
     blocks = find_blocks(page, code, shift, first_line) if "^" in page else []
+    title = name.rpartition("/")[2]
     aliases: tuple[str, ...] = ()
     if properties:
         tags = [*_property_tags(properties, text, block), *tags]
@@ -223,7 +209,7 @@ def parse(text: str, name: str) -> Note:
         if "[[" in block.text:
             links = [*_property_links(properties, text, block), *links]
     return Note(
-        title=_title(name),
+        title=title[:-3] if title[-3:].lower() == ".md" else title,
         properties=properties,
         body_start=start,
         tags=tuple(tags),
@@ -235,11 +221,6 @@ def parse(text: str, name: str) -> Note:
         words=len(body.split()),
         problem=problem,
     )
-
-
-def _title(name: str) -> str:
-    name = name.rpartition("/")[2]
-    return name[:-3] if name[-3:].lower() == ".md" else name
 
 
 def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], list[NoteTask]]:
@@ -264,7 +245,7 @@ def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], 
 
 
 def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -> list[Any]:
-    """The property of that name, whichever its case, as a list: a text may hold several."""
+    """Returns a property as a list, whatever the case of its name. A text may contain several values."""
     value = properties.get(name)
     if value is None:
         value = next((value for key, value in properties.items() if key.lower() == name), None)
@@ -289,7 +270,7 @@ def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) ->
     tags: list[NoteTag] = []
     for name in tag_names(values):
         found = _find_name(text, name, position, block.end)
-        if found < 0:  # Written with escapes: it stands somewhere here.
+        if found < 0:  # Written with escapes: its position is not known exactly.
             tags.append(NoteTag(name, line, position, position))
             continue
         line += text.count("\n", position, found)
@@ -299,7 +280,7 @@ def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) ->
 
 
 def _find_name(text: str, name: str, start: int, end: int) -> int:
-    """Where `name` stands as a word of its own."""
+    """Returns the position of `name` as a separate word, or -1."""
     found = text.find(name, start, end)
     while found >= 0:
         if not any(around.isalnum() or around in "_/-" for around in (text[found - 1], text[found + len(name)])):
@@ -309,7 +290,7 @@ def _find_name(text: str, name: str, start: int, end: int) -> int:
 
 
 def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -> Iterator[NoteLink]:
-    """The texts that are a link and nothing else, where they are written."""
+    """Yields the properties that are a link and nothing else, with their positions."""
     wanted = {value.strip() for value in _texts(properties) if _WHOLE_LINK.fullmatch(value)}
     line, seen = 1, 0
     for found in _LINKS.finditer(text, block.start, block.end):
@@ -323,7 +304,7 @@ def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -
 
 
 def _unescaped(written: str, quote: str) -> str:
-    """What a text in these quotes says."""
+    """Returns the value of a text in these quotes."""
     if quote == "'":
         return written.replace("''", "'")
     if quote == '"' and "\\" in written:

@@ -1,14 +1,12 @@
 """A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
 
-Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are truth values, and dates, times
-and `yes` are texts. What cannot be read is told in words, never raised: such a note is still a note.
+Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are booleans; dates, times and `yes`
+are texts. A block that cannot be read is reported in words, never raised: such a note is still a note.
 
-Changing them is in `property_edits.py`.
+Most blocks are simple: names with a text, a number or a list of these. `load_simple` reads them in a third of the time
+of the YAML parser, which gets every block with a line that is not of this kind.
 
-YAML as most notes have it, read without a parser: names with a text, a number or a list of these.
-
-Where every line is of that kind the result is what the parser would give, in a third of the time; a line that is not
-wholly understood leaves the block to the parser.
+`property_edits.py` changes them.
 """
 
 import json
@@ -31,13 +29,13 @@ _SPECIAL = {
 _MOST_DIGITS = 300
 _NUMERIC = frozenset("0123456789+-.")
 _NEVER = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
-"""Characters that YAML does not take as they are: line ends, the byte order mark, half characters."""
+"""Characters that YAML does not accept unescaped: line ends, the byte order mark, surrogates."""
 
 
 def _one_of(allowed: str) -> str:
-    """An expression for these of the characters of ASCII, and for all beyond it that are text.
+    """Returns an expression for these ASCII characters, and for all text beyond ASCII.
 
-    By what it is not: of large ranges, the compiler looks at each character.
+    It is a negated set, since the compiler looks at each character of large ranges.
     """
     others = "".join(re.escape(character) for character in map(chr, range(0x20, 0x7F)) if character not in allowed)
     return f"[^{others}{_NEVER}]"
@@ -63,7 +61,7 @@ _ITEMS = re.compile(_ITEM)
 
 
 def load_simple(text: str) -> dict[str, Any] | None:
-    """The properties, or None if they are not simple."""
+    """Returns the properties, or None if they are not simple."""
     result: dict[str, Any] = {}
     items: list[Any] | None = None
     indent: str | None = None
@@ -79,7 +77,7 @@ def load_simple(text: str) -> dict[str, Any] | None:
             if key in result:
                 return None
             name, result[key], indent = key, value, None
-            items = [] if found.lastindex == 1 else None  # Items may follow where no value does.
+            items = [] if found.lastindex == 1 else None  # Items may follow if there is no value.
         elif items is None or value is None or listed is not None or indent not in (None, dash):
             return None
         else:
@@ -99,7 +97,7 @@ def _value(plain: str | None, quoted: str | None, listed: str | None) -> Any:
 
 
 def scalar(text: str) -> Any:
-    """What a plain text means."""
+    """Returns the value of a plain text."""
     if text in _SPECIAL:
         return _SPECIAL[text]
     if text[0] not in _NUMERIC or len(text) > _MOST_DIGITS:
@@ -115,7 +113,7 @@ def scalar(text: str) -> Any:
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Base
 else:
-    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # The first is missing where PyYAML lacks libyaml.
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml.
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
@@ -125,34 +123,31 @@ _LONGEST = 1 << 20
 
 
 class Frontmatter(NamedTuple):
-    """Where a note's properties stand."""
+    """The position of a note's properties."""
 
     start: int
     end: int
-    """Of what stands between the two lines; `start` where the block would have to be put if there is none."""
+    """The text between the two lines; both where a new block would begin if there is none."""
     text: str
     kind: Literal["yaml", "json"] | None
-    """None if there is no block; JSON if it is in braces."""
+    """JSON if it is in braces; None if there is no block."""
     body_start: int
 
 
 def split(text: str) -> Frontmatter:
-    """Find the block of properties."""
-    if not text.startswith(("---", "\ufeff")) or (opening := _OPENING.match(text)) is None:
+    """Finds the block of properties."""
+    opening = _OPENING.match(text) if text.startswith(("---", "\ufeff")) else None
+    closing = _CLOSING.search(text, opening.end() - 1) if opening else None
+    if opening is None or closing is None:
         start = 1 if text.startswith("\ufeff") else 0
         return Frontmatter(start, start, "", None, start)
-    start = opening.end()
-    closing = _CLOSING.search(text, start - 1)
-    if closing is None:
-        start = 1 if text.startswith("\ufeff") else 0
-        return Frontmatter(start, start, "", None, start)
-    end = closing.start() + 1
+    start, end = opening.end(), closing.start() + 1
     block = text[start:end]
     return Frontmatter(start, end, block, "json" if block.lstrip().startswith("{") else "yaml", closing.end())
 
 
 def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
-    """The properties, and what is wrong with them if something is. Lines are counted from the note's first."""
+    """Returns the properties, and the problem with them if there is one. Lines count from the note's first."""
     if not block.text or block.text.isspace():
         return {}, None
     if block.kind == "json" and (found := _load_json(block.text)) is not None:
@@ -162,7 +157,7 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
 
 
 class _Loader(_Base):
-    """Leaves it to `scalar` what a plain text means."""
+    """Leaves the meaning of plain texts to `scalar`."""
 
     def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:
         return "plain" if kind is ScalarNode and implicit[0] else "text"
@@ -173,7 +168,7 @@ class _Loader(_Base):
 
 
 class PropertiesUnreadable(ValueError):
-    """The YAML can be parsed, but not understood."""
+    """The YAML can be parsed, but is not a set of properties."""
 
     def __init__(self, place: Node | Event, cause: str) -> None:
         super().__init__(cause)
@@ -181,7 +176,7 @@ class PropertiesUnreadable(ValueError):
 
 
 def compose(text: str) -> Node | None:
-    """The tree of nodes, with where they stand."""
+    """Returns the tree of nodes with their positions."""
     _check_depth(text)
     loader = _Loader(text)
     try:
@@ -191,10 +186,10 @@ def compose(text: str) -> Node | None:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what is nested so deep that the parser, which calls itself for each level, would end the process."""
+    """Refuses nesting so deep that the recursive parser would end the process."""
     if len(text) > _LONGEST:
         raise ValueError(f"they are longer than {_LONGEST} characters")
-    if sum(map(text.count, "[{-?:")) <= _DEEPEST * 10:  # There cannot be more levels than these.
+    if sum(map(text.count, "[{-?:")) <= _DEEPEST * 10:  # Each level needs one of them.
         return
     depth = 0
     events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -208,7 +203,7 @@ def _check_depth(text: str) -> None:
 
 
 def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
-    """As `load`, by the parser of YAML."""
+    """Does what `load` does with the YAML parser."""
     reader = _PropertyReader()
     try:
         properties = reader.properties(compose(text))
@@ -216,7 +211,7 @@ def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 
         mark = error.problem_mark or error.context_mark
         cause = error.problem or "not YAML"
         if cause == "found character that cannot start any token" and "\t" in text:
-            cause = "YAML allows no tab there, only spaces"
+            cause = "YAML does not allow a tab there, only spaces"
         return {}, _problem(mark.line if mark else 0, cause)
     except yaml.reader.ReaderError as error:
         return {}, _problem(text.count("\n", 0, error.position), error.reason)
@@ -227,7 +222,7 @@ def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 
     except (yaml.YAMLError, ValueError) as error:
         return {}, f"The properties cannot be read: {error}"
     if reader.twice is not None:
-        return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' is there twice")
+        return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' occurs twice")
     return properties, None
 
 
@@ -236,7 +231,7 @@ def _problem(line: int, cause: str) -> str:
 
 
 class _PropertyReader:
-    """From nodes to values. Aliases are followed, within reason: what they unfold to is counted."""
+    """Turns nodes into values. Aliases are followed within a limit on all values."""
 
     def __init__(self) -> None:
         self.twice: ScalarNode | None = None
@@ -276,10 +271,9 @@ _TYPED = (":int", ":float", ":bool", ":null")
 
 def _load_json(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         return None
-    return found
 
 
 def _refuse(constant: str) -> None:
@@ -289,5 +283,5 @@ def _refuse(constant: str) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return result

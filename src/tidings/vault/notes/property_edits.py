@@ -1,20 +1,16 @@
-"""Changing one property of a note, and nothing else: no other byte of the note is touched.
+"""Changing one property of a note without touching any other byte.
 
-The tree of the YAML says where a property stands; its text is replaced there, in the style that it had. A list keeps
-its items as they are written, with their quotes and comments, as far as they stay. The result is read again before it
-is given out: an edit that would mean anything else than what was asked for is refused.
+The tree of the YAML gives the position of a property; its text is replaced there, in the style that it had, or in the
+simplest style that is read as the same value. Items of a list that stay keep their quotes and comments. The result is
+read again before it is returned: an edit that would mean anything else is refused.
 
-Where the parts of a block of YAML stand, to the character: what its nodes do not tell exactly.
-
-A node that is a block ends, by its mark, where the next thing begins: after empty lines and comments that are not its
-own. An alias has the marks of what it stands for.
-
-Values as YAML: in the simplest style that is read again as the same value.
+YAML's own marks are not exact: a block node ends where the next node begins, after empty lines and comments that are
+not its own, and an alias has the marks of its anchor. `places` and `end_of` correct that.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import yaml
@@ -30,23 +26,23 @@ class YamlSpan(NamedTuple):
     """One property of a mapping."""
 
     key: int
-    """Where its name begins."""
+    """The beginning of its name."""
     colon: int
-    """Where its value may begin: after the colon."""
+    """The position after the colon."""
     start: int
     end: int
-    """Its value; both where the value would begin if there is none."""
+    """Its value; both after the colon if there is none."""
     node: Node | None
     """None for an alias."""
 
 
 def index(node: Node) -> int:
-    """Where a node begins."""
+    """Returns the beginning of a node."""
     return cast("int", node.start_mark.index)
 
 
 def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
-    """All properties, in their order."""
+    """Returns all properties, in order."""
     return {str(key.value): _place(text, key, value) for key, value in cast("list[tuple[Node, Node]]", root.value)}
 
 
@@ -66,7 +62,7 @@ def _place(text: str, key: Node, value: Node) -> YamlSpan:
 
 
 def end_of(text: str, node: Node) -> int:
-    """Where a node's text ends."""
+    """Returns the end of a node's text."""
     end = cast("int", node.end_mark.index)
     if isinstance(node, ScalarNode):
         return _end_of_literal(text, node) if node.style in ("|", ">") else end
@@ -80,7 +76,7 @@ def end_of(text: str, node: Node) -> int:
 
 
 def _last(node: CollectionNode) -> Node | None:
-    """The last part of a block, if its marks are its own."""
+    """Returns the last part of a block, if its marks are its own."""
     if isinstance(node, MappingNode):
         nodes = [part for pair in cast("list[tuple[Node, Node]]", node.value) for part in pair]
     else:
@@ -90,7 +86,7 @@ def _last(node: CollectionNode) -> Node | None:
 
 
 def _end_of_literal(text: str, node: ScalarNode) -> int:
-    """Of a text after `|` or `>`: its last line that is not empty. What is indented less is a comment."""
+    """Returns the end of a text after `|` or `>`: its last line that is not empty. Lines indented less are comments."""
     start, end = index(node), cast("int", node.end_mark.index)
     head, _, body = text[start:end].partition("\n")
     indents = [len(line) - len(line.lstrip(" ")) for line in body.split("\n") if line.strip()]
@@ -101,7 +97,7 @@ def _end_of_literal(text: str, node: ScalarNode) -> int:
 
 
 def _without_comments(text: str, start: int, end: int, indent: int) -> int:
-    """`end` without the empty lines before it, and without the comments there that are indented less than this."""
+    """Returns `end` without the empty lines before it, and without comments that are indented less than `indent`."""
     lines = text[start:end].split("\n")
     while len(lines) > 1:
         line = lines[-1]
@@ -113,7 +109,7 @@ def _without_comments(text: str, start: int, end: int, indent: int) -> int:
 
 
 def item_lines(text: str, node: SequenceNode) -> list[int] | None:
-    """Where the lines of a list begin that hold its items' dashes; None if that is not clear."""
+    """Returns the beginnings of the lines with the dashes of a list; None if they are ambiguous."""
     column = cast("int", node.start_mark.column)
     begin = index(node) - column
     dash = re.compile(rf"^ {{{column}}}-(?=\s)", re.MULTILINE)
@@ -122,7 +118,7 @@ def item_lines(text: str, node: SequenceNode) -> list[int] | None:
 
 
 def style_of(node: CollectionNode) -> str | None:
-    """The quotes that all texts of a list are in."""
+    """Returns the quotes of all texts of a list; None if they differ or have none."""
     styles = {item.style if isinstance(item, ScalarNode) else None for item in cast("list[Node]", node.value)}
     style = styles.pop() if len(styles) == 1 else None
     return style if style in ("'", '"') else None
@@ -137,7 +133,7 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) -> str:
-    """A text, number, truth value or None; a text in these quotes, if they can hold it."""
+    """Writes a text, number, boolean or None; a text in these quotes if possible."""
     if not isinstance(value, str):
         return json.dumps(value)
     if quote == "'" and not _ESCAPED.search(value.replace('"', "").replace("\\", "")):
@@ -159,7 +155,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def flow_text(value: Any, quote: str | None = None, *, as_json: bool = False) -> str:
-    """A value on one line: `[a, b]`, `{a: b}`."""
+    """Writes a value on one line: `[a, b]`, `{a: b}`."""
     if as_json:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
@@ -171,54 +167,49 @@ def flow_text(value: Any, quote: str | None = None, *, as_json: bool = False) ->
 
 
 def mapping_text(properties: Mapping[str, Any], indent: str, step: str = "  ") -> str:
-    """Lines of `name: value`."""
+    """Writes lines of `name: value`."""
     return "".join(
         f"{indent}{scalar_text(name)}:{after_colon(properties[name], indent, step)}\n" for name in properties
     )
 
 
 def after_colon(value: Any, indent: str, step: str = "  ", quote: str | None = None) -> str:
-    """What follows `name:`, without the last line end. Lists are indented by `step`."""
+    """Writes what follows `name:`, without the last line end. Lists are indented by `step`."""
     if value is None:
         return ""
     if isinstance(value, list) and value:
-        return "\n" + items_text(cast("list[Any]", value), indent + step)
+        return "".join(f"\n{indent}{step}- {item_text(item)}" for item in cast("list[Any]", value))
     if isinstance(value, dict) and value:
         return "\n" + mapping_text(cast("dict[str, Any]", value), indent + "  ").removesuffix("\n")
     return " " + (flow_text(value) if isinstance(value, list | dict) else scalar_text(value, quote))
 
 
-def items_text(values: Sequence[Any], indent: str, quote: str | None = None) -> str:
-    """Lines of `- value`, without the last line end."""
-    return "\n".join([f"{indent}- {item_text(value, quote)}" for value in values])
-
-
 def item_text(value: Any, quote: str | None = None) -> str:
-    """What follows `- `."""
+    """Writes what follows `- `."""
     return flow_text(value) if isinstance(value, list | dict) else scalar_text(value, quote)
 
 
 class BadProperties(ValueError):
-    """The properties cannot be changed without harm. Says why, and where."""
+    """The properties cannot be changed safely. Says why, and where."""
 
 
 class _Change(NamedTuple):
     start: int
     end: int
     text: str
-    """With line ends as in Unix."""
+    r"""With `\n` as line end."""
 
 
 def set_property(text: str, key: str, value: Any) -> str:
-    """The note with the property set, at its place; if it has none of that name, at the end of the block.
+    """Returns the note with the property set, in its place; a new one at the end of the block.
 
     Args:
-        text: The note's text. The block is made if there is none.
-        key: The property's name. Upper and lower case are the same, as for the app.
-        value: A text, a number, a truth value, None, a list or a dictionary of these.
+        text: The note's text. The block is created if there is none.
+        key: The property's name. Case is ignored, as in the app.
+        value: A text, a number, a boolean, None, a list or a dictionary of these.
 
     Raises:
-        BadProperties: The block cannot be read, or such a value cannot be written.
+        BadProperties: The block cannot be read, or the value cannot be written.
     """
     wanted = _dumped({key: value})
     block = split(text)
@@ -235,10 +226,10 @@ def set_property(text: str, key: str, value: Any) -> str:
 
 
 def remove_property(text: str, key: str) -> str:
-    """The note without the property; as it was if it has none of that name.
+    """Returns the note without the property; unchanged if it has none of that name.
 
     Raises:
-        BadProperties: The block cannot be read, or something else depends on the property.
+        BadProperties: The block cannot be read, or another property depends on this one.
     """
     block = split(text)
     if block.kind is None:
@@ -256,17 +247,17 @@ def _newline(text: str) -> str:
 
 
 def _dumped(value: Any) -> str:
-    """A text that two values have in common if they are equal and of the same types."""
+    """Returns a text that is equal for values that are equal and of the same types."""
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadProperties(f"Such a value cannot be a property: {error}") from error
+        raise BadProperties(f"This value cannot be a property: {error}") from error
 
 
 def _checked(text: str, wanted: str) -> str:
     properties, problem = load(split(text))
     if problem is not None or _dumped(properties) != wanted:
-        raise BadProperties(f"The property cannot be changed by itself: {problem or 'others would change too'}")
+        raise BadProperties(f"The property cannot be changed alone: {problem or 'others would change too'}")
     return text
 
 
@@ -280,7 +271,7 @@ class _Editor:
         self._block, self._text = block, block.text
         try:
             root = compose(block.text)
-        except (yaml.YAMLError, ValueError) as error:  # JSON can say a little that YAML cannot.
+        except (yaml.YAMLError, ValueError) as error:  # Some JSON is not YAML.
             raise BadProperties(f"The properties cannot be changed: {error}") from error
         self._root = root if isinstance(root, MappingNode) else None
         self._places = places(self._text, self._root) if self._root else {}
@@ -289,7 +280,7 @@ class _Editor:
         self._indent = "" if first is None or self._braces else self._text[self._line(first.key) : first.key]
 
     def name(self, key: str) -> str | None:
-        """The name as it is written."""
+        """Returns the name as it is written in the block."""
         if key in self.properties:
             return key
         return next((name for name in self.properties if name.casefold() == key.casefold()), None)
@@ -334,22 +325,22 @@ class _Editor:
         if self._braces or (isinstance(value, list | dict) and node is not None and _in_braces(node)):
             as_json = self._block.kind == "json"
             written = flow_text(value, as_json=as_json)
-            named = self._text.startswith(":", place.colon - 1)  # Between braces a name may stand alone.
+            named = self._text.startswith(":", place.colon - 1)  # Between braces a name may have no value.
             space = "" if place.start > place.colon else " "
             return _Change(place.start, place.end, ("" if named else ":") + space + written)
         quote = node.style if isinstance(node, ScalarNode) and node.style in ("'", '"') else None
         return self._after_colon(place, after_colon(value, self._indent, self._step(), quote))
 
     def _after_colon(self, place: YamlSpan, written: str) -> _Change:
-        """What follows the colon, before a comment that stands there."""
+        """Replaces what follows the colon, and keeps a comment there."""
         gap = self._text[place.colon : place.start]
         comment = gap.partition("\n")[0].rstrip() if "#" in gap else ""
-        if comment and "\n" in written:  # What is written begins on the next line: the comment can stay.
+        if comment and "\n" in written:  # The value begins on the next line: the comment can stay.
             return _Change(place.colon + len(comment), place.end, written)
         return _Change(place.colon, place.end, written + comment)
 
     def _items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
-        """A list with a line for each item: those that stay keep their lines, and the comments below them."""
+        """Changes a list with one line per item: items that stay keep their lines, and the comments below them."""
         starts = item_lines(self._text, node)
         if starts is None:
             return None
@@ -364,7 +355,7 @@ class _Editor:
         return _Change(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
 
     def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
-        """A list in brackets: what is added at its end is put there, else it becomes one line."""
+        """Changes a list in brackets: new items at its end are appended, else it becomes one line."""
         nodes = cast("list[Node]", node.value)
         starts = [index(item) for item in nodes]
         if starts != sorted(set(starts)) or starts[0] < index(node):
@@ -380,7 +371,7 @@ class _Editor:
         return _Change(starts[0], ends[-1], ", ".join(written))
 
     def _step(self) -> str:
-        """How far the block's lists are indented."""
+        """Returns the indentation of the block's lists."""
         for place in self._places.values():
             if isinstance(place.node, SequenceNode) and not place.node.flow_style:
                 return " " * max(0, cast("int", place.node.start_mark.column) - len(self._indent))
@@ -391,7 +382,7 @@ class _Editor:
 
 
 class _KeptLines:
-    """The items of a list as they are written, each to be used once."""
+    """The written items of a list, each to be used once."""
 
     def __init__(self, values: list[Any], written: list[str]) -> None:
         self._written: dict[str, list[str]] = {}

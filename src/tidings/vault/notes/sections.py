@@ -1,42 +1,41 @@
-"""Where the parts of a note are: its lines, the section of a heading, a block.
+"""Parts of a note: its lines, the section of a heading, a block; found, and changed without disturbing the rest.
 
-Lines count from 1 and end with a line feed, with or without a carriage return before it. What is not there, or there
-more than once, is refused with the nearest that is there: nobody should have to guess.
+Lines count from 1 and end with a line feed, with or without a carriage return before it. A part that does not exist, or
+exists more than once, is refused with a suggestion.
 
-May import: `model`, `notes`, `paths`.
-
-Adding to a note, and changing what stands under one of its headings, without disturbing what is around it.
-
-The blank lines after a heading and before the next one are the note's own: they stay as they are found. Where a
-section had no text yet, they are set as the note's other sections have them.
-
-May import: `model`, `notes`, `parts`.
+The blank lines after a heading and before the next one stay as they are. In a section without text they are set as in
+the note's other sections.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from tidings.vault.files.paths import key, shorten
+from tidings._kit.suggest import closest
+from tidings._kit.text import counted, joined, quoted
 from tidings.vault.notes import parse
-from tidings.vault.notes.model import Heading, NoteBlock
+from tidings.vault.notes.model import Heading, NoteBlock, key
 
 NEWLINE = re.compile(r"\r?\n")
 
 _MOST_NAMED = 12
-"""How many lines or names a message lists."""
+"""Lines or names in a message."""
+_MARKED_HEADING = re.compile(r"\s*(#{1,6})\s+(\S.*)")
+_SAMPLED_HEADINGS = 40
+"""Headings that show a note's style."""
+
+Mode = Literal["replace", "append", "prepend"]
 
 
 class EditRefused(ValueError):
-    """What should be read or changed is not there, or not clearly so. Says why, and what to give instead."""
+    """The part to read or change does not exist, or is ambiguous. Says why, and what to give instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotePart:
-    """A part of a note, and the lines it spans, both included."""
+    """A part of a note, and its first and last line."""
 
     text: str
     start_line: int
@@ -44,87 +43,89 @@ class NotePart:
 
 
 class TextSpan(NamedTuple):
-    """A section: its heading, where the text under it begins, and where it ends."""
+    """A section: its heading, the beginning of the text under it, and its end."""
 
     heading: Heading
     body: int
     end: int
 
 
-def section(text: str, heading: str) -> NotePart:
-    """The section of a heading, with the heading: `Tasks`, `Project#Tasks` or `## Tasks`.
+class TextChange(NamedTuple):
+    """A span of a text, and its replacement."""
 
-    Raises:
-        EditRefused: There is no such heading, or several.
-    """
+    start: int
+    end: int
+    text: str
+
+
+class _BlankLines(NamedTuple):
+    """The style of a note: whether its headings have blank lines after and before them."""
+
+    after: bool
+    before: bool
+
+
+_USUAL_BLANKS = _BlankLines(after=False, before=True)
+
+
+def section(text: str, heading: str) -> NotePart:
+    """Returns the section of a heading, with the heading: `Tasks`, `Project#Tasks` or `## Tasks`."""
     span = find_section(text, heading)
     return _part(text, span.heading.start, span.end)
 
 
-def block(text: str, id: str) -> NotePart:  # noqa: A002 - what Obsidian calls it
-    """The block with an id, without the id.
-
-    Raises:
-        EditRefused: There is no such block, or several.
-    """
+def block(text: str, id: str) -> NotePart:  # noqa: A002 - Obsidian's word
+    """Returns the block with an id, without the id."""
     found = find_block(text, id)
     return _part(text, found.start, found.end)
 
 
 def lines(text: str, first: int, last: int | None = None) -> NotePart:
-    """Some lines; to the end if `last` is None or beyond it.
-
-    Raises:
-        EditRefused: There is no line `first`, or `last` comes before it.
-    """
+    """Returns some lines, both included; to the end if `last` is None or beyond it."""
     starts = line_starts(text)
     count = len(starts) - 1
     final = count if last is None else min(last, count)
     if not 1 <= first <= max(count, 1) or (last is not None and last < first):
-        raise EditRefused(f"There are no lines {first} to {last or 'the end'}: the note has {_count(count)}.")
+        raise EditRefused(f"There are no lines {first} to {last or 'the end'}: the note has {counted(count, 'line')}.")
     return NotePart(text[starts[first - 1] : starts[final]], first, max(final, first))
 
 
 def line_starts(text: str) -> list[int]:
-    """Where each line begins, and, as the last item, where the text ends."""
+    """Returns the beginning of each line and, as the last item, the end of the text."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     return starts if starts[-1] == len(text) else [*starts, len(text)]
 
 
 def line_of(text: str, offset: int) -> int:
-    """The number of the line that a character is on."""
+    """Returns the number of the line of a character."""
     return text.count("\n", 0, offset) + 1
 
 
 def find_section(text: str, heading: str, headings: Sequence[Heading] | None = None) -> TextSpan:
-    """The section of a heading; see `section`.
-
-    Raises:
-        EditRefused: There is no such heading, or several.
-    """
+    """Returns the section of a heading; see `section`. `headings` are those of the note, if they are known."""
     headings = parse.parse(text, "").headings if headings is None else headings
     found = matching(headings, heading)
     if not found:
         hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or "The note has no headings."
-        raise EditRefused(f"There is no heading {shorten(heading)}. {hint}")
+        raise EditRefused(f"There is no heading {quoted(heading)}. {hint}")
     if len(found) > 1:
         raise EditRefused(
-            f"There are {len(found)} headings {shorten(heading)} ({named_lines(headings[at].line for at in found)}). "
+            f"There are {len(found)} headings {quoted(heading)} ({named_lines(headings[at].line for at in found)}). "
             f"Give the headings above it too, such as {_with_parent(headings, found[-1])!r}, or edit by line numbers."
         )
     return span_of(text, headings, found[0])
 
 
 def span_of(text: str, headings: Sequence[Heading], at: int) -> TextSpan:
-    """The section of one of a note's headings."""
+    """Returns the section of one of a note's headings."""
     heading = headings[at]
     later = (other.start for other in islice(headings, at + 1, None) if other.level <= heading.level)
     return TextSpan(heading, _heading_end(text, heading), next(later, len(text)))
 
 
 def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
-    """Which of the headings are meant: those written just so, else those that differ in case or signs only."""
-    marked = re.match(r"\s*(#{1,6})\s+(\S.*)", wanted)
+    """Returns the positions of the headings that are meant: exact ones, else those that differ in case or signs."""
+    marked = _MARKED_HEADING.match(wanted)
     level, wanted = (len(marked[1]), marked[2]) if marked else (None, wanted)
     parents = _parents(headings)
     for plain in (str.strip, key, _letters):
@@ -138,12 +139,8 @@ def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
     return []
 
 
-def find_block(text: str, id: str) -> NoteBlock:  # noqa: A002 - what Obsidian calls it
-    """The block with an id; `^` in front of it may be left out.
-
-    Raises:
-        EditRefused: There is no such block, or several.
-    """
+def find_block(text: str, id: str) -> NoteBlock:  # noqa: A002 - Obsidian's word
+    """Returns the block with an id, with or without `^`."""
     wanted = key(id.strip().lstrip("#^"))
     blocks = parse.parse(text, "").blocks
     found = [one for one in blocks if key(one.id) == wanted]
@@ -151,13 +148,13 @@ def find_block(text: str, id: str) -> NoteBlock:  # noqa: A002 - what Obsidian c
         return found[0]
     if found:
         where = named_lines(one.line for one in found)
-        raise EditRefused(f"There are {len(found)} blocks {shorten(id)} ({where}). Give them ids of their own first.")
+        raise EditRefused(f"There are {len(found)} blocks {quoted(id)} ({where}). Give each its own id first.")
     hint = _hint([f"^{one.id}" for one in blocks], wanted) or "The note has none."
-    raise EditRefused(f"There is no block {shorten(id)}. {hint}")
+    raise EditRefused(f"There is no block {quoted(id)}. {hint}")
 
 
 def named_lines(numbers: Iterable[int]) -> str:
-    """Line numbers for a message."""
+    """Returns line numbers for a message."""
     shown = list(map(str, numbers))
     more = f", and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
     return f"line{'s' if len(shown) > 1 else ''} {', '.join(shown[:_MOST_NAMED])}{more}"
@@ -170,7 +167,7 @@ def _part(text: str, start: int, end: int) -> NotePart:
 
 
 def _heading_end(text: str, heading: Heading) -> int:
-    """Where the text under a heading begins. One without `#` is underlined, and takes two lines."""
+    """Returns the beginning of the text under a heading. One without `#` is underlined, and takes two lines."""
     end = _line_end(text, heading.start)
     return end if text[heading.start : end].lstrip(" ").startswith("#") else _line_end(text, end)
 
@@ -180,7 +177,7 @@ def _line_end(text: str, start: int) -> int:
 
 
 def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequence[int | None]) -> bool:
-    """Whether headings with the other names stand above the one that has the last, in this order."""
+    """Returns whether the heading at `at` is below headings with the other names, in this order."""
     above = parents[at]
     for name in reversed(names[:-1]):
         while above is not None and texts[above] != name:
@@ -192,7 +189,7 @@ def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequen
 
 
 def _parents(headings: Sequence[Heading]) -> list[int | None]:
-    """For each heading, the one whose section it is in."""
+    """Returns, for each heading, the one whose section it is in."""
     parents: list[int | None] = []
     open_: list[int] = []
     for at, heading in enumerate(headings):
@@ -213,48 +210,32 @@ def _with_parent(headings: Sequence[Heading], at: int) -> str:
 
 
 def _letters(text: str) -> str:
-    """What is left of a heading in a link: Obsidian drops most signs there."""
+    """Returns a heading as it is in a link: Obsidian drops most signs there."""
     return re.sub(r"\W+", " ", key(text)).strip()
 
 
 def _hint(names: Sequence[str], wanted: str) -> str:
-    """The names for a message that come near to one that is not there, the nearest first; else the first of all."""
+    """Returns a sentence with the closest names, or else with the first ones; empty if there are none."""
     distinct = list(dict.fromkeys(names))
-    keys = {key(name[:120]): name for name in distinct[:500]}
-    if near := [shorten(keys[one]) for one in get_close_matches(key(wanted[:120]), keys, n=3, cutoff=0.6)]:
-        return f"Did you mean {' or '.join(near)}?"
+    if near := closest(wanted, distinct, most=3, key=key, among=500):
+        return f"Did you mean {joined(list(map(quoted, near)), 'or')}?"
     more = ", …" if len(distinct) > _MOST_NAMED else ""
-    return f"There are: {', '.join(map(shorten, distinct[:_MOST_NAMED]))}{more}." if distinct else ""
-
-
-def _count(lines: int) -> str:
-    return "1 line" if lines == 1 else f"{lines} lines"
-
-
-Mode = Literal["replace", "append", "prepend"]
-
-
-class TextChange(NamedTuple):
-    """A stretch of a text, and what takes its place."""
-
-    start: int
-    end: int
-    text: str
+    return f"There are: {', '.join(map(quoted, distinct[:_MOST_NAMED]))}{more}." if distinct else ""
 
 
 def own_newline(text: str) -> str:
-    r"""The line ending that a text has most; `\n` if it has none."""
+    r"""Returns the most frequent line ending; `\n` if there is none."""
     windows = text.count("\r\n")
     return "\r\n" if 2 * windows > text.count("\n") else "\n"
 
 
 def with_newlines(text: str, newline: str) -> str:
-    """A text with all its line endings replaced."""
+    """Returns a text with all its line endings replaced."""
     return NEWLINE.sub(newline, text)
 
 
 def append(text: str, content: str) -> str:
-    """The text with lines added at its end. What was empty then ends with a line ending, as the lines of a note do."""
+    """Returns the text with lines added at its end. An empty one gets a line ending, as notes have."""
     if not text:
         return content if not content or content.endswith("\n") else content + own_newline(content)
     newline = own_newline(text)
@@ -264,16 +245,13 @@ def append(text: str, content: str) -> str:
 
 
 def prepend(text: str, content: str) -> str:
-    """The text with lines added at its beginning, after the properties."""
-    return _apply(text, _added(text, (parse.parse(text, "").body_start, len(text)), content, "prepend"))
+    """Returns the text with lines added at its beginning, after the properties."""
+    change = _added(text, (parse.parse(text, "").body_start, len(text)), content, "prepend")
+    return text[: change.start] + change.text + text[change.end :]
 
 
 def section_change(text: str, heading: str, content: str, mode: Mode, *, create: bool = False) -> TextChange:
-    """What changes when the text under a heading is replaced or added to; see `edits.ReplaceSection`.
-
-    Raises:
-        EditRefused: There is no such heading (and none is to be created), or there are several.
-    """
+    """Returns the change that replaces the text under a heading, or adds to it; see `edits.ReplaceSection`."""
     if mode not in {"replace", "append", "prepend"}:
         raise EditRefused(f"There is no mode {mode!r}. Give 'replace', 'append' or 'prepend'.")
     headings = parse.parse(text, "").headings
@@ -281,27 +259,19 @@ def section_change(text: str, heading: str, content: str, mode: Mode, *, create:
         return _new_section(text, headings, heading, content)
     span = find_section(text, heading, headings)
     content = _without_heading(content, span.heading)
-    return _added(text, (span.body, span.end), content, mode, _habits(text, headings))
+    return _added(text, (span.body, span.end), content, mode, _blank_lines(text, headings))
 
 
-class _Habits(NamedTuple):
-    blank_after: bool
-    blank_before: bool
-
-
-_LOOKED_AT = 40
-"""How many headings tell a note's habits."""
-_USUAL = _Habits(blank_after=False, blank_before=True)
-
-
-def _added(text: str, stretch: tuple[int, int], content: str, mode: Mode, habits: _Habits = _USUAL) -> TextChange:
-    """What changes in a stretch of whole lines when its text, the blank lines around it aside, is changed."""
+def _added(
+    text: str, span: tuple[int, int], content: str, mode: Mode, blanks: _BlankLines = _USUAL_BLANKS
+) -> TextChange:
+    """Returns the change of the text in a span of whole lines; the blank lines around it stay."""
     newline = own_newline(text)
-    start, end = stretch
+    start, end = span
     lead, core, tail = _around(text[start:end])
     content = _trimmed(with_newlines(content, newline), mode, newline)
     if not core:
-        return _filled(text, stretch, content.strip("\r\n"), habits)
+        return _filled(text, span, content.strip("\r\n"), blanks)
     inner = start + len(lead)
     outer = end - len(tail)
     if mode == "append":
@@ -310,20 +280,21 @@ def _added(text: str, stretch: tuple[int, int], content: str, mode: Mode, habits
         return TextChange(inner, inner, content + newline if content else "")
     if content:
         return TextChange(inner, outer, content)
-    return TextChange(start if tail else before_ending(text, start), outer + _ending(tail), "")
+    ending = NEWLINE.match(tail)
+    return TextChange(start if tail else before_ending(text, start), outer + (ending.end() if ending else 0), "")
 
 
-def _filled(text: str, stretch: tuple[int, int], content: str, habits: _Habits) -> TextChange:
-    """Text where there were only blank lines, or nothing."""
+def _filled(text: str, span: tuple[int, int], content: str, blanks: _BlankLines) -> TextChange:
+    """Returns the change that puts text where there were only blank lines, or nothing."""
     newline = own_newline(text)
-    start, end = stretch
+    start, end = span
     blank = text[start:end]
     if not content:
         return TextChange(start, start, "")
-    after = newline if start and habits.blank_after else ""
+    after = newline if start and blanks.after else ""
     if end < len(text):
-        # Another heading follows: what was between the two headings stays between the text and the next.
-        blank = blank or (newline if habits.blank_before else "")
+        # Another heading follows: the blank lines stay, before that heading.
+        blank = blank or (newline if blanks.before else "")
         return TextChange(start, end, after + content + newline + blank)
     if blank:
         return TextChange(end, end, content + newline if blank.endswith("\n") else newline + content)
@@ -333,7 +304,7 @@ def _filled(text: str, stretch: tuple[int, int], content: str, habits: _Habits) 
 
 
 def _new_section(text: str, headings: Sequence[Heading], heading: str, content: str) -> TextChange:
-    marked = re.match(r"\s*(#{1,6})\s+(\S.*)", heading)
+    marked = _MARKED_HEADING.match(heading)
     *parents, name = [part.strip() for part in (marked[2] if marked else heading).split("#")]
     if not name or NEWLINE.search(name):
         raise EditRefused(f"{heading!r} cannot be a heading. Give one line of text.")
@@ -342,32 +313,29 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
         parent = find_section(text, "#".join(parents), headings)
         level, start, end = min(parent.heading.level + 1, 6), parent.body, parent.end
     else:
-        level, start, end = _top_level(headings), 0, len(text)
+        levels = {heading.level for heading in headings}
+        level = min(levels - {1}, default=2) if 1 in levels else min(levels, default=2)
+        start, end = 0, len(text)
     level = len(marked[1]) if marked else level
     made = f"{'#' * level} {name}"
     content = _trimmed(
         with_newlines(_without_heading(content, Heading(level, name, 0, 0)), newline), "replace", newline
     )
-    habits = _habits(text, headings)
-    lines = [made, *([""] if habits.blank_after else []), *([content] if content else [])]
-    before = newline if habits.blank_before and text[:end].strip() else ""
-    return _added(text, (start, end), before + newline.join(lines), "append", habits._replace(blank_after=False))
+    blanks = _blank_lines(text, headings)
+    lines = [made, *([""] if blanks.after else []), *([content] if content else [])]
+    before = newline if blanks.before and text[:end].strip() else ""
+    return _added(text, (start, end), before + newline.join(lines), "append", blanks._replace(after=False))
 
 
-def _top_level(headings: Sequence[Heading]) -> int:
-    levels = {heading.level for heading in headings}
-    return min(levels - {1}, default=2) if 1 in levels else min(levels, default=2)
-
-
-def _habits(text: str, headings: Sequence[Heading]) -> _Habits:
-    """Whether the note has blank lines after its headings, and before them: as most of them have."""
+def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
+    """Returns the note's style, as most of its headings have it."""
     after = before = 0
-    for at, heading in enumerate(headings[:_LOOKED_AT]):
+    for at, heading in enumerate(headings[:_SAMPLED_HEADINGS]):
         end = headings[at + 1].start if at + 1 < len(headings) else len(text)
         lead, core, _ = _around(text[span_of(text, headings, at).body : end])
         after += (1 if lead else -1) if core else 0
         before += (1 if _blank_before(text, heading.start) else -1) if heading.start else 0
-    return _Habits(after > 0, before >= 0)
+    return _BlankLines(after > 0, before >= 0)
 
 
 def _blank_before(text: str, start: int) -> bool:
@@ -384,7 +352,7 @@ def _without_heading(content: str, heading: Heading) -> str:
 
 
 def _trimmed(content: str, mode: Mode, newline: str) -> str:
-    """The content without the line endings at its ends, except where they set it apart from the text beside it."""
+    """Removes the line endings at the ends, except where they separate the content from the text beside it."""
     if mode == "append":
         return content.rstrip("\r\n")
     if mode == "prepend":
@@ -393,7 +361,7 @@ def _trimmed(content: str, mode: Mode, newline: str) -> str:
 
 
 def _around(body: str) -> tuple[str, str, str]:
-    """Lines as the blank ones before the text, the text without its last line ending, and the rest."""
+    """Splits lines into the blank ones before the text, the text without its last line ending, and the rest."""
     lead = re.match(r"(?:[ \t]*\r?\n)*", body)
     rest = body[lead.end() if lead else 0 :]
     core = rest.rstrip(" \t\r\n")
@@ -404,14 +372,5 @@ def _around(body: str) -> tuple[str, str, str]:
 
 
 def before_ending(text: str, start: int) -> int:
-    """Where the line ending before a place begins."""
+    """Returns the beginning of the line ending before a position."""
     return start - (2 if text.endswith("\r\n", 0, start) else min(start, 1))
-
-
-def _ending(tail: str) -> int:
-    match = NEWLINE.match(tail)
-    return match.end() if match else 0
-
-
-def _apply(text: str, change: TextChange) -> str:
-    return text[: change.start] + change.text + text[change.end :]

@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from tidings.vault.files.paths import shorten, uri
+from tidings._kit.text import quoted
+from tidings.vault.files.paths import uri
 from tidings.vault.index.rows import FileRow, TagCount
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.shapes import MARKDOWN, NotFound, iso, one_line
@@ -148,7 +149,7 @@ def recent_brief(view: VaultView, count: str, since: str, *, today: date | None 
     """
     wanted = count.strip() or ("50" if since.strip() else "10")
     if not re.fullmatch(r"[0-9]{1,2}", wanted) or not 1 <= int(wanted) <= _MOST:
-        raise ValueError(f"count cannot be {shorten(count)}. Give a whole number from 1 to {_MOST}.")
+        raise ValueError(f"count cannot be {quoted(count)}. Give a whole number from 1 to {_MOST}.")
     start = day_of(since, today or local_today()) if since.strip() else None
     notes = list(_notes(view, int(wanted), start))
     when = f" since {start.isoformat()}" if start else ""

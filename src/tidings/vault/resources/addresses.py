@@ -17,7 +17,7 @@ from datetime import date
 from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
-from tidings.vault.files.paths import shorten
+from tidings._kit.text import quoted
 
 _JSON: Final = "application/json"
 _LIST: Final = ("mode", "limit", "offset")
@@ -224,7 +224,7 @@ def parse_address(uri: str) -> VaultAddress:
     kind = kind.lower()
     if scheme.lower() != "vault" or kind not in FAMILIES:
         known = ", ".join(family.shown for family in FAMILIES.values())
-        raise BadAddress(f"{shorten(uri)} is no URI of a vault. There are: {known}.")
+        raise BadAddress(f"{quoted(uri)} is no URI of a vault. There are: {known}.")
     family = FAMILIES[kind]
     return VaultAddress(kind, _about(family, about, uri), *_asked(family, query, uri))
 
@@ -234,7 +234,7 @@ def _about(family: Family, text: str, uri: str) -> str:
         about = unquote(text, errors="strict")
         about.encode()
     except UnicodeError:
-        raise BadAddress(f"{shorten(uri)} encodes bytes that are no text. Percent-encode it as UTF-8.") from None
+        raise BadAddress(f"{quoted(uri)} encodes bytes that are no text. Percent-encode it as UTF-8.") from None
     if not family.about:
         if about.strip("/"):
             raise BadAddress(f"There is nothing below {family.shown}. Ask for that alone, or for {family.template}.")
@@ -246,7 +246,7 @@ def _about(family: Family, text: str, uri: str) -> str:
     else:
         about = about.strip("/")
     if not about and family.kind != "folder":
-        raise BadAddress(f"{shorten(uri)} does not say which. Write {family.shown}.")
+        raise BadAddress(f"{quoted(uri)} does not say which. Write {family.shown}.")
     if family.kind == "daily":
         return _day(about)
     return about
@@ -260,7 +260,7 @@ def _day(text: str) -> str:
             return date.fromisoformat(text).isoformat()
     except ValueError:
         pass
-    raise BadAddress(f"{shorten(text)} is no date. Write one such as 2026-01-31, or 'today'.")
+    raise BadAddress(f"{quoted(text)} is no date. Write one such as 2026-01-31, or 'today'.")
 
 
 def _asked(family: Family, query: str, uri: str) -> tuple[Mode | None, int | None, int]:
@@ -269,7 +269,7 @@ def _asked(family: Family, query: str, uri: str) -> tuple[Mode | None, int | Non
     if len(asked) < len(pairs) or not asked.keys() <= set(family.takes):
         allowed = " and ".join(filter(None, [", ".join(family.takes[:-1]), *family.takes[-1:]]))
         raise BadAddress(
-            f"The query of {shorten(uri)} is not understood: {family.shown} takes {allowed or 'none'}"
+            f"The query of {quoted(uri)} is not understood: {family.shown} takes {allowed or 'none'}"
             f"{', each once' if allowed else ''}. A '?' that belongs to a name is written %3F."
         )
     mode = _mode(asked.get("mode"))
@@ -286,7 +286,7 @@ def _mode(text: str | None) -> Mode | None:
         case None | "summary" | "full":
             return text
         case _:
-            raise BadAddress(f"There is no mode {shorten(text)}. Choose 'summary' or 'full'.")
+            raise BadAddress(f"There is no mode {quoted(text)}. Choose 'summary' or 'full'.")
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:
@@ -294,4 +294,4 @@ def _number(name: str, text: str | None, least: int, most: int) -> int | None:
         return None
     if re.fullmatch(r"[0-9]{1,9}", text) and least <= int(text) <= most:
         return int(text)
-    raise BadAddress(f"{name} cannot be {shorten(text)}. Give a whole number from {least} to {most}.")
+    raise BadAddress(f"{name} cannot be {quoted(text)}. Give a whole number from {least} to {most}.")

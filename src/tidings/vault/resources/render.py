@@ -22,7 +22,7 @@ from datetime import date
 from difflib import get_close_matches
 from typing import Any, Final
 
-from tidings.vault.files.content import read_regular
+from tidings._kit.files import read_file
 from tidings.vault.files.paths import BadPath, key, uri
 from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow, ListedFiles
@@ -107,7 +107,7 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
     if file.kind == "note":
         return RenderedResource(MARKDOWN, _text(view, file))
     try:
-        data = read_regular(view.vault.locate(file.path), LARGEST)
+        data, _ = read_file(view.vault.locate(file.path), LARGEST)
     except BadPath as error:
         raise NotFound(str(error)) from error
     except OverflowError as error:

@@ -6,7 +6,8 @@ Reading takes the best of several, and says so. Writing wants to know exactly.
 import re
 from typing import NamedTuple
 
-from tidings.vault.files.paths import BadPath, key, path_of, shorten
+from tidings._kit.text import quoted
+from tidings.vault.files.paths import BadPath, key, path_of
 from tidings.vault.resources.shapes import NotFound
 from tidings.vault.view import VaultView, standing
 
@@ -53,7 +54,7 @@ def meant(view: VaultView, path: str) -> Meant:
             return Meant(candidate)
     near = view.queries.near(path)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Find it with `search` or `structure`."
-    raise NotFound(" ".join(filter(None, [f"There is no file {shorten(path)}.", hint, standing(view.status)])))
+    raise NotFound(" ".join(filter(None, [f"There is no file {quoted(path)}.", hint, standing(view.status)])))
 
 
 def surely(view: VaultView, path: str) -> str:
@@ -66,7 +67,7 @@ def surely(view: VaultView, path: str) -> str:
     found = meant(view, path)
     if found.also:
         several = ", ".join(map(repr, (found.path, *found.also)))
-        raise BadPath(f"{shorten(path)} could be one of several: {several}.", "Give the whole path.")
+        raise BadPath(f"{quoted(path)} could be one of several: {several}.", "Give the whole path.")
     return found.path
 
 
