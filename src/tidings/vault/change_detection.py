@@ -1,19 +1,15 @@
-"""Which resources are different after a change of the index: found by comparing, not by guessing.
+"""Finds the resources that differ after a change of the index, by comparing.
 
-A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed
-resources *may* be different; each of these is compared as it was before the batch is stored with what it is after. A
-change that leaves a resource as it is tells nobody of it. Searches, which can take long, are compared elsewhere: see
-`searches.py`.
+A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
+*may* differ; each of them is compared before and after the batch is stored. A change that leaves a resource as it was
+is not published.
 
-Only resources that somebody subscribed to are compared, so `SubscribedResources` remembers them for a while after
-their last subscriber has gone: it may come back and ask what it missed. Who comes back later than that, or after a
-restart, to a log that is older than this memory, is told that the resource has changed: it may have.
+Only resources with subscribers are compared. `SubscribedResources` remembers them for a while after their last
+subscriber has gone, since it may come back and ask what it missed. If it comes back later, or after a restart, to a log
+that is older than this memory, the resource is published as changed: it may have.
 
-The searches that somebody listens to: compared after each change, behind everything else and at a pace of their own.
-
-A search can take long, and any change may change what it finds. So they hold up neither the index nor the news of
-other resources: they are compared in the threads of the readers, all of them after a change, and the longer that
-takes the longer it is until the next time. The last change is always followed by a comparison.
+Searches can take long, and any change may affect them. So `Searches` compares them in the readers' threads, all of them
+after a change, and pauses in proportion to the time that took. The last change is always followed by a comparison.
 """
 
 import asyncio
@@ -27,22 +23,33 @@ from typing import Final, NamedTuple
 import anyio
 
 from tidings.changes import Filter, ResourceUpdated
-from tidings.vault.files.paths import key, uri
+from tidings.vault.files.paths import uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries
-from tidings.vault.notes.model import IndexEntry
+from tidings.vault.notes.model import IndexEntry, key
 from tidings.vault.resources.addresses import VaultAddress, parse_address
 
+logger = logging.getLogger(__name__)
+
+SEARCH: Final = "vault://search/"
+
 _SINGLE: Final = ("recent", "stats", "tags", "structure")
-"""The resources of which there is one."""
-
-
+"""The kinds with one resource each."""
 _MOST_LEFT: Final = 1000
-"""How many are remembered at most that nobody listens to any more."""
+"""Resources without subscribers that are remembered."""
+_PAUSE_FACTOR: Final = 2
+"""The pause after a comparison of searches, as a multiple of its duration."""
+_LONGEST_PAUSE: Final = 10.0
 
 
 class SubscribedResources:
-    """What somebody listens to, or listened to a while ago."""
+    """The resources that have subscribers, or had some a while ago.
+
+    Args:
+        outlived: The log of changes may be older than this memory.
+        keep: Seconds that a resource without subscribers is remembered.
+        clock: The time in seconds.
+    """
 
     def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
         self._present: set[str] = set()
@@ -52,22 +59,19 @@ class SubscribedResources:
         self._outlived = outlived
 
     def begin(self, subscription: str) -> bool:
-        """Somebody listens to it from now on. Says whether it may have changed while nobody compared it.
-
-        That is so if the log of changes is older than this memory (`outlived`), or something was forgotten.
-        """
+        """Adds a resource. Returns whether it may have changed while it was not compared."""
         known = subscription in self._present or subscription in self._left
         self._left.pop(subscription, None)
         self._present.add(subscription)
         return self._outlived and not known
 
     def end(self, subscription: str) -> None:
-        """Nobody listens to it any more."""
+        """Marks a resource as without subscribers."""
         self._present.discard(subscription)
         self._left[subscription] = self._clock()
 
     def remembered(self) -> list[str]:
-        """All of it, without what is too long ago."""
+        """Returns all resources, and forgets those without subscribers for too long."""
         horizon = self._clock() - self._keep
         old = [each for each, when in self._left.items() if when < horizon]
         for subscription in old or list(self._left)[: max(0, len(self._left) - _MOST_LEFT)]:
@@ -78,22 +82,22 @@ class SubscribedResources:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a batch of files touches, by what resources depend on."""
+    """Everything that a batch of files touches and resources depend on."""
 
     paths: frozenset[str] = frozenset()
-    """The files that are different, new or gone."""
+    """The files that are changed, new or deleted."""
     moved: bool = False
-    """Whether some of them are new or gone."""
+    """True if some of them are new or deleted."""
     linked: frozenset[str] = frozenset()
-    """The keys of the names that these files link to, or did."""
+    """The keys of the names that these files link to, or linked to."""
     tags: frozenset[str] = frozenset()
-    """The keys of the tags that they have or had, with all tags above these."""
+    """The keys of the tags that they have or had, with all tags above them."""
     everything: bool = False
-    """Whether all resources may be different: as when the index is complete, and says so."""
+    """True if all resources may differ, for example because the status of the index changed."""
     names: frozenset[str] = field(init=False)
-    """The keys of the names of the files: what links and resources find them by."""
+    """The keys of the names of the files."""
     folders: frozenset[str] = field(init=False)
-    """The folders that they lie in, with all folders above these."""
+    """The folders of the files, with all folders above them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(map(_name, self.paths)))
@@ -104,15 +108,15 @@ class Touched:
         return self.everything or bool(self.paths)
 
     def may_change(self, address: VaultAddress) -> bool:
-        """Whether the resource at `address` may be another after this."""
+        """Returns whether the resource at `address` may differ after this."""
         if self.everything:
             return True
         match address.kind:
             case "note" | "attachment":
-                # A summary says where the note's links lead, which files that come and go decide too.
+                # A summary contains the targets of the note's links, which depend on new and deleted files.
                 return _name(address.argument) in self.names or (self.moved and address.mode == "summary")
             case "backlinks":
-                # A file that is new or gone may change where a link by name leads.
+                # A new or deleted file may change the target of a link.
                 return self.moved or _name(address.argument) in self.linked
             case "folder":
                 return key(address.argument.strip("/")) in map(key, self.folders)
@@ -122,11 +126,7 @@ class Touched:
                 return True
 
     def uris(self, candidates: Callable[[str], Iterable[str]]) -> Iterator[str]:
-        """The resources that may be different, for those who subscribed to a prefix.
-
-        Args:
-            candidates: The paths of the files whose name has this key.
-        """
+        """Yields the resources that may differ, for subscriptions of a prefix. `candidates` finds files by name."""
         for path in self.paths:
             yield uri("note" if path.lower().endswith(".md") else "attachment", path)
             yield uri("backlinks", path)
@@ -138,7 +138,7 @@ class Touched:
 
 
 def all_of(queries: Queries) -> Touched:
-    """Everything there is, as if all of it were different."""
+    """Returns everything in the index, as if all of it differed."""
     ask = queries.connection.execute
     return Touched(
         paths=frozenset(path for (path,) in ask("SELECT path FROM files")),
@@ -150,7 +150,7 @@ def all_of(queries: Queries) -> Touched:
 
 
 class _KnownEntry(NamedTuple):
-    """What the index says of a file before it is stored anew."""
+    """A file in the index before it is stored again."""
 
     id: int
     hash: str | None
@@ -159,13 +159,13 @@ class _KnownEntry(NamedTuple):
 
 
 def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str], *, deep: bool = True) -> Touched:
-    """What storing `entries`, and letting go of `gone`, touches.
+    """Returns what storing `entries`, and removing `gone`, touches.
 
     Args:
         queries: The index, before they are stored.
         entries: Files that were read.
-        gone: Files that are not there any more.
-        deep: Whether somebody wants to know more than which files.
+        gone: Files that no longer exist.
+        deep: Include links and tags, which only subscriptions need.
     """
     before = _known(queries, [*(entry.path for entry in entries), *gone])
     changed = [entry for entry in entries if _differs(before.get(entry.path), entry)]
@@ -194,7 +194,7 @@ def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _KnownEntry]:
 
 
 def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> list[str]:
-    """What the index knows to be in some files."""
+    """Returns the distinct values of a column for some files."""
     rows = queries.connection.execute(
         f"SELECT DISTINCT {column} FROM {table} WHERE file IN (SELECT value FROM json_each(?))",  # noqa: S608 - our own
         (json.dumps(files),),
@@ -203,26 +203,26 @@ def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> l
 
 
 def _first_of(entries: Iterable[IndexEntry], table: str) -> list[str]:
-    """What the first column of a table will say of these files."""
+    """Returns the first column of a table for these files."""
     return [row[0] for entry in entries for row in entry.rows.get(table, ())]
 
 
 class ChangeDetector:
-    """Finds what is different, for those who care.
+    """Finds the subscribed resources that differ.
 
     Args:
-        fingerprint: A text that is equal as long as the resource at a URI is.
+        fingerprint: Returns a text that is equal as long as the resource at a URI is.
     """
 
     def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
         self._fingerprint = fingerprint
         self._last: dict[str, str] = {}
-        """The newest fingerprints of resources that are subscribed to: what they were before the next change."""
+        """The current fingerprints of subscribed resources."""
 
     def around(
         self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]
     ) -> list[str]:
-        """Call `store`, which puts `what` into the index; the URIs of the resources that are different after it."""
+        """Calls `store`, which stores `what` in the index. Returns the URIs of the resources that differ after it."""
         if not what:
             store()
             return []
@@ -237,7 +237,7 @@ class ChangeDetector:
         return [uri for uri, now in after.items() if now != before[uri]]
 
     def forget(self, uris: Iterable[str]) -> None:
-        """These are other resources from now on."""
+        """Forgets the fingerprints of resources that now mean something else."""
         for each in uris:
             self._last.pop(each, None)
 
@@ -270,29 +270,19 @@ def _name(path: str) -> str:
 
 
 def _lineage(path: str) -> Iterator[str]:
-    """`a/b/c`, `a/b` and `a`."""
+    """Yields `a/b/c`, `a/b` and `a`."""
     while path:
         yield path
         path = path.rpartition("/")[0]
 
 
-logger = logging.getLogger(__name__)
-
-PREFIX: Final = "vault://search/"
-
-_REST: Final = 2
-"""How many times as long as a comparison took it is rested after it…"""
-_LONGEST_REST: Final = 10.0
-"""…but not longer than this many seconds."""
-
-
 class Searches:
-    """Compares searches.
+    """Compares the searches that have subscribers.
 
     Args:
-        fingerprint: A text that is equal as long as what is found is.
-        remembered: The URIs of which somebody wants to know.
-        publish: Told the URIs of which more or less is found now.
+        fingerprint: Returns a text that is equal as long as the results are.
+        remembered: Returns the subscribed URIs.
+        publish: Publishes the URIs whose results differ.
     """
 
     def __init__(
@@ -308,24 +298,24 @@ class Searches:
         self._changed = asyncio.Event()
 
     async def begin(self, uri: str) -> None:
-        """Somebody listens to a search: what it finds now is what is compared with."""
+        """Adds a search. Its current results are compared with later ones."""
         if uri not in self._last:
             self._last[uri] = await self._fingerprint(uri)
 
     def changed(self) -> None:
-        """Something may be found that was not, or not any more."""
+        """Requests a comparison, because the index changed."""
         if self._last:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Compare whenever something changed, for ever."""
+        """Compares after each change, for ever."""
         loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
             self._changed.clear()
             began = loop.time()
             await self._compare()
-            await anyio.sleep(min(_REST * (loop.time() - began), _LONGEST_REST))
+            await anyio.sleep(min(_PAUSE_FACTOR * (loop.time() - began), _LONGEST_PAUSE))
 
     async def _compare(self) -> None:
         remembered = set(self._remembered())

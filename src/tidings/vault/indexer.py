@@ -1,13 +1,13 @@
-"""What keeps the index equal to the disk.
+"""`Indexer`: keeps the index equal to the disk.
 
-The index belongs to one thread, which reads files, compares and stores, one batch after the other, so that a long build
-never keeps a single note waiting for more than a batch.
+The index belongs to one thread, which reads, compares and stores one batch after the other, so that a single note never
+waits for more than a batch of a long build.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
@@ -22,7 +22,8 @@ from tidings.vault.index.index import Index
 from tidings.vault.index.parallel import Ahead, taken
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import Same
-from tidings.vault.index.scan import ScanBatch, ScanPlan, VaultAway, look, plan, read_all
+from tidings.vault.index.scan import ScanPlan, look, plan, read_all
+from tidings.vault.index.walk import VaultAway
 from tidings.vault.notes.model import IndexEntry
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexProgress, IndexStatus, VaultView
@@ -37,48 +38,49 @@ _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
 _RECENT_SECONDS = 60.0
-_WORTH_A_WORD = 500
-"""From so many files on, reading them is said."""
+_LOGGED_FILES = 500
+"""From this many files on, reading them is logged."""
 
 
 class PublishChanges(Protocol):
-    """Told of the URIs of resources that are different now, and whether files came or went; and when the newest of the
-    files was changed, if that is known, in seconds since the epoch.
+    """Publishes the URIs of resources that differ now, and whether files were created or deleted (`listed`).
+
+    `changed_at` is the time of the newest change, if it is known, in seconds since the epoch.
     """
 
     def __call__(self, uris: Sequence[str], listed: bool, *, changed_at: float | None = None) -> Awaitable[None]: ...
 
 
 class IndexListener(Protocol):
-    """Who has to know what the keeper does."""
+    """Gets to know what the indexer does."""
 
     def index_changed(self) -> None:
-        """Something was stored, or the settings of the app are others, or how the index stands to the disk."""
+        """The index, the settings of the app or the state of the index changed."""
         ...
 
     async def settings_changed(self) -> None:
-        """The settings of the app are others."""
+        """The settings of the app changed."""
         ...
 
     async def index_closes(self) -> None:
-        """The index is about to be replaced: let go of it."""
+        """The index is about to be closed or replaced: close all readers."""
         ...
 
     def index_opened(self, index: Index) -> None:
-        """There is an index to be read."""
+        """An index can be read now."""
         ...
 
 
 class Indexer:
-    """Follows what happens on the disk.
+    """Follows the changes on the disk.
 
     Args:
         vault: The folders.
-        open_index: Makes the index; called in the keeper's thread.
-        publish: Told what is different.
-        interest: What somebody listens to.
-        watcher: What says when the disk may be different.
-        listener: Told what becomes of the index.
+        open_index: Opens the index, in the indexer's thread.
+        publish: Publishes the resources that differ.
+        interest: The resources with subscribers.
+        watcher: Watches the disk.
+        listener: Uses the index.
     """
 
     def __init__(
@@ -98,11 +100,11 @@ class Indexer:
         self._watcher = watcher
         self._listener = listener
         self.status = IndexStatus("indexing", IndexProgress(0, 0))
-        self.news = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
+        self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()
-        """Set when the index has been equal to the disk once."""
+        """Set once the index has been equal to the disk."""
         self.lost: str | None = None
-        """Why what lies in the vault's place is not taken for the vault, in words for the user."""
+        """The reason why the folder in the vault's place is not taken for the vault, in words for the user."""
         self.index: Index
         self._thread: ThreadPoolExecutor
         self._stored = asyncio.Event()
@@ -110,30 +112,30 @@ class Indexer:
         self._stopping = False
         self._damaged = False
         self._refreshed: set[str] | None = None
-        """What was stored by others since the disk was last looked over, while that is being stored."""
+        """Files that `refresh` stored while a full scan is being stored: the scan must not overwrite them."""
 
     def view(self, queries: Queries) -> VaultView:
-        """The vault, as a question sees it that is asked now."""
+        """Returns the view of a question that is asked now."""
         return VaultView(queries, self._vault, self.status)
 
     async def open(self) -> None:
-        """Open the index."""
-        # Anew, for it may run in another event loop than the last time. Whoever waits already waits for this time.
+        """Opens the index."""
+        # New ones, since this may be another event loop. A task that waits already waits for this run.
         if self.complete.is_set():
             self.complete = asyncio.Event()
         self._stored = asyncio.Event()
         self._stopping = self._damaged = False
-        self._thread = ThreadPoolExecutor(1, "tidings-vault-keep")
+        self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
         self.status = IndexStatus("indexing", IndexProgress(0, 0), self._notes())
         self._listener.index_opened(self.index)
 
     def stop(self) -> None:
-        """Read no more than is being read."""
+        """Stops reading after the current file."""
         self._stopping = True
 
     async def aclose(self) -> None:
-        """Let go of the index, once whatever follows the disk has ended."""
+        """Closes the index, after `follow` has ended."""
         await self._listener.index_closes()
         await self.in_thread(self.index.close)
         self._thread.shutdown(wait=False)
@@ -141,15 +143,15 @@ class Indexer:
             self.complete = asyncio.Event()
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Call something in the thread that the index belongs to, after what it does now."""
+        """Calls a function in the thread of the index, after its current work."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     async def refresh(self, paths: Iterable[str]) -> None:
-        """Look at these files and folders, and store what is different."""
+        """Looks at these files and folders, and stores the differences."""
         await self._look(frozenset(paths))
 
     def begin_anew(self) -> None:
-        """The index turned out to be damaged: build it anew."""
+        """Rebuilds the index, because it turned out to be damaged."""
         self._damaged = True
         if self._following is not None:
             self._following.cancel()
@@ -158,7 +160,7 @@ class Indexer:
         return tuple(note for note in (*self.index.notes, *further) if note)
 
     async def follow(self) -> None:
-        """Bring the index to where the disk is, whenever that changes; for ever."""
+        """Follows the disk for ever."""
         while True:
             with anyio.CancelScope() as self._following:
                 try:
@@ -170,14 +172,14 @@ class Indexer:
                 except IndexDamaged:
                     self._damaged = True
                 except Exception as error:
-                    # The disk is full, a folder cannot be read, …: the server lives on, and says so.
+                    # The disk is full, a folder cannot be read, …: the server goes on, and reports it.
                     logger.exception("The vault cannot be followed at present; trying again")
                     note = f"The vault cannot be followed at present, so this may be out of date: {error}"
                     self.status = IndexStatus("away", notes=self._notes(note))
             await anyio.sleep(_RETRY_SECONDS)
 
     async def _renew(self) -> None:
-        logger.warning("The index is damaged, and is built anew")
+        logger.warning("The index is damaged and is built anew")
         self.status = IndexStatus("indexing", IndexProgress(0, 0), self._notes())
         self.complete.clear()
         await self._listener.index_closes()
@@ -202,12 +204,12 @@ class Indexer:
                 await self._become(IndexStatus("away", notes=self._notes(note)))
 
     async def _look_around(self) -> None:
-        """Bring the index to where the disk is. Waits for a vault that is not there."""
+        """Makes the index equal to the disk. Waits for a vault whose folder is missing."""
         while True:
             self._refreshed = set()
             try:
                 todo = await self.in_thread(plan, self._vault, self.index)
-                if len(todo.changed) > _WORTH_A_WORD:
+                if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
                 self.lost = None
                 unsettled = await self._read_and_store(todo, ahead=taken(self._vault))
@@ -221,7 +223,7 @@ class Indexer:
         await self._look(frozenset(unsettled))
 
     async def _look(self, paths: frozenset[str]) -> None:
-        """Store what is different of these files, and of what lies in these folders."""
+        """Stores the differences of these files, and of everything in these folders."""
         for _ in range(_UNSETTLED_TRIES):
             if not paths:
                 return
@@ -231,28 +233,30 @@ class Indexer:
                     self._refreshed.update(todo.gone, (seen.path for seen in todo.changed))
                 paths = frozenset(await self._read_and_store(todo, fresh=True))
             except VaultAway:
-                return  # The watcher sees that too, and everything is looked at when it is back.
+                return  # The watcher sees that too, and everything is scanned when it is back.
             if paths:
                 await anyio.sleep(_UNSETTLED_SECONDS)
-        logger.warning("Files that change whenever they are read are left for later: %s", ", ".join(sorted(paths)[:5]))
+        logger.warning(
+            "Files that keep changing while they are read are left for later: %s", ", ".join(sorted(paths)[:5])
+        )
 
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
-        """Do what is planned, batch by batch; the files that could not be read for now.
+        """Reads and stores the differences, batch by batch. Returns the files that could not be read for now.
 
         Args:
-            todo: What is different.
-            fresh: Whether this was found just now: an older plan gives way to it.
-            ahead: What was read of it before.
+            todo: The differences.
+            fresh: They were found just now: an older scan must not overwrite them.
+            ahead: Files that are being read already.
         """
         gone, unsettled, done = todo.gone, list[str](), 0
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
         try:
-            while batch := await self.in_thread(_next, batches):
+            while batch := await self.in_thread(next, batches, None):
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled
                 done += sum(map(len, batch))
-                self._say_progress(done, len(todo.changed))
+                self._show_progress(done, len(todo.changed))
         finally:
             with anyio.CancelScope(shield=True):
                 await self.in_thread(batches.close)
@@ -266,7 +270,7 @@ class Indexer:
         self, entries: Sequence[IndexEntry], gone: Sequence[str], same: Sequence[Same] = (), *, fresh: bool
     ) -> None:
         if self._refreshed and not fresh:
-            # Others have stored something newer meanwhile.
+            # Something newer was stored in the meantime.
             entries = [entry for entry in entries if entry.path not in self._refreshed]
             gone = [path for path in gone if path not in self._refreshed]
             same = [each for each in same if each.path not in self._refreshed]
@@ -282,17 +286,17 @@ class Indexer:
     ) -> tuple[list[str], bool]:
         what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
         store = partial(self.index.apply, entries, gone, same)
-        return self.news.around(self.index.queries, what, subscriptions, store), what.moved
+        return self.detector.around(self.index.queries, what, subscriptions, store), what.moved
 
-    def _say_progress(self, done: int, total: int) -> None:
+    def _show_progress(self, done: int, total: int) -> None:
         if not self.complete.is_set():
             self.status = IndexStatus("indexing", IndexProgress(done, total), self._notes())
-        if total > _WORTH_A_WORD and done < total:
-            # Whoever shows the log may draw it.
+        if total > _LOGGED_FILES and done < total:
+            # A terminal may show it as a progress bar.
             logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}", extra={"progress": (done, total)})
 
     async def _become(self, status: IndexStatus) -> None:
-        """Say how the index stands to the disk; to those, too, whose resources say it."""
+        """Changes the status, and publishes the resources that contain it."""
         if status == self.status:
             return
 
@@ -302,14 +306,14 @@ class Indexer:
         def compare() -> list[str]:
             queries = self.index.queries
             what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
-            return self.news.around(queries, what, subscriptions, become)
+            return self.detector.around(queries, what, subscriptions, become)
 
         subscriptions = self._interest.remembered()
         await self._publish(await self.in_thread(compare), False)
         self._listener.index_changed()
 
     async def tidy(self) -> None:
-        """Do while it is quiet what would take its time when somebody waits; for ever."""
+        """Maintains the index in idle times, for ever."""
         while True:
             await self._stored.wait()
             self._stored.clear()
@@ -318,14 +322,10 @@ class Indexer:
                 while not self._stored.is_set() and await self.in_thread(self.index.tidy):
                     pass
             except (IndexBlocked, IndexDamaged) as error:
-                logger.info("The index is not tidied up at present: %s", error)
+                logger.info("The index is not maintained at present: %s", error)
 
 
 def _changed_at(entries: Sequence[IndexEntry]) -> float | None:
-    """When the newest of these was changed. None if that is long ago: a file that was moved here keeps its time."""
+    """Returns the time of the newest change; None if it is long ago: a file that was moved keeps its time."""
     newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
     return newest if abs(time.time() - newest) < _RECENT_SECONDS else None
-
-
-def _next(batches: Generator[ScanBatch]) -> ScanBatch | None:
-    return next(batches, None)

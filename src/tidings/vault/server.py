@@ -1,7 +1,4 @@
-"""`VaultServer`: the Obsidian vault server, to run or to embed.
-
-`server.notify` of a vault server: what a program that embeds one says itself.
-"""
+"""`VaultServer`: the Obsidian vault server, to run or to embed; and its notifier."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -36,8 +33,7 @@ from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
 from tidings.server.exact_calls import ExactCalls
-from tidings.vault import change_detection
-from tidings.vault.change_detection import SubscribedResources
+from tidings.vault.change_detection import SEARCH, SubscribedResources
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
@@ -46,52 +42,15 @@ from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
 from tidings.vault.prompts import prompts
 from tidings.vault.resources import listing, render
-from tidings.vault.resources import listing as listing_module
 from tidings.vault.resources.shapes import RenderedResource
 from tidings.vault.tools import tools
 
-
-class VaultNotifier(Notifier):
-    """Triggers for the resources of a vault.
-
-    The server sees by itself what changes on the disk, and tells those whose resources are different. These are for
-    programs that know of a change from elsewhere; they tell everyone who listens, different or not.
-    """
-
-    async def recent_changed(self) -> None:
-        """The list of recently changed notes is different now."""
-        await self.resource_updated("vault://recent")
-
-    async def stats_changed(self) -> None:
-        """The vault's statistics are different now."""
-        await self.resource_updated("vault://stats")
-
-    async def tags_changed(self) -> None:
-        """The list of tags is different now."""
-        await self.resource_updated("vault://tags")
-
-    async def structure_changed(self) -> None:
-        """The tree of folders is different now."""
-        await self.resource_updated("vault://structure")
-
-    async def note_changed(self, path: str) -> None:
-        """The note at this path is different now."""
-        await self.resource_updated(uri("note", path))
-
-    async def folder_changed(self, path: str) -> None:
-        """What this folder holds is different now."""
-        await self.resource_updated(uri("folder", path))
-
-    async def tag_changed(self, tag: str) -> None:
-        """Other notes have this tag now."""
-        await self.resource_updated(uri("tag", tag.lstrip("#")))
-
-
 logger = logging.getLogger(__name__)
 
-_PATIENCE_SECONDS = 10.0
+_READ_SECONDS = 10.0
+"""The wait for the first build, if a resource is not in the index yet."""
 _EVERYTHING = "vault://*"
-_ENDLESS = (change_detection.PREFIX, "vault://daily/")
+_ENDLESS = (SEARCH, "vault://daily/")
 
 _INSTRUCTIONS = """\
 Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \
@@ -99,20 +58,56 @@ read with `read`, change with `edit`, `append` or `write`: pass the version that
 vault:// resource can be subscribed to."""
 
 
+class VaultNotifier(Notifier):
+    """Notifies subscribers of a vault's resources.
+
+    The server notices changes on the disk by itself. These methods are for programs that know of a change from
+    elsewhere; they notify all subscribers, whether the resource differs or not.
+    """
+
+    async def recent_changed(self) -> None:
+        """Notifies subscribers of the recently changed notes."""
+        await self.resource_updated("vault://recent")
+
+    async def stats_changed(self) -> None:
+        """Notifies subscribers of the vault's statistics."""
+        await self.resource_updated("vault://stats")
+
+    async def tags_changed(self) -> None:
+        """Notifies subscribers of the list of tags."""
+        await self.resource_updated("vault://tags")
+
+    async def structure_changed(self) -> None:
+        """Notifies subscribers of the tree of folders."""
+        await self.resource_updated("vault://structure")
+
+    async def note_changed(self, path: str) -> None:
+        """Notifies subscribers of the note at this path."""
+        await self.resource_updated(uri("note", path))
+
+    async def folder_changed(self, path: str) -> None:
+        """Notifies subscribers of this folder."""
+        await self.resource_updated(uri("folder", path))
+
+    async def tag_changed(self, tag: str) -> None:
+        """Notifies subscribers of this tag."""
+        await self.resource_updated(uri("tag", tag.lstrip("#")))
+
+
 class VaultServer(LiveServer[None]):
     """An Obsidian vault as a live MCP server.
 
     Args:
         paths: The vault's folder; or several, whose names then come first in all paths.
-        name: What clients call it; the name of the vault's folder by default.
+        name: The server's name for clients; by default the name of the vault's folder.
         read_only: Refuse every write.
-        exclude: Globs of what is not served.
-        cache: Where the index is kept; a folder of its own in the user's cache by default, never in the vault.
+        exclude: Globs of files that are not served.
+        cache: The folder of the index; by default one in the user's cache, never in the vault.
         bus: As for `LiveServer`.
         options: As for `LiveServer`.
 
     Raises:
-        VaultUnusable: A folder cannot be served, or the index would lie in it.
+        VaultUnusable: A folder cannot be served, or the index would be in it.
     """
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
@@ -141,7 +136,7 @@ class VaultServer(LiveServer[None]):
             VaultWriter(self.vault, read_only=read_only, texts=self.texts),
             open_index=lambda: Index(self.vault, folder),
             publish=self._publish,
-            # A log in memory begins with this process. Others may know of changes from before.
+            # A log in memory begins with this process; others are older.
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
         )
         self._running = Shared(self.library.running)
@@ -154,7 +149,7 @@ class VaultServer(LiveServer[None]):
 
     @property
     def notify(self) -> VaultNotifier:
-        """Says that something changed, and sees who listens. What changes on the disk is seen and said by itself."""
+        """Notifies subscribers. Changes on the disk are noticed without it."""
         return cast("VaultNotifier", super().notify)
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
@@ -171,7 +166,7 @@ class VaultServer(LiveServer[None]):
             ToolError: It refuses. The message is for the caller.
         """
         if self.read_only and name in tools.WRITING and name not in self._exact.tools:
-            raise ToolError(f"This vault is read-only: there is no tool {name!r}. It can only be searched and read.")
+            raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await self._exact.call_tool(name, partial(super().call_tool, name, arguments, context))
 
     async def get_prompt(
@@ -192,7 +187,7 @@ class VaultServer(LiveServer[None]):
             for change in [*changes, ResourcesListChanged()] if listed else changes:
                 await self.notify.publish(change, changed_at=changed_at)
         except TidingsError as error:
-            # The bus says itself what it did with it, and tells everyone to read again if that was nothing.
+            # The bus itself reports a lost change, and makes everyone read again.
             logger.warning("A change could not be published: %s", error)
 
     async def _begin_interest(self, uri: str) -> None:
@@ -208,17 +203,17 @@ class VaultServer(LiveServer[None]):
         argument: CompletionArgument,
         context: CompletionContext | None,
     ) -> Completion:
-        return await self.library.ask(lambda view: listing_module.complete(view, ref, argument, context))
+        return await self.library.ask(lambda view: listing.complete(view, ref, argument, context))
 
 
 class _VaultResources:
-    """The vault's resources, as the server is given them: see `ResourceProvider`."""
+    """The vault's resources, as a `ResourceProvider`."""
 
     def __init__(self, library: VaultLibrary) -> None:
         self._library = library
 
     def owns(self, uri: str) -> bool:
-        # Of searches and dates there is no end, so nobody can say which of them begin alike.
+        # There are endless searches and dates, so that a prefix of them cannot be followed.
         return uri.startswith("vault://") and not (uri.endswith("*") and uri.startswith(_ENDLESS))
 
     def templates(self) -> Sequence[ResourceTemplate]:
@@ -239,14 +234,14 @@ class _VaultResources:
 
     async def _render(self, uri: str) -> RenderedResource:
         library = self._library
-        search = uri.startswith(change_detection.PREFIX)
+        search = uri.startswith(SEARCH)
         try:
             return await library.ask(lambda view: render.render(view, uri), search=search)
         except LookupError:
             if library.status.phase != "indexing":
                 raise
-        # It may be there, and not be read yet.
-        with anyio.move_on_after(_PATIENCE_SECONDS):
+        # It may exist, and not be indexed yet.
+        with anyio.move_on_after(_READ_SECONDS):
             await library.settled()
         return await library.ask(lambda view: render.render(view, uri), search=search)
 

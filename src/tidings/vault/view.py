@@ -1,15 +1,4 @@
-"""What a question may look at: the index as it is at this moment, and how far it is to be trusted.
-
-Which notes are daily notes, by the app's own settings.
-
-With several vaults a day may have a note in each: the first vault that has one counts.
-
-May import: `obsidian`, `paths`, `view`.
-
-What the app's own settings keep out of searches.
-
-What has to be said of an answer that may lack something.
-"""
+"""`VaultView`: the index at one moment, and how fresh it is; daily notes and hidden notes by the app's settings."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,39 +6,39 @@ from datetime import date, datetime
 from typing import Literal
 
 from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path
-from tidings.vault.files.paths import Mount, Vault
+from tidings.vault.files.paths import Vault
 from tidings.vault.index.queries import Queries
 
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How far the index has come."""
+    """The progress of the first build."""
 
     done: int
     total: int
-    """Of the files that have to be read."""
+    """Files to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """How the index stands to the disk."""
+    """The state of the index."""
 
     phase: Literal["indexing", "watching", "polling", "away"]
-    """Whether it is being built, follows the disk as it changes, looks at it from time to time, or cannot see it."""
+    """It is being built, follows changes as they happen, looks for them from time to time, or has lost the disk."""
     progress: IndexProgress | None = None
-    """Of the first build, while it is under way."""
+    """Only during the first build."""
     notes: tuple[str, ...] = ()
-    """What the user should know of it."""
+    """Messages for the user."""
 
     @property
     def partial(self) -> bool:
-        """Whether an answer may lack something that is in the vault."""
+        """True if answers may be incomplete."""
         return self.phase in ("indexing", "away")
 
 
 @dataclass(frozen=True, slots=True)
 class VaultView:
-    """A vault, as a question sees it."""
+    """A vault as one question sees it."""
 
     queries: Queries
     vault: Vault
@@ -57,39 +46,33 @@ class VaultView:
 
 
 def local_today() -> date:
-    """The date where the server runs."""
+    """Returns the date where the server runs."""
     return datetime.now().astimezone().date()
 
 
 def daily_places(view: VaultView, day: date) -> list[str]:
-    """Where the note of a day is, or would be, in each vault."""
+    """Returns the path of a day's note in each vault, existing or not. The first existing one counts."""
     return [mount.path(daily_path(ObsidianSettings.read(mount.root), day)) for mount in view.vault.mounts]
 
 
 def daily_dates(view: VaultView) -> Iterator[date]:
-    """The days that have a note."""
+    """Yields the days that have a note."""
     for mount in view.vault.mounts:
         settings = ObsidianSettings.read(mount.root)
-        for inner in _inner_paths(view, mount, settings):
-            if day := daily_date(settings, inner):
+        folder = mount.path(settings.daily_folder)
+        if "/" in settings.daily_format:
+            where, values = "path >= ? AND path < ?", (f"{folder}/", f"{folder}0") if folder else ("", "\U0010ffff")
+        else:
+            where, values = "folder = ?", (folder,)
+        start = len(mount.name) + 1 if mount.name else 0
+        sql = f"SELECT path FROM files WHERE kind = 'note' AND {where}"  # noqa: S608 - our own text
+        for (path,) in view.queries.connection.execute(sql, values):
+            if day := daily_date(settings, path[start:]):
                 yield day
 
 
-def _inner_paths(view: VaultView, mount: Mount, settings: ObsidianSettings) -> Iterator[str]:
-    """The paths that may be those of daily notes."""
-    folder = mount.path(settings.daily_folder)
-    if "/" in settings.daily_format:
-        where, values = "path >= ? AND path < ?", (f"{folder}/", f"{folder}0") if folder else ("", "\U0010ffff")
-    else:
-        where, values = "folder = ?", (folder,)
-    start = len(mount.name) + 1 if mount.name else 0
-    sql = f"SELECT path FROM files WHERE kind = 'note' AND {where}"  # noqa: S608 - texts of our own
-    for (path,) in view.queries.connection.execute(sql, values):
-        yield path[start:]
-
-
 def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:
-    """Tells of a path whether it is kept out of searches; None if nothing is."""
+    """Returns a function that says whether a path is hidden from searches; None if nothing is."""
     settings = {mount: ObsidianSettings.read(mount.root) for mount in vault.mounts}
     if not any(each.ignored for each in settings.values()):
         return None
@@ -102,11 +85,11 @@ def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:
 
 
 def standing(status: IndexStatus) -> str:
-    """A sentence for whoever reads the answer; empty if nothing is amiss."""
+    """Returns a sentence about an answer that may be incomplete; empty if it is not."""
     if status.phase == "away":
-        return "The vault cannot be reached at present: this is what was in it when it was last seen."
+        return "The vault cannot be reached at present: this is its last known content."
     if status.partial:
         progress = status.progress
         done = f" ({progress.done:,} of {progress.total:,} files)" if progress and progress.total else ""
-        return f"The index is still being built{done}: something may be missing."
+        return f"The index is still being built{done}: results may be incomplete."
     return ""

@@ -1,12 +1,12 @@
-"""Watching the folders of a vault: what may have changed, as it happens.
+"""The file watcher: what may have changed in the folders of a vault, as an async iterator. The seam of watchfiles.
 
-`watch(vault)` is an async iterator of three kinds of events. It begins with `LookAround`: nothing is known of what
-happened before. Then `Changed` names what the system saw, several changes that follow each other quickly as one. Where
-the system cannot say everything, `LookAround` comes again: after a burst so large that its queue may have overflowed,
-at long intervals in any case, and at short ones where folders cannot be watched at all. A vault whose folder is not
-there any more is `WentAway`, and begins again with `LookAround` when it comes back.
+`watch(vault)` yields three kinds of events. It begins with `LookAround`: nothing is known of earlier changes. Then
+`Changed` names what the system saw; changes in quick succession are merged. `LookAround` comes again where the system
+may have missed something: after a burst so large that its queue may have overflowed, at long intervals in any case, and
+at short ones where folders cannot be watched. A vault whose folder disappears is `WentAway`, and begins again with
+`LookAround` when it comes back.
 
-What is yielded is a hint. Whoever consumes it looks at the disk.
+Events are hints: the consumer looks at the disk.
 """
 
 import logging
@@ -36,7 +36,7 @@ _REMOTE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """These files and folders came, went or changed."""
+    """These files and folders were created, deleted or changed."""
 
     paths: frozenset[Path]
 
@@ -46,14 +46,14 @@ class LookAround:
     """Anything may have changed."""
 
     by: Literal["events", "polling"]
-    """How further changes are seen."""
+    """The way further changes are noticed."""
     note: str | None = None
-    """Why they are not seen as they happen, in words for the user."""
+    """The reason for polling, in words for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class WentAway:
-    """The folder is not there. What was read from it may be true still, but nobody knows."""
+    """The folder is missing. Its last known content may be out of date."""
 
     note: str
 
@@ -63,55 +63,53 @@ Happening = Changed | LookAround | WentAway
 
 @dataclass(frozen=True, slots=True)
 class WatchPace:
-    """How quickly changes are seen, in seconds, and how much is taken at once."""
+    """The intervals of the watcher, in seconds, and the size of a burst."""
 
     step: float = 0.01
-    """A batch is over when nothing more was seen for so long."""
+    """A batch ends after this time without changes."""
     most: float = 0.05
-    """A batch is over after this in any case."""
+    """A batch ends after this time in any case."""
     tick: float = 2
-    """How often the folders are looked for."""
+    """The interval of checks that the folders still exist."""
     audit: float = 300
-    """How often everything is looked at, though changes are seen as they happen."""
+    """The interval of full scans while changes are seen as they happen."""
     poll: float = 2
-    """How often everything is looked at where changes are not seen; more rarely where looking takes long."""
+    """The shortest interval of full scans where changes are not seen."""
     burst: int = 2000
-    """After so many changes at once, the system may have lost some: everything is looked at when it is quiet."""
+    """After this many changes at once, the system may have lost some: everything is scanned."""
 
 
 def is_settings(path: Path) -> bool:
-    """Whether this is one of the files in which the app keeps settings that decide what resources hold."""
+    """Returns whether this is a settings file of the app on which resources depend."""
     return path.parent.name == ".obsidian" and path.name in _SETTINGS
 
 
 async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[Happening]:  # noqa: B008 - a frozen value
-    """What happens in the folders of `vault`, without end."""
+    """Yields the events in the folders of `vault`, without end."""
     away = False
     while True:
         if missing := next((mount.root for mount in vault.mounts if _identity(mount.root) is None), None):
             if not away:
-                yield WentAway(
-                    f"The vault's folder {str(missing)!r} is not there; it is used again when it comes back."
-                )
+                yield WentAway(f"The vault's folder {str(missing)!r} is missing; it is used again when it comes back.")
             away = True
             await anyio.sleep(min(1, pace.tick))
             continue
         away = False
         roots = [mount.root for mount in vault.mounts]
         remote = next((kind for root in roots if (kind := _remote(root))), None)
-        events = _poll(roots, pace, f"it lies on a network disk ({remote})") if remote else _listen(vault, roots, pace)
+        events = _poll(roots, pace, f"it is on a network disk ({remote})") if remote else _listen(vault, roots, pace)
         async with aclosing(events):
             async for event in events:
                 yield event
 
 
 async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGenerator[Happening]:
-    """What the system sees in `roots`, until one of them is another folder than it was."""
+    """Yields what the system sees in `roots`, until one of them is another folder."""
     identities = [_identity(root) for root in roots]
     inbox = _Inbox(pace.burst)
     stop = threading.Event()
     thread = threading.Thread(
-        target=_see, args=(vault, roots, pace, inbox, stop), name="tidings-vault-watch", daemon=True
+        target=_watch_in_thread, args=(vault, roots, pace, inbox, stop), name="tidings-vault-watch", daemon=True
     )
     thread.start()
     loop = get_running_loop()
@@ -128,7 +126,7 @@ async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGene
             paths, lost = inbox.take()
             if [_identity(root) for root in roots] != identities or inbox.failure:
                 return
-            # What is looked at all over need not be named; settings are looked for nowhere else.
+            # A full scan follows, which does not look at settings.
             if paths := frozenset(filter(is_settings, paths)) if lost else paths:
                 yield Changed(paths)
             if lost or loop.time() - audited > pace.audit:
@@ -141,8 +139,8 @@ async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGene
 
 
 async def _poll(roots: list[Path], pace: WatchPace, reason: str) -> AsyncGenerator[Happening]:
-    """Look at everything again and again, until one of `roots` is another folder than it was."""
-    note = f"Changes are looked for every {pace.poll:g} s or more, not seen as they happen: {reason}"
+    """Yields `LookAround` at intervals, until one of `roots` is another folder."""
+    note = f"The vault is scanned for changes every {pace.poll:g} s or more, because it cannot be watched: {reason}"
     logger.warning("%s", note)
     identities = [_identity(root) for root in roots]
     loop = get_running_loop()
@@ -152,8 +150,8 @@ async def _poll(roots: list[Path], pace: WatchPace, reason: str) -> AsyncGenerat
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _see(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
-    """The thread that waits for the system: it takes a while to begin in a vault of many folders."""
+def _watch_in_thread(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
+    """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders."""
     most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
     try:
         with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
@@ -161,7 +159,7 @@ def _see(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop
             while not stop.is_set():
                 seen = notify.watch(most, step, tick, stop)
                 if not isinstance(seen, str):
-                    # Several things happen to a file when it is replaced. As texts, thousands are quickly looked at.
+                    # A replaced file has several events. Thousands of texts are compared fast.
                     texts = {text for _, text in seen}
                     inbox.put(
                         Path(text)
@@ -169,16 +167,16 @@ def _see(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop
                         if vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
                     )
     except (OSError, RuntimeError, ValueError) as error:
-        # The system's limit of watched folders, most of all; or a name that is not text.
+        # Usually the system's limit of watched folders; or a name that is not text.
         inbox.fail(error)
 
 
 class _Inbox:
-    """Where the thread puts what it saw, and the event loop takes it. It holds at most a burst of paths."""
+    """A bounded queue from the watching thread to the event loop."""
 
     def __init__(self, most: int) -> None:
         self.failure: Exception | None = None
-        """Why nothing more is seen."""
+        """The reason why watching ended."""
         self._most = most
         self._paths: set[Path] = set()
         self._lost = False
@@ -188,11 +186,11 @@ class _Inbox:
         self._begun = Event()
         self._filled = Event()
 
-    # Of the thread
+    # Called by the thread
 
     def begin(self) -> None:
         self._sees = True
-        self._tell(self._begun.set)
+        self._call(self._begun.set)
 
     def put(self, paths: Iterable[Path]) -> None:
         with self._lock:
@@ -200,21 +198,21 @@ class _Inbox:
             self._lost |= len(self._paths) >= self._most
             if not self._paths:
                 return
-        self._tell(self._filled.set)
+        self._call(self._filled.set)
 
     def fail(self, error: Exception) -> None:
         self.failure = error
-        self._tell(self._begun.set)
-        self._tell(self._filled.set)
+        self._call(self._begun.set)
+        self._call(self._filled.set)
 
-    def _tell(self, call: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+    def _call(self, call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(call)
 
-    # Of the event loop
+    # Called by the event loop
 
     async def begun(self) -> bool:
-        """Whether it could begin to see, once that is known."""
+        """Waits for the start, and returns whether it succeeded."""
         await self._begun.wait()
         return self._sees
 
@@ -222,7 +220,7 @@ class _Inbox:
         await self._filled.wait()
 
     def take(self) -> tuple[frozenset[Path], bool]:
-        """What was seen since this was last called, and whether it was so much that some may be missing."""
+        """Returns the paths since the last call, and whether some may be missing."""
         with self._lock:
             self._filled.clear()
             taken, self._paths = frozenset(self._paths), set()
@@ -231,7 +229,7 @@ class _Inbox:
 
 
 def _identity(root: Path) -> tuple[int, int] | None:
-    """Which folder this is; None if it is none, or cannot be reached."""
+    """Identifies a folder; None if it cannot be reached."""
     try:
         status = root.stat()
     except OSError:
@@ -240,7 +238,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 
 def _remote(root: Path) -> str | None:
-    """The kind of network disk on which `root` lies, where the system says so: it does not see what others change."""
+    """Returns the kind of network disk of `root`, if known: changes by other machines are not seen there."""
     try:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

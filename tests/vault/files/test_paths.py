@@ -80,15 +80,15 @@ def test_a_plain_path_is_located(vault: Vault, path: str) -> None:
         ("a\x85b.md", "control"),
         ("\udcff.md", "control"),
         (".obsidian/app.json", "hidden"),
-        ("a/~$Plan.docx", "unfinished"),
-        ("Plan.md.TMP/x.md", "unfinished"),
+        ("a/~$Plan.docx", "temporary files"),
+        ("Plan.md.TMP/x.md", "temporary files"),
         (".trash", "hidden"),
         ("a/.git/config", "hidden"),
         ("\u200c.git/config", "hidden"),
         ("\ufeff..", "'.*'"),
-        ("a\u202egpj.md", "cannot be seen"),
-        ("zero\u200bwidth.md", "cannot be seen"),
-        ("a\u200db.md", "cannot be seen"),
+        ("a\u202egpj.md", "invisible"),
+        ("zero\u200bwidth.md", "invisible"),
+        ("a\u200db.md", "invisible"),
         ("\uff0e\uff0e/x", "look-alike"),
         ("\u2025/x", "look-alike"),
         ("a\uff0fb", "look-alike"),
@@ -169,7 +169,7 @@ def test_what_programs_have_not_finished_is_not_served(tmp_path: Path, name: str
     vault = Vault([tmp_path])
     assert vault.relative(tmp_path / "a" / name) is None
     assert not vault.visible(name)
-    with pytest.raises(BadPath, match=r"unfinished|hidden"):
+    with pytest.raises(BadPath, match=r"temporary|hidden"):
         vault.locate(name)
 
 

@@ -38,11 +38,11 @@ def test_a_conflict_says_what_has_changed_since_it_was_read(root: Path, writer: 
     with pytest.raises(Conflict) as refusal:
         writer.edit("a.md", [ReplaceText("three", "3")], if_match=read)
     assert str(refusal.value) == (
-        f"'a.md' has changed: it is version {now} now, not {read}. Nothing was done. See what is different, and then "
+        f"'a.md' has changed: it is version {now} now, not {read}. Nothing was done. Look at the differences, then "
         f"try again with if_match='{now}'.\n"
         "What changed since you read it:\n"
         "--- a.md\n+++ a.md\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
-        "What your change would do to it now:\n"
+        "What your change would do now:\n"
         "--- a.md\n+++ a.md\n@@ -1,3 +1,3 @@\n one\n 2\n-three\n+3"
     )
     assert (root / "a.md").read_text() == "one\n2\nthree\n"
@@ -51,14 +51,16 @@ def test_a_conflict_says_what_has_changed_since_it_was_read(root: Path, writer: 
 def test_a_conflict_says_if_the_change_cannot_be_made_any_more(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
-    with pytest.raises(Conflict, match=r"since you read it:\n(?s:.*)-two\n\+2\n(?s:.*)cannot be made .* now: .*two"):
+    with pytest.raises(
+        Conflict, match=r"since you read it:\n(?s:.*)-two\n\+2\n(?s:.*)does not fit the current text: .*two"
+    ):
         writer.edit("a.md", [ReplaceText("two", "zwei")], if_match=read)
 
 
 def test_a_conflict_says_if_somebody_else_has_made_the_change(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_text("one\n2\nthree\n")
-    with pytest.raises(Conflict, match="It says already what you wanted it to"):
+    with pytest.raises(Conflict, match="It already says what you wanted"):
         writer.write("a.md", "one\n2\nthree\n", if_match=read)
 
 
@@ -83,24 +85,24 @@ def test_what_is_moved_or_deleted_is_compared_as_well(root: Path, writer: VaultW
 
 
 def test_a_short_text_is_shown_if_what_was_read_is_not_known_any_more(root: Path, writer: VaultWriter) -> None:
-    with pytest.raises(Conflict, match=r"is not known any more\. This is what it says now:\none\ntwo\nthree"):
+    with pytest.raises(Conflict, match=r"is no longer known\. This is the current text:\none\ntwo\nthree"):
         writer.delete("a.md", if_match="0" * 16)
     (root / "a.md").write_text("one\n" * 1000)
-    with pytest.raises(Conflict, match=r"is not known any more\. Read it again\.\Z"):
+    with pytest.raises(Conflict, match=r"is no longer known\. Read it again\.\Z"):
         writer.delete("a.md", if_match="0" * 16)
 
 
 def test_another_encoding_of_the_same_text_is_another_version(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_bytes("one\ntwo\nthree\n".encode("utf-8-sig"))
-    with pytest.raises(Conflict, match="Only how it is encoded"):
+    with pytest.raises(Conflict, match="Only its encoding"):
         writer.delete("a.md", if_match=read)
 
 
 def test_what_is_no_text_is_not_compared(root: Path, writer: VaultWriter) -> None:
     read = writer.read("a.md").version
     (root / "a.md").write_bytes(b"\xff\0")
-    with pytest.raises(Conflict, match=r"Read it, and then try again\.\Z"):
+    with pytest.raises(Conflict, match=r"Read it, then try again\.\Z"):
         writer.delete("a.md", if_match=read)
 
 
@@ -112,7 +114,9 @@ def test_what_cannot_be_a_version_is_called_so(root: Path, writer: VaultWriter, 
         lambda: writer.delete("a.md", if_match=text),
         lambda: writer.append("new.md", "x", if_match=text),
     ):
-        with pytest.raises(BadVersion, match=re.escape(f"{text[:80]!r} is no version") + ".*`read`, `info`") as refusal:
+        with pytest.raises(
+            BadVersion, match=re.escape(f"{text[:80]!r} is not a version") + ".*`read`, `info`"
+        ) as refusal:
             attempt()
         assert len(str(refusal.value)) < 400
     assert (root / "a.md").read_text() == "one\ntwo\nthree\n"

@@ -168,7 +168,7 @@ def test_what_is_moved_by_way_of_a_linked_folder_keeps_its_links(root: Path, vau
     assert set(moved.touched) == {"real/deep/c.md", "flat/c.md", "real/deep/x.md", "flat/x.md", "a.md"}
     assert (root / "a.md").read_text() == "[[x]] [[x]] [[flat/c]]"
     (root / "real/y").mkdir()
-    with pytest.raises(AlreadyThere, match="another path"):
+    with pytest.raises(AlreadyThere, match="another one"):
         writer.move("link/y", "real/y", references=Known(vault))
     assert writer.delete("link/y").touched == ("real/y",)
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_seen_is_not_taken_along(root: Path) -> None:
     (root / "f/.git").mkdir()
     (root / "f/my.key").touch()
     before = everything(root)
-    with pytest.raises(BadPath, match=r"'f' holds 3 files or folders that are not served.*one by one"):
+    with pytest.raises(BadPath, match=r"'f' contains 3 files or folders that are not served.*one by one"):
         writer.delete("f", recursive=True)
     with pytest.raises(BadPath, match="3 files or folders"):
         writer.move("f", "g", references=Known(vault))
@@ -206,10 +206,10 @@ def test_nothing_is_overwritten_by_a_move(root: Path, vault: Vault, writer: Vaul
     known = Known(vault)
     version = writer.read("a.md").version
     for attempt, kind, why in (
-        (lambda: writer.move("a.md", "b.md", references=known), AlreadyThere, "is there already"),
-        (lambda: writer.move("a.md", "a.md", references=known), AlreadyThere, "another path"),
-        (lambda: writer.move("a.md", "f", references=known), AlreadyThere, "is there already"),
-        (lambda: writer.move("f", "g", references=known), AlreadyThere, "is there already"),
+        (lambda: writer.move("a.md", "b.md", references=known), AlreadyThere, "already exists"),
+        (lambda: writer.move("a.md", "a.md", references=known), AlreadyThere, "another one"),
+        (lambda: writer.move("a.md", "f", references=known), AlreadyThere, "already exists"),
+        (lambda: writer.move("f", "g", references=known), AlreadyThere, "already exists"),
         (lambda: writer.move("f", "f/inner", references=known), BadPath, "within"),
         (lambda: writer.move("a.md", "b.md/x.md", references=known), AlreadyThere, "is a file"),
         (lambda: writer.move("missing.md", "x.md", references=known), NotThere, "nothing"),
@@ -465,7 +465,7 @@ def test_a_tag_is_renamed_wherever_it_is_one(root: Path, writer: VaultWriter) ->
 @pytest.mark.parametrize("name", ["", "#", "two words", "12", "a,b", "a//b", "/a", "a/", "a#b", "x!"])
 def test_what_is_no_tag_is_refused(writer: VaultWriter, name: str) -> None:
     for old, new in ((name, "x"), ("x", name)):
-        with pytest.raises(EditRefused, match="is no tag"):
+        with pytest.raises(EditRefused, match="is not a tag"):
             writer.rename_tag(old, new, [])
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.vault.contents import contents, tagged
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.database import IndexBlocked, IndexDamaged, explain
+from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import INSERTS, Index
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import Stamp
@@ -313,11 +313,10 @@ def test_an_index_that_is_renewed_is_empty_and_can_be_used(index: Index) -> None
         (None, IndexDamaged),
     ],
 )
-def test_errors_say_whether_to_wait_or_to_begin_anew(code: int | None, kind: type[Exception]) -> None:
+def test_errors_say_whether_to_wait_or_to_begin_anew(index: Index, code: int | None, kind: type[Exception]) -> None:
     error = sqlite3.DatabaseError("trouble")
     if code is not None:
         error.sqlite_errorcode = code
-    for place in (None, Path("index.db")):
-        explained = explain(error, place)
-        assert type(explained) is kind
-        assert "trouble" in str(explained)
+    explained = index.explained(error)
+    assert type(explained) is kind
+    assert "trouble" in str(explained)

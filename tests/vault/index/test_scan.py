@@ -14,8 +14,9 @@ from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import Missed, make_entry
-from tidings.vault.index.scan import ReadLimits, VaultAway, build, look, plan, read, read_all, walk
+from tidings.vault.index.read_file import Missed, ReadLimits, make_entry
+from tidings.vault.index.scan import build, look, plan, read, read_all
+from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes import parse
 from tidings.vault.notes.model import IndexEntry
 
@@ -48,7 +49,7 @@ def put(place: Path, content: str | bytes = "") -> Path:
 
 
 def paths(vault: Vault) -> list[str]:
-    return sorted(seen.path for seen in walk(vault))
+    return sorted(seen.path for seen in FolderWalk(vault).everything())
 
 
 def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
@@ -83,7 +84,7 @@ def test_files_of_all_kinds_are_seen_and_nothing_hidden_or_excluded(root: Path) 
         "Old/i.md",
     ):
         put(root / path)
-    found = {seen.path: seen.kind for seen in walk(Vault([root], exclude=["Old"]))}
+    found = {seen.path: seen.kind for seen in FolderWalk(Vault([root], exclude=["Old"])).everything()}
     assert found == {
         "a.md": "note",
         "B/c.MD": "note",
@@ -151,12 +152,12 @@ def test_a_name_that_is_no_text_is_left_out_and_told(
     put(root / "a.md")
     put(Path(os.fsdecode(os.fsencode(root) + b"/\xff.md")))
     assert paths(vault) == ["a.md"]
-    assert "no UTF-8" in caplog.text
+    assert "not UTF-8" in caplog.text
 
 
 def test_what_is_no_file_is_not_opened(root: Path, vault: Vault, index: Index) -> None:
     place = put(root / "pipe.md")
-    seen = list(walk(vault))
+    seen = list(FolderWalk(vault).everything())
     place.unlink()
     os.mkfifo(place)
     assert build(vault, index) == []
@@ -226,7 +227,7 @@ def test_a_vault_that_is_not_there_is_away_and_the_index_keeps_what_it_knows(
     put(root / "a.md")
     build(vault, index)
     root.rename(root.with_name("elsewhere"))
-    with pytest.raises(VaultAway, match="is not there"):
+    with pytest.raises(VaultAway, match="is missing"):
         plan(vault, index)
     root.write_text("a file in its place")
     with pytest.raises(VaultAway):
@@ -237,7 +238,7 @@ def test_a_vault_that_is_not_there_is_away_and_the_index_keeps_what_it_knows(
 def test_a_vault_that_vanishes_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
     put(root / "a.md")
     put(root / "B/c.md")
-    seen = walk(vault)
+    seen = FolderWalk(vault).everything()
     next(seen)
     shutil.rmtree(root)
     with pytest.raises(VaultAway):
@@ -247,7 +248,7 @@ def test_a_vault_that_vanishes_while_it_is_walked_through_is_away(root: Path, va
 def test_a_vault_that_is_replaced_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
     put(root / "a.md")
     put(root / "B/c.md")
-    seen = walk(vault)
+    seen = FolderWalk(vault).everything()
     next(seen)
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
@@ -280,7 +281,7 @@ def test_a_vault_that_was_emptied_is_empty(root: Path, vault: Vault, index: Inde
 
 def test_files_that_vanish_with_their_vault_while_they_are_read_are_not_gone(root: Path, vault: Vault) -> None:
     put(root / "a.md")
-    seen = list(walk(vault))
+    seen = list(FolderWalk(vault).everything())
     shutil.rmtree(root)
     with pytest.raises(VaultAway):
         list(read_all(vault, seen))
@@ -294,7 +295,7 @@ def test_a_vault_that_is_replaced_while_it_is_read_is_away(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root / "a.md")
-    seen = list(walk(vault))
+    seen = list(FolderWalk(vault).everything())
     original = os.open
 
     def replacing(*arguments: Any) -> int:
@@ -416,7 +417,7 @@ def test_batches_are_small_first_and_never_hold_much_text(
     monkeypatch.setattr(scan, "_BATCH_CHARACTERS", 1000)
     for number in range(400):
         put(root / f"{number:03}.md", "x" * (600 if number < 100 else 1))
-    sizes = [len(batch.entries) for batch in read_all(vault, sorted(walk(vault)))]
+    sizes = [len(batch.entries) for batch in read_all(vault, sorted(FolderWalk(vault).everything()))]
     assert sizes == [50, 50, 300]
 
 
@@ -511,7 +512,7 @@ def test_a_file_that_cannot_be_read_is_gone_or_left_for_later(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, number: int, why: str
 ) -> None:
     place = put(root / "a.md", "text")
-    (seen,) = walk(vault)
+    (seen,) = FolderWalk(vault).everything()
     fail_for(monkeypatch, "open", place, number)
     (batch,) = read_all(vault, [seen])
     assert (batch.gone, batch.unsettled) == ((["a.md"], []) if why == "gone" else ([], ["a.md"]))
@@ -560,7 +561,7 @@ def test_a_file_that_changes_whenever_it_is_read_is_left_for_later(
 
 def test_a_file_replaced_by_a_link_out_of_the_vault_is_not_read(root: Path, vault: Vault) -> None:
     place = put(root / "a.md", "mine")
-    (seen,) = walk(vault)
+    (seen,) = FolderWalk(vault).everything()
     place.unlink()
     place.symlink_to(put(root.parent / "secret.md", "secret"))
     (batch,) = read_all(vault, [seen])
@@ -643,7 +644,7 @@ def test_of_many_or_large_attachments_only_names_are_known(
 def test_an_attachment_that_changes_or_goes_while_it_is_read_is_known_by_its_name(root: Path, vault: Vault) -> None:
     for name in ("grows.png", "gone.png", "pipe.png"):
         put(root / name, b"x")
-    seen = list(walk(vault))
+    seen = list(FolderWalk(vault).everything())
     put(root / "grows.png", b"longer")
     (root / "gone.png").unlink()
     (root / "pipe.png").unlink()

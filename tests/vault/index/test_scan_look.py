@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import ScanPlan, VaultAway, build, look, read_all
+from tidings.vault.index.scan import ScanPlan, build, look, read_all
+from tidings.vault.index.walk import VaultAway
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_a_vault_that_goes_away_meanwhile_takes_nothing_along(
         return original(path)
 
     monkeypatch.setattr(index, "stamps", unplugging)
-    with pytest.raises(VaultAway, match="while it was looked at"):
+    with pytest.raises(VaultAway, match="while it was scanned"):
         look(vault, index, ["a.md"])
 
 

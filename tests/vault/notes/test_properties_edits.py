@@ -154,13 +154,13 @@ def test_what_has_the_value_already_stays_as_it_is() -> None:
         ("---\na: 1\na: 2\n---\n", "b", 1, "twice"),
         ("---\n- a\n---\n", "b", 1, "name: value"),
         ("---\na: &x 1\nb: *x\n---\n", "a", 2, "undefined alias"),
-        ("---\n? a\n: b\n---\n", "c", 1, "by itself"),
-        ("---\na: 1\n...\n---\n", "b", 1, "by itself"),
+        ("---\n? a\n: b\n---\n", "c", 1, "changed alone"),
+        ("---\na: 1\n...\n---\n", "b", 1, "changed alone"),
         ('---\n{"a": "\\ud83d\\ude00"}\n---\n', "b", 1, "cannot be changed"),
         ("", "a", float("nan"), "cannot be a property"),
         ("", "a", {1, 2}, "cannot be a property"),
-        ("", "a", "\ud800", "by itself"),
-        ("", "k" * 2000, 1, "by itself"),
+        ("", "a", "\ud800", "changed alone"),
+        ("", "k" * 2000, 1, "changed alone"),
     ],
 )
 def test_what_would_do_harm_is_refused(text: str, key: str, value: Any, cause: str) -> None:

@@ -1,1 +1,1 @@
-"""The folders and files of a vault: where a path leads, and the one place that writes."""
+"""Folders and files of a vault: the one way in, and the one place that writes."""

@@ -393,7 +393,7 @@ def _check_apart(folders: Sequence[Path]) -> None:
             raise VaultUnusable(f"The vault {str(other)!r} is given twice. Give it once.")
         if one.is_relative_to(other) or other.is_relative_to(one):
             raise VaultUnusable(
-                f"The vaults {str(one)!r} and {str(other)!r} lie within each other. Give only the outer one."
+                f"Of the vaults {str(one)!r} and {str(other)!r}, one lies within the other. Give only the outer one."
             )
 
 

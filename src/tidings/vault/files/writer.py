@@ -43,7 +43,7 @@ class VaultWriter:
 
     @property
     def read_only(self) -> bool:
-        """Whether all writes are refused."""
+        """True if all writes are refused."""
         return self._disk.read_only
 
     def read(self, path: str) -> FileContent:

@@ -1,1 +1,1 @@
-"""What was read of a vault, kept in SQLite: from the disk into it, and questions to it."""
+"""The index of a vault in SQLite: built from the disk, and asked."""

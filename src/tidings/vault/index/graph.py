@@ -1,36 +1,26 @@
-"""Where links lead, found when it is asked: files that come and go change it, without a word about it being stored.
+"""Targets of links: outgoing links, backlinks, broken links, orphans, the shortest path between two files.
 
-A link leads only to files of its own vault. What is asked of one note costs little; what is asked of all of them
-(`broken`, `orphans`) walks over all links once.
-
-May import: `index_rows`, `link_names`, `queries`, `ways`.
-
-The files of a vault by name, as links name them.
-
-May import: `links`, `paths`, `queries`.
-
-The ways that links make between files.
-
-May import: `link_names`, `queries`.
+Targets are resolved when somebody asks, and not stored: any new or deleted file may change them. A link leads only to
+files of its own vault. Questions about one note are cheap; `broken` and `orphans` walk over all links once.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
-from tidings.vault.files.paths import key
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import name_key
 from tidings.vault.notes import links
+from tidings.vault.notes.model import key
 
 
 class LinkNames:
-    """The files of one vault by name, as `links.resolve` asks for them; and where links in that vault lead.
+    """The files of one vault by name, for `links.resolve`; resolves links in that vault.
 
     Args:
         queries: The index.
         mount: The name of the vault.
-        all_at_once: Whether so much will be asked that one question for everything is quicker.
+        all_at_once: Read all names in one query, which is faster for many links.
     """
 
     def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
@@ -45,39 +35,36 @@ class LinkNames:
                     self._names.setdefault(name, []).append(path[len(self._prefix) :])
 
     def candidates(self, name: str, /) -> list[str]:
-        """The paths of the files with this name, within the vault."""
+        """Returns the paths of the files with this name, within the vault."""
         if name not in self._names and not self._complete:
             paths = self._queries.candidates(name)
             self._names[name] = [path[len(self._prefix) :] for path in paths if path.startswith(self._prefix)]
         return self._names.get(name, [])
 
     def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
-        """The path of the file that a link leads to. Both paths are whole ones, with the vault's name."""
-        # What a canvas shows is named from the vault's own folder, always.
+        """Returns the path of the file that a link leads to. Both paths include the vault's name."""
+        # Files on a canvas are always named from the vault's root.
         target = f"/{target}" if kind == "canvas" else target
         if target in self._anywhere:
             return self._anywhere[target]
         inner = source[len(self._prefix) :]
         found = links.resolve(target, inner, self)
         path = None if found is None else self._prefix + found
-        if self._is_same_anywhere(target):
+        # If at most one file can be meant, the link leads to it from anywhere.
+        name = key(target.rpartition("/")[2])
+        names = {name, name.removesuffix(".md")}
+        if target[:1] not in ("", ".") and sum(len(self.candidates(name)) for name in names) < 2:
             self._anywhere[target] = path
         return path
 
-    def _is_same_anywhere(self, target: str) -> bool:
-        """Whether a link leads to the same file from wherever it is: there is only one that may be meant, or none."""
-        name = key(target.rpartition("/")[2])
-        names = {name, name.removesuffix(".md")}
-        return target[:1] not in ("", ".") and sum(len(self.candidates(name)) for name in names) < 2
-
 
 def mount_name(queries: Queries, path: str) -> str:
-    """The name of the vault that a path lies in."""
+    """Returns the name of the vault of a path."""
     return "" if queries.mounts == ("",) else path.partition("/")[0]
 
 
 _SOME: Final = "(SELECT value FROM json_each(?))"
-_NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - of our own, as what follows
+_NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - our own text, as below
 _LINKS_OF: Final = (
     "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
     f"WHERE target <> '' AND path IN {_SOME}"
@@ -89,12 +76,12 @@ _LINKS_TO: Final = (
 
 
 def between(queries: Queries, start: str, end: str) -> list[str] | None:
-    """The shortest way over links from one file to another, both included, whichever way the links point."""
+    """Returns the shortest path over links from one file to another, both included, in either direction of links."""
     mount = mount_name(queries, start)
     if mount_name(queries, end) != mount:
         return None
     names = LinkNames(queries, mount)
-    # From both ends, so that no more of the vault is looked at than lies near one of them.
+    # From both ends, so that only files near one of them are looked at.
     near, far = _Reached(start), _Reached(end)
     while not (met := near.came_from.keys() & far.came_from.keys()):
         if not near.edge or not far.edge:
@@ -106,25 +93,25 @@ def between(queries: Queries, start: str, end: str) -> list[str] | None:
 
 
 class _Reached:
-    """The files that links lead to from one of them, step by step, whichever way the links point."""
+    """The files that links connect with one file, step by step, in either direction."""
 
     def __init__(self, start: str) -> None:
         self.came_from: dict[str, str | None] = {start: None}
         self.edge = {start}
-        """What was reached last."""
+        """The files of the last step."""
 
     def widen(self, neighbours: Iterable[tuple[str, str]]) -> None:
-        """Go one step further, to the neighbours of the edge: each file comes with one beside it."""
+        """Goes one step further. `neighbours` are pairs of a file of the edge and one beside it."""
         new: dict[str, str] = {}
         for path, neighbour in neighbours:
             if neighbour not in self.came_from:
-                # Of several shortest ways, always the same.
+                # Of several shortest paths, always the same.
                 new[neighbour] = min(path, new.get(neighbour, path))
         self.came_from |= new
         self.edge = set(new)
 
     def way(self, path: str) -> list[str]:
-        """The way back to the start."""
+        """Returns the path back to the start."""
         way = [path]
         while (before := self.came_from[way[-1]]) is not None:
             way.append(before)
@@ -132,7 +119,7 @@ class _Reached:
 
 
 def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str]]:
-    """Each of some files with each that it links to, or that links to it."""
+    """Yields each of some files with each that it links to, or that links to it."""
     ask = queries.connection.execute
     some = json.dumps([*paths])
     for path, target, kind in ask(_LINKS_OF, (some,)):
@@ -145,40 +132,38 @@ def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str])
             yield to, path
 
 
-__all__ = ["LinkList", "ResolvedLink", "backlinks", "between", "broken", "orphans", "outgoing", "resolve"]
-
 _BEFORE: Final = 300
 _AFTER: Final = 700
-"""How much of a long line is shown around a link, in characters."""
+"""Characters of a long line that are shown around a link."""
 
 _CANVAS: Final = 1_000_000
-"""How much of a canvas is searched for what stands around a link, in characters."""
+"""Characters of a canvas that are searched for a link."""
 
 _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 
 
 class ResolvedLink(NamedTuple):
-    """A link, where it stands and where it leads."""
+    """A link with its place and its target."""
 
     source: str
-    """The path of the file that has it."""
+    """The path of the file with the link."""
     title: str
-    """Of that file."""
+    """The title of that file."""
     line: int
     text: str
-    """The line it stands in."""
+    """The line of the link."""
     target: str
-    """As it is written; empty for a link within the same note."""
+    """As written; empty for a link within the same note."""
     subpath: str
     shown: str | None
     kind: str
     embed: bool
     leads_to: str | None
-    """The path of the file that it leads to."""
+    """The path of its target; None if it is broken."""
 
 
 class _Row(NamedTuple):
-    """A link as the index has it, and where it leads."""
+    """A link in the index."""
 
     source: str
     source_kind: str
@@ -195,7 +180,7 @@ class _Row(NamedTuple):
 
 
 class _Outgoing(Sequence[_Row]):
-    """The links of a file. Of a long list, only what is looked at is read, and resolved."""
+    """The links of a file. Only those that are used are read and resolved."""
 
     def __init__(self, queries: Queries, path: str) -> None:
         self._queries = queries
@@ -226,7 +211,7 @@ class _Outgoing(Sequence[_Row]):
 
 
 class LinkList(Sequence[ResolvedLink]):
-    """A list of links. The lines that they stand in are read when one of them is looked at, and only then."""
+    """A list of links. The line of a link is read when the link is used."""
 
     def __init__(self, queries: Queries, rows: Sequence[_Row]) -> None:
         self._queries = queries
@@ -243,28 +228,28 @@ class LinkList(Sequence[ResolvedLink]):
         if isinstance(index, slice):
             return LinkList(self._queries, self._rows[index])
         row = self._rows[index]
-        return _seen(row, self._queries.text(row.source) or "")
+        return _with_line(row, self._queries.text(row.source) or "")
 
     def __iter__(self) -> Iterator[ResolvedLink]:
         source, text = None, ""
         for row in self._rows:
             if row.source != source:
                 source, text = row.source, self._queries.text(row.source) or ""
-            yield _seen(row, text)
+            yield _with_line(row, text)
 
 
 def resolve(queries: Queries, target: str, source: str) -> str | None:
-    """The path of the file that a link to `target` in the file `source` leads to, or None if there is none."""
+    """Returns the path of the file that a link to `target` in `source` leads to, or None."""
     return LinkNames(queries, mount_name(queries, source)).resolve(target, source)
 
 
 def outgoing(queries: Queries, path: str) -> LinkList:
-    """The links in a file, from top to bottom."""
+    """Returns the links in a file, in order."""
     return LinkList(queries, _Outgoing(queries, path))
 
 
 def backlinks(queries: Queries, path: str) -> LinkList:
-    """The links that lead to a file, without those within it; in the order of the files that have them."""
+    """Returns the links to a file from other files, in the order of these files."""
     file = queries.file(path)
     if file is None:
         return LinkList(queries, [])
@@ -277,7 +262,7 @@ def backlinks(queries: Queries, path: str) -> LinkList:
 
 
 def broken(queries: Queries) -> LinkList:
-    """The links that lead nowhere, in the order of the files that have them."""
+    """Returns the links without a target, in the order of their files."""
     nowhere = {link for link, path in _resolved(queries) if path is None}
     sources = json.dumps(sorted({source for source, _, _ in nowhere}))
     rows = _rows(queries, "path IN (SELECT value FROM json_each(?)) AND target <> ''", (sources,))
@@ -285,14 +270,14 @@ def broken(queries: Queries) -> LinkList:
 
 
 def orphans(queries: Queries) -> list[str]:
-    """The notes that no link leads to or from, other than links to nowhere or to themselves."""
-    linked = {path for edge in _edges(queries) for path in edge}
+    """Returns the notes without links to or from other files."""
+    linked = {path for (source, _, _), to in _resolved(queries) if to not in (None, source) for path in (source, to)}
     notes = queries.connection.execute("SELECT path FROM files WHERE kind = 'note' ORDER BY path")
     return [path for (path,) in notes if path not in linked]
 
 
 def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | None]]:
-    """All links to other files: the file that has it, the target and the kind, and where it leads."""
+    """Yields all links to other files: the source, the target as written and the kind; and the resolved path."""
     names = {mount: LinkNames(queries, mount, all_at_once=True) for mount in queries.mounts}
     rows = queries.connection.execute(
         "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file WHERE target <> ''"
@@ -301,13 +286,8 @@ def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | No
         yield (source, target, kind), names[mount_name(queries, source)].resolve(target, source, kind)
 
 
-def _edges(queries: Queries) -> Iterator[tuple[str, str]]:
-    """From which file to which other one links lead."""
-    return ((source, path) for (source, _, _), path in _resolved(queries) if path not in (None, source))
-
-
 def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[_Row]:
-    """Links, with nothing said of where they lead."""
+    """Returns links, not yet resolved."""
     rows = queries.connection.execute(
         f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
         arguments,
@@ -315,11 +295,11 @@ def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) ->
     return [_Row(*row) for row in rows]
 
 
-def _seen(row: _Row, text: str) -> ResolvedLink:
+def _with_line(row: _Row, text: str) -> ResolvedLink:
     start = row.start
-    if row.source_kind == "canvas":  # Its text is not what the file holds, but what can be searched of it.
+    if row.source_kind == "canvas":  # Its searchable text is not the text of the file.
         start = max(0, text.find(row.target, 0, _CANVAS))
-    # Only what is near the link is looked at: a line may have any length, and hold any number of them.
+    # Only text near the link is looked at: a line may have any length, and any number of links.
     first = max(0, start - _BEFORE)
     begin = max(text.rfind(end, first, start) + 1 for end in "\n\r")
     after = text[start : start + _AFTER]

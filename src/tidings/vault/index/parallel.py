@@ -1,113 +1,137 @@
-"""Files to read, in the pieces in which processes read them.
-
-May import: `paths`, `scan_file`, `scan_walk`.
-
-Reading a vault before there is a server: its first files, while that is still being imported.
+"""Reading many files with worker processes, and beginning with that before the server is imported.
 
     begin(vault, cache)       # at the very start; nothing is read if there is an index already
-    ahead = taken(vault)      # whoever builds the index goes on from there, once; None: nothing was begun
+    ahead = taken(vault)      # the builder of the index goes on from there, once; None: nothing was begun
 
-What was read so early counts only if the file is still the same when the vault is looked at in earnest.
-
-May import: `index_file`, `jobs`, `paths`, `scan_file`, `scan_walk`, `workers`.
+A file that was read early counts only if it has not changed when the vault is scanned.
 """
 
+import pickle
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from tidings._kit.bulk_pool import BulkPool
+from tidings._kit.pool import processes_for
+from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Mount, Vault
 from tidings.vault.index.database import has_index
-from tidings.vault.index.read_file import Job, ReadLimits
+from tidings.vault.index.read_file import Job, Missed, ReadLimits, ReadTask, Same, read_files
 from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile
-from tidings.vault.index.workers import IndexPool, processes_for
+from tidings.vault.notes.model import IndexEntry
+
+Answer = list[IndexEntry | Missed | Same]
+IndexPool = BulkPool[ReadTask, Answer]
 
 MANY_FILES: Final = 500
 MANY_BYTES: Final = 5_000_000
-"""From so much on, processes of their own read it."""
+"""From this many files or bytes on, worker processes read them."""
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
-"""What such a process reads at once."""
+"""The size of one task of a worker process."""
+_EARLY_FILES: Final = 3_000
+"""Files of an early start: more than can be read in that time."""
+_EARLY_ANSWERS: Final = 25
+"""Answers of each process that may wait in an early start."""
+_LARGEST_EARLY: Final = 100_000
+"""Bytes; larger files are left for later, so that waiting answers need little memory."""
+# The nice value leaves a core to the process that stores the answers, which takes longer. Entries contain no cycles,
+# and to look for garbage would take a tenth of the time.
+_LIMITS: Final = WorkerLimits(nice=10, collect=False)
+
+_begun: dict[tuple[Mount, ...], "Ahead"] = {}
+
+
+def index_pool(
+    tasks: int, *, small: int = 0, room: int | None = None, command: Sequence[str] | None = None
+) -> IndexPool:
+    """Returns a pool of worker processes, not yet started.
+
+    Args:
+        tasks: The number of tasks; there are not more processes.
+        small: Bytes of a task that this process reads itself while the others start.
+        room: Answers of each process that may wait.
+        command: The program of the processes, for tests.
+    """
+    return BulkPool(
+        "tidings.vault.index.read_file:answer",
+        pickle.loads,
+        read_files,
+        count=processes_for(tasks),
+        limits=_LIMITS,
+        small=lambda task: sum(job.stamp.size for job in task.jobs) <= small,
+        command=command,
+        **({} if room is None else {"room": room}),
+    )
 
 
 def job_of(vault: Vault, seen: WalkedFile) -> Job:
-    """How a file is read."""
+    """Returns the job that reads a file."""
     mount, inner = vault.split(seen.path)
     return Job(*seen, str(mount.root), inner)
 
 
-def chunks_of(vault: Vault, files: Iterable[WalkedFile]) -> Iterator[list[Job]]:
-    """Files as they are given to a process."""
+def tasks_of(vault: Vault, files: Iterable[WalkedFile], limits: ReadLimits) -> Iterator[ReadTask]:
+    """Yields the tasks that read files, each of a bounded size."""
     chunk: list[Job] = []
     size = 0
     for seen in files:
         chunk.append(job_of(vault, seen))
         size += seen.stamp.size
         if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
-            yield chunk
+            yield ReadTask(limits, chunk)
             chunk, size = [], 0
     if chunk:
-        yield chunk
-
-
-_MOST: Final = 3_000
-"""Files that are looked at so early: more than can be read meanwhile."""
-_ROOM: Final = 25
-"""Answers of each process that may wait."""
-_LARGEST: Final = 100_000
-"""Larger files are left for later, so that what waits takes little memory."""
-
-_begun: dict[tuple[Mount, ...], "Ahead"] = {}
+        yield ReadTask(limits, chunk)
 
 
 class Ahead:
-    """The first files of a vault, as they are being read."""
+    """The first files of a vault, while they are being read."""
 
     def __init__(self, vault: Vault, limits: ReadLimits = ReadLimits()) -> None:  # noqa: B008 - a frozen value
         self._vault = vault
         self._limits = limits
-        self._workers: IndexPool | None = None
+        self._pool: IndexPool | None = None
         self._paths: frozenset[str] = frozenset()
-        # To look at the folders takes a moment, which is better spent beside the import than before it.
+        # A thread, so that walking the folders overlaps with the import.
         self._thread = threading.Thread(target=self._begin, name="tidings-vault-ahead", daemon=True)
         self._thread.start()
 
     def take(self) -> tuple[IndexPool | None, frozenset[str]]:
-        """The processes, to be given the rest and closed by whoever takes them; and what they were given already."""
+        """Returns the pool, which the caller goes on with and closes, and the files that it was given already."""
         self._thread.join()
-        return self._workers, self._paths
-
-    def _begin(self) -> None:
-        count = processes_for(_MOST)
-        with suppress(VaultAway):  # Who looks at it in earnest says so.
-            files = list(islice(self._texts(), _MOST))
-            if count and len(files) > MANY_FILES:
-                self._paths = frozenset(seen.path for seen in files)
-                self._workers = IndexPool(self._limits, count=count, room=_ROOM)
-                self._workers.start()
-                self._workers.add(chunks_of(self._vault, files))
-
-    def _texts(self) -> Iterator[WalkedFile]:
-        for seen in FolderWalk(self._vault).everything():
-            if seen.kind != "attachment" and seen.stamp.size <= _LARGEST:
-                yield seen
+        return self._pool, self._paths
 
     def close(self) -> None:
-        """End the processes, if nobody goes on with them. May be called after they were taken, too."""
-        workers, _ = self.take()
-        if workers is not None:
-            workers.close()
+        """Ends the processes. May be called after they were taken, too."""
+        pool, _ = self.take()
+        if pool is not None:
+            pool.close()
+
+    def _begin(self) -> None:
+        with suppress(VaultAway):  # The scan reports it.
+            texts = (
+                seen
+                for seen in FolderWalk(self._vault).everything()
+                if seen.kind != "attachment" and seen.stamp.size <= _LARGEST_EARLY
+            )
+            files = list(islice(texts, _EARLY_FILES))
+            if processes_for(_EARLY_FILES) and len(files) > MANY_FILES:
+                self._paths = frozenset(seen.path for seen in files)
+                self._pool = index_pool(_EARLY_FILES, room=_EARLY_ANSWERS)
+                self._pool.start()
+                self._pool.add(tasks_of(self._vault, files, self._limits))
 
 
 def begin(vault: Vault, cache: Path | None = None) -> None:
-    """Read the first files of a vault that has no index yet."""
+    """Begins to read the first files of a vault that has no index yet."""
     if not has_index(vault, cache):
         _begun[vault.mounts] = Ahead(vault)
 
 
 def taken(vault: Vault) -> Ahead | None:
-    """What was begun for this vault, if nobody has taken it yet."""
+    """Returns what was begun for this vault, if it was not taken yet."""
     return _begun.pop(vault.mounts, None)

@@ -1,13 +1,7 @@
-"""The index of a vault: the side that reads.
+"""`Queries`: the side of the index that reads.
 
-Every method sees what was applied last. Who needs several answers of one state asks within `snapshot()`. Lists are in
-the order of the paths, if nothing else is said; the order never depends on when a file was indexed.
-
-May import: `index_*`, `query_rows`, `paths`.
-
-Which file a user means, and which may have been meant.
-
-May import: `paths`, `query_rows`.
+Every method sees the last applied batch; several questions within `snapshot()` see the same state. Lists are ordered by
+path unless stated otherwise; the order never depends on when a file was indexed.
 """
 
 import sqlite3
@@ -16,7 +10,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
-from tidings.vault.files.paths import key
 from tidings.vault.index.rows import (
     BlockRow,
     FileRow,
@@ -30,10 +23,10 @@ from tidings.vault.index.rows import (
     TagCount,
     TaskRow,
 )
+from tidings.vault.notes.model import key
 
 
-def find(queries: "Queries", text: str) -> NameMatch | None:
-    """See `Queries.find`."""
+def _find(queries: "Queries", text: str) -> NameMatch | None:
     written = text.strip().strip("/")
     if exact := queries.file(written):
         return NameMatch(exact, ())
@@ -44,14 +37,13 @@ def find(queries: "Queries", text: str) -> NameMatch | None:
     ends = [path for path in paths if key(path).endswith((f"/{wanted}", f"/{wanted}.md"))]
     best = sorted(whole, key=lambda path: (path != f"{written}.md", _rank(path)))
     if not best or name == wanted:
-        # A bare name may mean any file that has it. A path that is whole means that one.
+        # A bare name may mean any file with that name; a whole path means only that file.
         best += sorted(ends, key=_rank)
     file = queries.file(best[0]) if best else None
     return NameMatch(file, tuple(best[1:])) if file else None
 
 
-def near(queries: "Queries", text: str, limit: int) -> list[str]:
-    """See `Queries.near`."""
+def _near(queries: "Queries", text: str, limit: int) -> list[str]:
     wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
     pairs = _pairs(wanted)
     scored: list[tuple[float, int, str]] = []
@@ -66,12 +58,12 @@ def near(queries: "Queries", text: str, limit: int) -> list[str]:
 
 
 def _rank(path: str) -> tuple[bool, int, int, str]:
-    """Notes before other files, then as Obsidian chooses among files of one name: near to the root, a short path."""
+    """Ranks notes before other files; then as Obsidian does: near the root, a short path."""
     return not key(path).endswith(".md"), path.count("/"), len(path), path
 
 
 def _pairs(name: str) -> set[str]:
-    """The pairs of letters that stand next to each other, the edges included: what names that look alike share."""
+    """Returns the pairs of adjacent letters, edges included: similar names share many."""
     edged = f" {name} "
     return {edged[at : at + 2] for at in range(len(edged) - 1)}
 
@@ -79,17 +71,17 @@ def _pairs(name: str) -> set[str]:
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
 _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
-_HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - of our own, as what follows
+_HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
 _COMMON: Final = 1000
-"""A tag that so many notes have is looked for in one note after the other: the first of them are soon found."""
+"""A tag of this many notes is searched note by note: the first ones are found soon."""
 
 
 class Queries:
-    """Answers questions about the index that `connection` leads to.
+    """Answers questions about the index behind `connection`, for one thread at a time.
 
     Args:
-        connection: For one thread at a time.
+        connection: The database.
         mounts: The names of the vaults; one empty name if there is only one.
     """
 
@@ -98,12 +90,12 @@ class Queries:
         self.mounts = tuple(mounts)
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Closes the connection."""
         self.connection.close()
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
-        """Let all that is asked meanwhile be answered from one state."""
+        """Lets all questions in a `with` block see the same state."""
         if self.connection.in_transaction:
             yield
             return
@@ -111,40 +103,40 @@ class Queries:
         try:
             yield
         finally:
-            if self.connection.in_transaction:  # After some errors, there is none any more.
+            if self.connection.in_transaction:  # Some errors have ended it already.
                 self.connection.execute("ROLLBACK")
 
     # Files
 
     def file(self, path: str) -> FileRow | None:
-        """The file with exactly this path."""
+        """Returns the file with exactly this path."""
         row = self.connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()  # noqa: S608
         return FileRow(*row) if row else None
 
     def text(self, path: str) -> str | None:
-        """What can be searched of a file: a note's whole text."""
+        """Returns the searchable text of a file: of a note, all of it."""
         row = self.connection.execute(
             "SELECT body FROM fts WHERE rowid = (SELECT id FROM files WHERE path = ?)", (path,)
         ).fetchone()
         return row[0] if row else None
 
     def find(self, text: str) -> NameMatch | None:
-        """The file that a user means: with or without `.md`, in other case, only its end or its bare name."""
-        return find(self, text)
+        """Returns the file that a user means: without `.md`, in another case, by the end of its path or its name."""
+        return _find(self, text)
 
     def near(self, text: str, limit: int = 5) -> list[str]:
-        """The paths of files with names like this one, the nearest first: for who got a name wrong."""
-        return near(self, text, limit)
+        """Returns the paths of files with similar names, the closest first."""
+        return _near(self, text, limit)
 
     def candidates(self, name: str) -> list[str]:
-        """The paths of all files whose name has this key; notes without `.md`."""
+        """Returns the paths of all files whose name has this key; notes without `.md`."""
         rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
         return [path for (path,) in rows]
 
     def files(
         self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0
     ) -> list[ListedFiles]:
-        """All files in a folder and the folders in it."""
+        """Returns all files in a folder and the folders below it."""
         rows = self.connection.execute(
             f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (:kind IS NULL OR kind = :kind) "  # noqa: S608
             "ORDER BY path LIMIT :most OFFSET :offset",
@@ -153,7 +145,7 @@ class Queries:
         return [ListedFiles(*row) for row in rows]
 
     def recent(self, limit: int = 20, offset: int = 0) -> list[FileRow]:
-        """The notes, canvases and bases that were changed last, the newest first."""
+        """Returns the notes, canvases and bases that were changed last, the newest first."""
         rows = self.connection.execute(
             f"SELECT {_FILE} FROM files WHERE kind <> 'attachment' ORDER BY mtime DESC, path LIMIT ? OFFSET ?",  # noqa: S608
             (limit, offset),
@@ -163,7 +155,7 @@ class Queries:
     # Folders
 
     def folder(self, path: str) -> FolderListing | None:
-        """What a folder holds; '' is the vault itself. A folder is there if a file is in it, or in a folder of it."""
+        """Returns the content of a folder; '' is the vault itself. Only folders with files somewhere below exist."""
         path = self._spelled(path.strip("/"))
         rows = self.connection.execute("SELECT path, kind, title FROM files WHERE folder = ?", (path,))
         files = tuple(sorted((ListedFiles(*row) for row in rows), key=lambda file: _order(file.path)))
@@ -173,7 +165,7 @@ class Queries:
         return FolderListing(path, tuple(below), files)
 
     def structure(self, depth: int | None = None, within: str = "") -> list[FolderRow]:
-        """All folders below one, to some depth, each followed by those in it."""
+        """Returns all folders below one, to some depth, each followed by those in it."""
         within = self._spelled(within.strip("/"))
         most = None if depth is None else depth + (within.count("/") + 1 if within else 0)
         return [folder for folder in self._folders(within) if most is None or folder.path.count("/") < most]
@@ -192,7 +184,7 @@ class Queries:
         return [FolderRow(path, notes[path], files[path]) for path in sorted(files, key=_order)]
 
     def _spelled(self, folder: str) -> str:
-        """A folder as it is written on the disk, if it is there in other case or another normal form."""
+        """Returns a folder as it is on the disk, if its case or normal form differs."""
         ask = self.connection.execute
         if not folder or ask(f"SELECT 1 FROM files WHERE {_within(folder)} LIMIT 1", {"within": folder}).fetchone():  # noqa: S608
             return folder
@@ -203,19 +195,19 @@ class Queries:
     # Tags
 
     def tags(self) -> list[TagCount]:
-        """All tags, by their keys; also those that are only there because others are nested in them."""
+        """Returns all tags by key, including those of which only nested tags occur."""
         rows = self.connection.execute("SELECT key, shown, notes, total FROM tag_counts ORDER BY key")
         return [TagCount(*row) for row in rows]
 
     def tag(self, tag: str) -> TagCount | None:
-        """One tag, with or without its `#`, in any case."""
+        """Returns one tag, with or without its `#`, in any case."""
         row = self.connection.execute(
             "SELECT key, shown, notes, total FROM tag_counts WHERE key = ?", (_tag_key(tag),)
         ).fetchone()
         return TagCount(*row) if row else None
 
     def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[ListedFiles]:
-        """The notes that have a tag, or one nested in it."""
+        """Returns the notes with a tag, or one nested in it."""
         count = self.tag(tag)
         having = _HAS_COMMON_TAG if count and count.total >= _COMMON else _HAS_TAG
         rows = self.connection.execute(
@@ -224,36 +216,36 @@ class Queries:
         )
         return [ListedFiles(*row) for row in rows]
 
-    # What notes hold
+    # Contents of notes
 
     def count(self, table: Literal["headings", "links", "tasks"], path: str) -> int:
-        """How many of something a file has."""
-        # Its rows are numbered.
+        """Returns the number of rows of a file in a table."""
+        # They are numbered.
         return sum(n + 1 for (n,) in self._found("n", table, path, "n DESC LIMIT 1"))
 
     def headings(self, path: str, limit: int = -1) -> list[HeadingRow]:
-        """The headings of a note, from top to bottom."""
+        """Returns the headings of a note, in order."""
         rows = self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")
         return [HeadingRow(*row) for row in rows]
 
     def blocks(self, path: str) -> list[BlockRow]:
-        """The blocks of a note that have ids, from top to bottom."""
+        """Returns the blocks of a note with ids, in order."""
         return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
 
     def aliases(self, path: str) -> list[str]:
-        """The other names of a note."""
+        """Returns the other names of a note."""
         return [shown for (shown,) in self._found("shown", "aliases", path)]
 
     def tags_of(self, path: str) -> list[str]:
-        """The tags of a note, each once, as they are written there first."""
-        # With the least `n` comes what stands in the same row.
+        """Returns the tags of a note, each once, as in its first occurrence."""
+        # SQLite takes `shown` from the row with the least `n`.
         rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
         return [shown for shown, _ in rows]
 
     def tasks(
         self, *, within: str = "", path: str | None = None, done: bool | None = None, limit: int = -1, offset: int = 0
     ) -> list[TaskRow]:
-        """The tasks in a folder or in one note; all, the open or the done ones."""
+        """Returns the tasks in a folder or in one note: all, the open or the done ones."""
         only = ":path IS NULL" if path is None else "path = :path"
         rows = self.connection.execute(
             "SELECT path, line, status, text FROM files CROSS JOIN tasks ON files.id = tasks.file "  # noqa: S608
@@ -264,7 +256,7 @@ class Queries:
         return [TaskRow(*row) for row in rows]
 
     def properties_in_use(self) -> list[PropertyUse]:
-        """All properties, those that most notes have first."""
+        """Returns all properties, the most frequent first."""
         rows = self.connection.execute(
             "SELECT key, count(*) AS notes FROM (SELECT DISTINCT key, file FROM properties) "
             "GROUP BY key ORDER BY notes DESC, key"
@@ -272,11 +264,7 @@ class Queries:
         return [PropertyUse(*row) for row in rows]
 
     def stats(self, *, sums: bool = True) -> Stats:
-        """How much there is of what.
-
-        Args:
-            sums: Whether the words and bytes of all files are wanted too, for which all files have to be looked at.
-        """
+        """Returns counts of everything; with `sums` also the words and bytes of all files, which takes longer."""
         ask = self.connection.execute
         kinds: Counter[str] = Counter()
         folders = {mount for mount in self.mounts if mount}
@@ -311,7 +299,7 @@ class Queries:
 
 
 def _within(folder: str) -> str:
-    """The condition for what lies in the folder `:within`, or in folders of it."""
+    """Returns the condition for files below the folder `:within`."""
     return _WITHIN if folder else ":within = ''"
 
 
@@ -320,12 +308,12 @@ def _tag_key(tag: str) -> str:
 
 
 def _upward(folder: str, top: str) -> Iterator[str]:
-    """A folder and those above it, up to what lies in `top`."""
+    """Yields a folder and those above it, below `top`."""
     while len(folder) > len(top):
         yield folder
         folder = folder.rpartition("/")[0]
 
 
 def _order(path: str) -> tuple[list[str], str]:
-    """Names as people sort them, each folder followed by what is in it."""
+    """Sorts names as people do, each folder followed by its content."""
     return key(path).split("/"), path

@@ -1,13 +1,8 @@
-"""One file of a vault, from the disk to an entry of the index.
+"""From one file on the disk to one entry of the index, with its rows. Runs in worker processes.
 
-`read_file` never raises: what cannot be read, or is no text, is an entry that says so, and what is not there (or will
-not keep still) is `Missed`. Nothing but a regular file is opened, so nothing blocks.
-
-May import: `canvas`, `entries`, `model`, `notes`. No more, so that the processes which only parse start quickly.
-
-What is known of a file, as rows of the index: made where the file is read, which may be another process.
-
-May import: `model`, `names`. No more, so that the processes which only parse start quickly.
+`read_file` never raises: the entry of a file that cannot be read, or is not text, says so; a file that does not exist,
+or keeps changing, is `Missed`. Only regular files are opened, so nothing blocks. Imports little, so that the processes
+start fast.
 """
 
 import codecs
@@ -17,6 +12,7 @@ import json
 import logging
 import math
 import os
+import pickle
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,11 +20,74 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from tidings._kit.files import READING
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
 from tidings.vault.notes.model import IndexEntry, Kind, Note, NoteLink, Stamp, key
 
+logger = logging.getLogger(__name__)
+
 Row = tuple[Any, ...]
+
+_ATTEMPTS: Final = 3
+_RACY_NS: Final = 2_000_000_000
+"""Times this close count as equal, where a file system counts in seconds: the coarsest counts in two."""
+_RACY_FINE_NS: Final = 100_000_000
+"""The same where it counts in parts of a second: some ticks of the system's clock."""
+_BINARY_BYTES: Final = 8192
+_HASH_BYTES: Final = 8
+_SLICE: Final = 2**20
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
+_KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
+
+READ_AGAIN: Final = -1
+"""A ctime that no file has: the next look finds the file changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """The limits of reading."""
+
+    size: int = 20_000_000
+    """Bytes. Of larger files, only the name is known."""
+
+
+class Job(NamedTuple):
+    """A file to read."""
+
+    path: str
+    kind: Kind
+    stamp: Stamp
+    hash: str | None
+    """Its hash when it was last read, if its stamp has not changed since."""
+    root: str
+    """The vault's folder."""
+    inner: str
+    """The path within it."""
+
+
+class ReadTask(NamedTuple):
+    """The files that a worker process reads at once."""
+
+    limits: ReadLimits
+    jobs: list[Job]
+
+
+class Missed(NamedTuple):
+    """A file that could not be read, and gets no entry."""
+
+    path: str
+    why: Literal["gone", "unsettled"]
+    """`unsettled`: it kept changing while it was read, or its disk has an error. It is to be read later."""
+
+
+class Same(NamedTuple):
+    """A file that was read again and has not changed."""
+
+    path: str
+    stamp: Stamp
+    hash: str
 
 
 def make_entry(
@@ -41,17 +100,7 @@ def make_entry(
     note: Note | None = None,
     problem: str | None = None,
 ) -> IndexEntry:
-    """The entry of a file: of one that was not read, if no more is given.
-
-    Args:
-        path: Where it is.
-        kind: What it is.
-        stamp: What the file system says of it.
-        version: The hash of its bytes.
-        text: What can be searched.
-        note: What was found in it.
-        problem: Why it was not read, or not read as it is.
-    """
+    """Returns the entry of a file; of one that was not read, if only the first three are given."""
     problems = [each for each in (problem, note and note.problem) if each]
     return IndexEntry(
         path,
@@ -68,13 +117,13 @@ def make_entry(
 
 
 def name_key(path: str, kind: str) -> str:
-    """What `files.name` says of a file."""
+    """Returns the name of a file as in `files.name`."""
     name = key(path.rpartition("/")[2])
     return name[:-3] if kind == "note" else name
 
 
 def link_key(target: str) -> str:
-    """What `links.name` says of a link: its target can only be a file whose name is that."""
+    """Returns the name of a link's target as in `links.name`: only files with this name can be meant."""
     return key(target.rpartition("/")[2]).removesuffix(".md")
 
 
@@ -122,14 +171,14 @@ def _value(value: Any) -> tuple[str | None, float | None]:
 
 
 def _number(value: float) -> float | None:
-    with suppress(OverflowError):  # There are longer integers than numbers of the database.
+    with suppress(OverflowError):  # Some integers are too large for the database.
         number = float(value)
         return number if math.isfinite(number) else None
     return None
 
 
 def _json(value: Any) -> str:
-    """JSON of what a YAML block holds; what JSON has no form for (`.nan`, something within itself) as text."""
+    """Returns a value of a YAML block as JSON; what JSON cannot express (`.nan`, a recursive value) as text."""
     with suppress(ValueError, TypeError, RecursionError):
         return json.dumps(value, default=str, allow_nan=False)
     if isinstance(value, dict):
@@ -138,88 +187,25 @@ def _json(value: Any) -> str:
     return json.dumps(str(value)[:1000])
 
 
-logger = logging.getLogger(__name__)
-
-_TRIES: Final = 3
-_RACY_NS: Final = 2_000_000_000
-"""What is as good as the same time, where a file system counts in seconds: the coarsest counts in two."""
-_RACY_FINE_NS: Final = 100_000_000
-"""And where it counts in parts of a second: some ticks of the system's clock."""
-_BINARY_BYTES: Final = 8192
-_HASH_BYTES: Final = 8
-_SLICE: Final = 2**20
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
-
-TO_BE_READ_AGAIN: Final = -1
-"""Stands for the ctime in a stamp that no file has: the next look finds it different."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """How much is read."""
-
-    size: int = 20_000_000
-    """Larger files are known by their name only. In bytes."""
-
-
-class Job(NamedTuple):
-    """A file to read."""
-
-    path: str
-    kind: Kind
-    stamp: Stamp
-    hash: str | None
-    """What it had when it was last read, if its stamp is the same since."""
-    root: str
-    """The vault's folder."""
-    inner: str
-    """The path within it."""
-
-
-class ReadTask(NamedTuple):
-    """What a process is asked to do at once."""
-
-    limits: ReadLimits
-    jobs: list[Job]
-
-
-class Missed(NamedTuple):
-    """A file that could not be read, and is not in the index for it."""
-
-    path: str
-    why: Literal["gone", "unsettled"]
-    """`unsettled`: it changed while it was read, again and again, or its disk is in trouble. To be looked at later."""
-
-
-class Same(NamedTuple):
-    """A file that was read again, and holds what it did."""
-
-    path: str
-    stamp: Stamp
-    hash: str
-
-
 def kind_of(name: str) -> Kind:
-    """What a file is, by the end of its name."""
-    return _KINDS.get(os.path.splitext(name)[1].lower(), "attachment")  # noqa: PTH122 - of a name, thousands of times
+    """Returns the kind of a file by its extension."""
+    return _KINDS.get(os.path.splitext(name)[1].lower(), "attachment")  # noqa: PTH122 - faster
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What the file system says of a file."""
+    """Returns the stamp of a file."""
     inode = status.st_ino
-    # A database has no unsigned numbers.
+    # SQLite has no unsigned numbers.
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode - (inode >> 63 << 64))
 
 
 def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -> IndexEntry:
-    """The entry of a file that is not read."""
+    """Returns the entry of a file that is not read."""
     return make_entry(path, kind, _settled(stamp, time.time_ns()), problem=problem)
 
 
 def read_attachment(job: Job) -> IndexEntry:
-    """The entry of an attachment: its name, and the hash of what it holds, if that stays as it is meanwhile."""
+    """Returns the entry of an attachment: its name, and its hash if it does not change while it is read."""
     entry = name_only(job.path, job.kind, job.stamp)
     with suppress(OSError):
         file = _open(job)
@@ -233,27 +219,37 @@ def read_attachment(job: Job) -> IndexEntry:
     return entry
 
 
+def answer(task: ReadTask) -> bytes:
+    """Reads the files of a task in a worker process. Returns the pickled results."""
+    return pickle.dumps(read_files(task), pickle.HIGHEST_PROTOCOL)
+
+
+def read_files(task: ReadTask) -> list[IndexEntry | Missed | Same]:
+    """Reads the files of a task."""
+    return [read_file(job, task.limits) for job in task.jobs]
+
+
 def read_file(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
-    """What a file holds, as far as the index wants to know."""
+    """Reads a file."""
     try:
         return _read(job, limits)
     except (FileNotFoundError, NotADirectoryError):
         return Missed(job.path, "gone")
     except PermissionError:
-        return name_only(job.path, job.kind, job.stamp, "It may not be read: this user lacks the permission.")
+        return name_only(job.path, job.kind, job.stamp, "It may not be read: this user has no permission.")
     except (OSError, MemoryError):
         return Missed(job.path, "unsettled")
 
 
 def _read(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         file = _open(job)
         try:
             before = os.fstat(file)
             if not stat.S_ISREG(before.st_mode):
                 return Missed(job.path, "gone")
             if before.st_size > limits.size:
-                problem = f"It is larger than {limits.size:,} bytes, and was not read."
+                problem = f"It is larger than {limits.size:,} bytes and was not read."
                 return name_only(job.path, job.kind, stamp_of(before), problem)
             now = time.time_ns()
             data = _content(file, before.st_size)
@@ -266,7 +262,7 @@ def _read(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
 
 
 def _open(job: Job) -> int:
-    place = os.path.join(job.root, job.inner)  # noqa: PTH118 - thousands of times
+    place = os.path.join(job.root, job.inner)  # noqa: PTH118 - faster
     try:
         return os.open(place, _OPEN)
     except OSError as error:
@@ -279,7 +275,7 @@ def _open(job: Job) -> int:
 
 
 def _content(file: int, size: int) -> bytes:
-    """All that is in a file; of one that has grown, only a little more than it had."""
+    """Reads a file; at most one byte more than `size`, if it has grown."""
     parts: list[bytes] = []
     while size >= 0 and (part := os.read(file, size + 1)):
         parts.append(part)
@@ -288,7 +284,7 @@ def _content(file: int, size: int) -> bytes:
 
 
 def _digest(file: int, size: int) -> str:
-    """The hash of a file, of which no more than a slice is in memory."""
+    """Returns the hash of a file, reading it in slices."""
     digest = hashlib.blake2b(digest_size=_HASH_BYTES)
     while size >= 0 and (part := os.read(file, _SLICE)):
         digest.update(part)
@@ -297,19 +293,18 @@ def _digest(file: int, size: int) -> str:
 
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
-    """The stamp to remember. What changed just before it was read may change again within the same tick."""
+    """Returns the stamp to store: a file that changed just before it was read may change again in the same tick."""
     racy = _is_recent(stamp.mtime, now) or _is_recent(stamp.ctime, now)
-    return stamp._replace(ctime=TO_BE_READ_AGAIN) if racy else stamp
+    return stamp._replace(ctime=READ_AGAIN) if racy else stamp
 
 
 def _is_recent(when: int, now: int) -> bool:
-    """Whether what happened at `when` was so recent that more may have happened at the same time."""
     return abs(now - when) < (_RACY_FINE_NS if when % 1_000_000_000 else _RACY_NS)
 
 
 def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
-    """Whether a file is to be read again only because it had just changed when it was read."""
-    return before.ctime == TO_BE_READ_AGAIN and before._replace(ctime=now.ctime) == now
+    """Returns whether a file is read again only because it had just changed when it was read."""
+    return before.ctime == READ_AGAIN and before._replace(ctime=now.ctime) == now
 
 
 def _entry(job: Job, stamp: Stamp, data: bytes) -> IndexEntry | Same:
@@ -325,32 +320,32 @@ def _entry(job: Job, stamp: Stamp, data: bytes) -> IndexEntry | Same:
         elif job.kind == "note":
             note = parse.parse(text, job.path)
     except Exception as error:
-        logger.exception("the text of %r was not understood", job.path)
-        problem = f"Its text was not understood ({type(error).__name__}: {error})."
+        logger.exception("the text of %r could not be parsed", job.path)
+        problem = f"Its text could not be parsed ({type(error).__name__}: {error})."
     return make_entry(job.path, job.kind, stamp, version=version, text=text, note=note, problem=problem)
 
 
 def _canvas(text: str, path: str) -> Note:
-    """What is known of a canvas: as if it were a note that holds nothing but links."""
+    """Returns a canvas as a note that contains only links."""
     problem = None
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = f"It is no canvas: {error}." if text.strip() else None
+        problem = f"It is not a canvas: {error}." if text.strip() else None
     words = canvas_text(text)
     title = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
     return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem)
 
 
 def decode(data: bytes) -> tuple[str, str | None]:
-    """The text of some bytes, and what is wrong with it. There is none in what seems to be binary."""
+    """Returns the text of some bytes, and the problem with it. Binary content gives an empty text."""
     codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8-sig", "UTF-8")
     if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
-        return "", "It is binary, though its name says that it is text."
+        return "", "It is binary, although its name says that it is text."
     try:
         text, problem = data.decode(codec), None
     except UnicodeDecodeError as error:
         text = data.decode(codec, errors="replace")
-        problem = f"It is not valid {name} from byte {error.start} on: what is no text is shown as \ufffd."
-    # A text ends at one, for a database.
+        problem = f"It is not valid {name} from byte {error.start} on: invalid bytes are shown as \ufffd."
+    # SQLite would end a text at NUL.
     return text.replace("\0", "\ufffd"), problem

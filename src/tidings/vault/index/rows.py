@@ -1,7 +1,4 @@
-"""What the index answers with.
-
-May import: `model`.
-"""
+"""The results of queries."""
 
 import json
 from typing import Any, NamedTuple
@@ -10,7 +7,7 @@ from tidings.vault.notes.model import Kind
 
 
 class FileRow(NamedTuple):
-    """All that the index knows of a file itself."""
+    """A file in the index."""
 
     id: int
     path: str
@@ -18,7 +15,7 @@ class FileRow(NamedTuple):
     kind: Kind
     size: int
     mtime: int
-    """When the content was changed, in nanoseconds."""
+    """The last change of the content, in nanoseconds."""
     hash: str | None
     """The version; None if it was not read."""
     title: str
@@ -28,17 +25,17 @@ class FileRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Its name without the folders."""
         return self.path.rpartition("/")[2]
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The note's properties."""
+        """The note's properties as values."""
         return json.loads(self.properties_json)
 
 
 class NameMatch(NamedTuple):
-    """A file that was asked for as users write it."""
+    """The file that a user means."""
 
     file: FileRow
     also: tuple[str, ...]
@@ -46,7 +43,7 @@ class NameMatch(NamedTuple):
 
 
 class ListedFiles(NamedTuple):
-    """A file in a list: nothing that an edit of its text changes."""
+    """A file in a list, with nothing that an edit of its text changes."""
 
     path: str
     kind: Kind
@@ -54,12 +51,12 @@ class ListedFiles(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Its name without the folders."""
         return self.path.rpartition("/")[2]
 
 
 class FolderRow(NamedTuple):
-    """A folder, with what it and all folders in it hold."""
+    """A folder, with the counts of everything below it."""
 
     path: str
     notes: int
@@ -68,12 +65,12 @@ class FolderRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
+        """Its name without the folders above."""
         return self.path.rpartition("/")[2]
 
 
 class FolderListing(NamedTuple):
-    """What a folder holds, each by name."""
+    """The content of a folder, by name."""
 
     path: str
     """As it is written on the disk."""
@@ -82,15 +79,15 @@ class FolderListing(NamedTuple):
 
 
 class TagCount(NamedTuple):
-    """A tag, without its `#`, and how many notes have it."""
+    """A tag without its `#`, and the number of notes with it."""
 
     key: str
     shown: str
-    """As it was written first."""
+    """Its first occurrence as written."""
     notes: int
-    """0 if it is only there because others are nested in it."""
+    """0 if only tags nested in it occur."""
     total: int
-    """With those that have a tag nested in it."""
+    """Includes the notes with a tag nested in it."""
 
 
 class HeadingRow(NamedTuple):
@@ -114,19 +111,19 @@ class TaskRow(NamedTuple):
     path: str
     line: int
     status: str
-    """What stands in the box: a space if it is open."""
+    """The character in the checkbox: a space if it is open."""
     text: str
 
 
 class PropertyUse(NamedTuple):
-    """A property, in lower case, and how many notes have it."""
+    """A property in lower case, and the number of notes with it."""
 
     name: str
     notes: int
 
 
 class Stats(NamedTuple):
-    """How much there is of what."""
+    """Counts of everything in a vault."""
 
     notes: int
     canvases: int
@@ -139,8 +136,8 @@ class Stats(NamedTuple):
     """Embeds included."""
     tasks_open: int
     tasks_done: int
-    """All whose box holds something."""
+    """All with a character in the checkbox."""
     words: int
-    """0 if it was not asked for, as the size."""
+    """0 if it was not requested, like the size."""
     size: int
     """Of all files, in bytes."""

@@ -1,11 +1,8 @@
-"""Walking through the folders of a vault: which files there are, and what the file system says of each.
+"""Walking the folders of a vault: its files with their stamps.
 
-Nothing outside the vault is seen. A symbolic link to a file of the same vault is a file of its own; one to a folder is
-left out, as in Obsidian: what is in it is in the vault already, or is not to be. So there are no circles.
-
-A vault that is not there is `VaultAway`, and not a vault without files: a disk that was unplugged takes nothing along.
-
-May import: `model`, `paths`, `scan_file`.
+Nothing outside the vault is seen. A symbolic link to a file of the same vault counts as a file; one to a folder is left
+out, as in Obsidian, so there are no circles. A vault whose folder is missing raises `VaultAway` and is not a vault
+without files: an unplugged disk removes nothing from the index.
 """
 
 import errno
@@ -30,46 +27,38 @@ _ON_WINDOWS: Final = os.name == "nt"
 
 
 class VaultAway(Exception):
-    """The folder of a vault is not there, or another one is in its place. Nothing can be said about its files."""
+    """The folder of a vault is missing, or another one is in its place. Its files are unknown."""
 
 
 class WalkedFile(NamedTuple):
-    """A file that is there."""
+    """A file on the disk."""
 
     path: str
     kind: Kind
     stamp: Stamp
     hash: str | None = None
-    """What the index has of it, if it seems to be the same still: then no more is wanted than that it is."""
+    """Its hash in the index, if it seems unchanged: reading it may return `Same`."""
 
 
 class FolderWalk:
-    """Walks through `vault`, and keeps what went wrong on the way."""
+    """Walks through `vault`, and notes the folders that could not be read."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self.unread: list[str] = []
-        """Folders that could not be read because of trouble with the disk: nobody knows what is in them."""
+        """Folders that could not be read because of a disk error: their content is unknown."""
 
     def is_unread(self, path: str) -> bool:
-        """Whether a path lies in one of them."""
+        """Returns whether a path lies in an unread folder."""
         return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
 
     def everything(self) -> Iterator[WalkedFile]:
-        """All files of all vaults.
-
-        Raises:
-            VaultAway: The folder of a vault is not there, or not any more.
-        """
+        """Yields all files of all vaults. Raises `VaultAway` if a folder is missing."""
         for mount in self._vault.mounts:
             yield from self.below(mount.name)
 
     def below(self, path: str) -> Iterator[WalkedFile]:
-        """All files in a folder and the folders in it, if it is one.
-
-        Raises:
-            VaultAway: The folder of the vault is not there, or not any more.
-        """
+        """Yields all files below a folder. Raises `VaultAway` if the vault's folder is missing."""
         mount = self._vault.mount_of(path)
         before = identity(mount)
         folders = [path]
@@ -78,16 +67,16 @@ class FolderWalk:
             for entry in self._list(mount, folder, before):
                 inner = f"{folder}/{entry.name}" if folder else entry.name
                 if not self._vault.visible(inner):
-                    _tell_odd(entry.name, folder)
+                    _warn_of_odd_name(entry.name, folder)
                 elif _is_folder(entry):
                     folders.append(inner)
                 elif seen := self._file(mount, inner, entry):
                     yield seen
 
     def file(self, path: str) -> WalkedFile | None:
-        """A file, if there is one at `path`."""
+        """Returns the file at `path`, if there is one."""
         mount, inner = self._vault.split(path)
-        place = os.path.join(mount.root, inner)  # noqa: PTH118 - thousands of times
+        place = os.path.join(mount.root, inner)  # noqa: PTH118 - faster
         try:
             status = os.lstat(place)
             if stat.S_ISLNK(status.st_mode):
@@ -98,7 +87,7 @@ class FolderWalk:
 
     def _file(self, mount: Mount, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
         try:
-            if entry.is_symlink() or _ON_WINDOWS:  # There, an entry does not know all of a file.
+            if entry.is_symlink() or _ON_WINDOWS:  # There, an entry lacks a part of the stamp.
                 return self.file(path)
             status = entry.stat(follow_symlinks=False)
         except OSError:
@@ -106,7 +95,7 @@ class FolderWalk:
         return WalkedFile(path, kind_of(entry.name), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
 
     def _target(self, mount: Mount, place: str) -> os.stat_result | None:
-        """What a symbolic link leads to, if that is in the same vault."""
+        """Returns the state of a symbolic link's target, if that is in the same vault."""
         real = os.path.realpath(place)
         path = self._vault.relative(real)
         return os.stat(real) if path is not None and self._vault.mount_of(path) == mount else None  # noqa: PTH116
@@ -120,7 +109,7 @@ class FolderWalk:
             if identity(mount) != before:
                 raise _away(mount) from error
             if error.errno in _FORBIDDEN:
-                logger.warning("the folder %r may not be read, and is left out", folder)
+                logger.warning("the folder %r may not be read and is left out", folder)
             elif not isinstance(error, FileNotFoundError | NotADirectoryError):
                 logger.warning("the folder %r cannot be read at present: %s", folder, error)
                 self.unread.append(folder)
@@ -128,11 +117,7 @@ class FolderWalk:
 
 
 def identity(mount: Mount) -> Identity:
-    """Which folder is that of a vault at present.
-
-    Raises:
-        VaultAway: There is none, or it cannot be reached.
-    """
+    """Identifies the current folder of a vault. Raises `VaultAway` if it cannot be reached."""
     try:
         status = os.stat(mount.root)  # noqa: PTH116
     except OSError as error:
@@ -143,16 +128,12 @@ def identity(mount: Mount) -> Identity:
 
 
 def identities(vault: Vault) -> dict[str, Identity]:
-    """Which folders are those of the vaults at present, by the vaults' names.
-
-    Raises:
-        VaultAway: One is not there.
-    """
+    """Identifies the current folders of all vaults, by name. Raises `VaultAway` if one is missing."""
     return {mount.name: identity(mount) for mount in vault.mounts}
 
 
 def is_within(vault: Vault, path: str) -> bool:
-    """Whether a path lies in one of the vaults, in a part that is served."""
+    """Returns whether a path is in one of the vaults, and served."""
     try:
         vault.mount_of(path)
     except BadPath:
@@ -161,7 +142,7 @@ def is_within(vault: Vault, path: str) -> bool:
 
 
 def _away(mount: Mount) -> VaultAway:
-    return VaultAway(f"The vault's folder {str(mount.root)!r} is not there, or another one is in its place.")
+    return VaultAway(f"The vault's folder {str(mount.root)!r} is missing, or another one is in its place.")
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -170,9 +151,8 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
     return False
 
 
-def _tell_odd(name: str, folder: str) -> None:
-    """Say of a name why it is left out, if one cannot know: it is no text."""
+def _warn_of_odd_name(name: str, folder: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        logger.warning("a name in the folder %r is no UTF-8, and is left out: %a", folder, name)
+        logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, name)

@@ -1,1 +1,1 @@
-"""What the text of a note holds, and how it is changed: pure, and imported by the processes that only parse."""
+"""The text of notes: pure functions without the SDK, imported by worker processes."""
