@@ -204,7 +204,7 @@ async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_an
 
         with pytest.raises(IndexDamaged, match="is built anew"):
             await world.library.ask(question)
-        await world.until(lambda: not world.library._keeper._damaged and world.library.status.phase == "watching")
+        await world.until(lambda: not world.library._indexer._damaged and world.library.status.phase == "watching")
         assert await world.read("vault://note/A") == "one #tag\n"
 
 
@@ -218,7 +218,7 @@ async def test_an_index_that_cannot_be_read_for_now_is_no_reason_to_build_it_ane
 
         with pytest.raises(IndexBlocked, match="locked"):
             await world.library.ask(question)
-        assert not world.library._keeper._damaged
+        assert not world.library._indexer._damaged
 
 
 async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
@@ -239,7 +239,7 @@ async def test_what_a_plan_is_too_old_for_gives_way_to_what_was_read_since(
 
         async with anyio.create_task_group() as tasks:
             monkeypatch.setattr(indexer, "read_all", slowly)
-            tasks.start_soon(world.library._keeper._look_around)
+            tasks.start_soon(world.library._indexer._look_around)
             await world.until(has_read.is_set)
             monkeypatch.setattr(indexer, "read_all", real)
             (root / "Folder/B.md").write_text("newer\n")

@@ -251,7 +251,7 @@ class Indexer:
         gone, unsettled, done = todo.gone, list[str](), 0
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
         try:
-            while batch := await self.in_thread(next, batches, None):
+            while batch := await self.in_thread(lambda: next(batches, None)):
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled

@@ -346,7 +346,7 @@ async def test_who_changes_something_everywhere_waits_for_the_index(tmp_path: Pa
         told.append(message)
 
     async with at(tmp_path, {"A.md": "#old"}) as agent:
-        agent.server.library._keeper.status = IndexStatus("indexing")
+        agent.server.library._indexer.status = IndexStatus("indexing")
         await agent.client.call_tool("rename_tag", {"tag": "old", "to": "new"}, progress_callback=on_progress)
         assert told[0] == "Waiting for the index to be complete"
         assert agent.on_disk("A.md") == "#new"
