@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.vault.searching import indexed
+from tidings._kit.patterns import BadPattern, compiled, translated
 from tidings.vault.index.index import Index
-from tidings.vault.notes.regexes import BadPattern, compiled, translated
 from tidings.vault.search import search as module
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime
 from tidings.vault.search.search import search
@@ -105,7 +105,7 @@ def test_the_total_is_a_lower_bound_when_much_would_have_to_be_read_for_it(
 )
 def test_a_pattern_that_is_none_or_could_not_be_run_safely_is_refused(pattern: str, cause: str) -> None:
     with pytest.raises(BadPattern, match=cause.replace(")", r"\)")):
-        compiled(pattern, match_case=False, dotall=False)
+        compiled(pattern, ignore_case=True, multiline=True, dotall=False)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_pattern_that_is_none_or_could_not_be_run_safely_is_refused(pattern: s
     ],
 )
 def test_patterns_are_understood_as_in_javascript(pattern: str, text: str) -> None:
-    assert compiled(pattern, match_case=False, dotall=False).search(text)
+    assert compiled(pattern, ignore_case=True, multiline=True, dotall=False).search(text)
 
 
 @pytest.mark.parametrize(

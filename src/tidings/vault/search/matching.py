@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
 
-from tidings.vault.notes.regexes import compiled
+from tidings._kit.patterns import compiled
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.tree import Phrase, Regex, Word
 
@@ -99,7 +99,7 @@ class Finder:
         return next(self.spans(text, deadline), None) is not None
 
     def _expressed(self, term: Regex, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
-        pattern = compiled(term.pattern, match_case=self._match_case, dotall=term.dotall)
+        pattern = compiled(term.pattern, ignore_case=not self._match_case, multiline=True, dotall=term.dotall)
         patience = min(_PATIENCE, deadline.left())
         try:
             for each in pattern.finditer(text, timeout=patience, concurrent=True):

@@ -34,7 +34,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
-from tidings.vault.notes.regexes import BadPattern, compiled
+from tidings._kit.patterns import BadPattern, compiled
 from tidings.vault.search.tree import (
     SPECIAL,
     And,
@@ -365,7 +365,7 @@ class _QueryParser(QueryScanner):
             raise self.bad("The letters after the regular expression at {} mean nothing", cure, start)
         dotall = "s" in found[2]
         try:
-            compiled(found[1], match_case=False, dotall=dotall)
+            compiled(found[1], ignore_case=True, multiline=True, dotall=dotall)
         except BadPattern as problem:
             cure = r"correct it, or write \/ if you search for a slash"
             raise self.bad(

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
+from tidings._kit.patterns import TranslatedPattern, translated
 from tidings.vault.files.paths import key
-from tidings.vault.notes.regexes import Pattern, translated
 from tidings.vault.search import query as query_module
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, fold, parted, unparted
 from tidings.vault.search.tree import (
@@ -360,7 +360,7 @@ def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
     return Condition(match=_quoted(text, where) + star, exact=simple and not where.match_case)
 
 
-def _narrowed(pattern: Pattern, where: Where) -> Condition:
+def _narrowed(pattern: TranslatedPattern, where: Where) -> Condition:
     if pattern.words or not pattern.literal:
         return Condition(match=_match(" AND ", [_quoted(word, where) for word in pattern.words]), exact=False)
     like = re.sub(r"[%_\\]", r"\\\g<0>", pattern.literal)
