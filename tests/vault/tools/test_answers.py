@@ -20,7 +20,7 @@ from tidings.vault.tools.results import refusals_told
 from tidings.vault.view import IndexProgress, IndexStatus, standing
 
 INDEXING = IndexStatus("indexing", IndexProgress(3, 10))
-SAID = "The index is still being built (3 of 10 files): something may be missing."
+SAID = "The index is still being built (3 of 10 files): results may be incomplete."
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
         (IndexStatus("watching"), ""),
         (IndexStatus("polling", notes=("Looks every few seconds.",)), ""),
         (INDEXING, SAID),
-        (IndexStatus("indexing"), "The index is still being built: something may be missing."),
+        (IndexStatus("indexing"), "The index is still being built: results may be incomplete."),
         (
             IndexStatus("away"),
-            "The vault cannot be reached at present: this is what was in it when it was last seen.",
+            "The vault cannot be reached at present: this is its last known content.",
         ),
     ],
 )

@@ -79,7 +79,7 @@ async def test_what_a_conflict_told_is_enough_to_try_again(tmp_path: Path) -> No
         agent.put({"A.md": "theirs\nb\n"})
         edits = [{"find": "a\n", "content": "mine\n"}]
         said = await agent.refused("edit", path="A.md", edits=edits, if_match=version)
-        assert "Your change cannot be made to it as it is now" in said
+        assert "Your change does not fit the current text" in said
         again = said.partition("if_match='")[2][:16]
         await agent.call("edit", path="A.md", edits=[{"find": "theirs", "content": "ours"}], if_match=again)
         assert agent.on_disk("A.md") == "ours\nb\n"
@@ -87,7 +87,7 @@ async def test_what_a_conflict_told_is_enough_to_try_again(tmp_path: Path) -> No
 
 async def test_what_is_no_version_is_called_so(agent: Agent) -> None:
     said = await agent.refused("append", path="A.md", content="x", if_match="nonsense")
-    assert said.startswith("'nonsense' is no version")
+    assert said.startswith("'nonsense' is not a version")
     assert agent.on_disk("A.md") == "a\na\nb\n"
 
 
@@ -111,7 +111,7 @@ async def test_nothing_is_written_outside_the_vault_or_where_it_cannot_be(agent:
 
 async def test_a_note_that_is_there_in_other_letters_is_the_same(tmp_path: Path) -> None:
     async with at(tmp_path, {"Projects/Plan.md": "a"}) as agent:
-        assert "'Projects/Plan.md' is there already" in await agent.refused("write", path="projects/plan", content="b")
+        assert "'Projects/Plan.md' already exists" in await agent.refused("write", path="projects/plan", content="b")
         assert (await agent.call("write", path="projects/New", content="b"))["path"] == "Projects/New.md"
 
 
@@ -258,7 +258,7 @@ async def test_what_a_move_would_change_can_be_asked_first(tmp_path: Path) -> No
         assert agent.text == (
             "Would move A.md to New/Z.md. Links would be updated in 2 files. Nothing was changed.\nA.md\nC.md"
         )
-        assert "is there already" in await agent.refused("move", path="A", to="New/B", dry_run=True)
+        assert "already exists" in await agent.refused("move", path="A", to="New/B", dry_run=True)
         assert "has changed" in await agent.refused("move", path="A", to="Z", if_match="0" * 16, dry_run=True)
         assert "no version" in await agent.refused("move", path="New", to="Z", if_match="0" * 16, dry_run=True)
         assert {path: agent.on_disk(path) for path in files} == files
@@ -311,7 +311,7 @@ async def test_things_move_to_where_people_mean(tmp_path: Path, path: str, to: s
 
 async def test_a_move_onto_something_or_out_of_the_vault_is_refused(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "a", "B.md": "b"}) as agent:
-        assert "is there already" in await agent.refused("move", path="A", to="B")
+        assert "already exists" in await agent.refused("move", path="A", to="B")
         assert await agent.refused("move", path="A", to="../A.md")
         assert "There is no file 'Zzz'" in await agent.refused("move", path="Zzz", to="B2")
         assert (agent.on_disk("A.md"), agent.on_disk("B.md")) == ("a", "b")
@@ -391,7 +391,7 @@ async def test_a_tag_is_renamed_everywhere_with_those_below_it(tmp_path: Path, e
 
 async def test_what_is_no_tag_or_nobodys_is_refused(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "#todo\n"}) as agent:
-        assert "is no tag" in await agent.refused("rename_tag", tag="todo", to="two words")
+        assert "is not a tag" in await agent.refused("rename_tag", tag="todo", to="two words")
         assert "Did you mean #todo?" in await agent.refused("rename_tag", tag="tdo", to="task")
         assert agent.on_disk("A.md") == "#todo\n"
 
@@ -410,7 +410,7 @@ async def test_what_renaming_a_tag_would_change_can_be_asked_first(tmp_path: Pat
         assert "D.md" in asked["warnings"][0]
         assert agent.text.startswith(asked["done"] + "\nA.md\nB.md\n")
         assert agent.on_disk("A.md") == files["A.md"]
-        assert "is no tag" in await agent.refused("rename_tag", tag="todo", to="two words", dry_run=True)
+        assert "is not a tag" in await agent.refused("rename_tag", tag="todo", to="two words", dry_run=True)
         done = await agent.call("rename_tag", tag="todo", to="task")
         assert (done["changed"], agent.on_disk("A.md")) == (["A.md", "B.md"], "#task #task/now\n")
 
@@ -441,7 +441,7 @@ async def test_a_daily_note_is_added_to_as_it_was_read_or_not_at_all(tmp_path: P
         assert "has changed" in said
         assert agent.on_disk("2026-01-31.md") == "another\n"
         said = await agent.refused("daily_note", date="2026-02-01", append="x", if_match=note["version"])
-        assert "is not there" in said
+        assert "does not exist" in said
 
 
 async def test_a_daily_note_is_created_from_the_apps_template(tmp_path: Path) -> None:
