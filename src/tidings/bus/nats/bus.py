@@ -24,9 +24,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+try:
+    import nats.errors  # noqa: F401 - first of all, to say what is missing
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "nats":
+        raise
+    raise ModuleNotFoundError(
+        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
+    ) from error
+
 from tidings.bus import BusState, Entry, History, Listener
 from tidings.bus.nats import errors
-from tidings.bus.nats.address import Access, NatsAddress
+from tidings.bus.nats.address import Access, NatsAddress, addresses
 from tidings.bus.nats.connection import NatsConnection, end
 from tidings.bus.nats.errors import TROUBLES, Interrupted, Trouble
 from tidings.bus.nats.log import Log, LogJoined, join
@@ -35,17 +44,6 @@ from tidings.bus.nats.transfer import Past, Sender, StreamLink
 from tidings.bus.shared import NOWHERE, Engine, Listeners, NotStored, SharedBus
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
-
-try:
-    from tidings.bus.nats.address import Access, addresses
-    from tidings.bus.nats.stream import Subjects
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "nats":
-        raise
-    raise ModuleNotFoundError(
-        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
-    ) from error
-
 
 _OLDEST: Final = (2, 11)
 """The first version that finds a message by its time, which a process needs to see what a crash of the broker took."""
