@@ -125,11 +125,11 @@ async def test_reconnecting_waits_for_what_comes_of_it(tmp_path: Path) -> None:
 async def test_several_servers_at_once_leave_the_interpreter_as_it_was(tmp_path: Path) -> None:
     program = (
         "import asyncio, gc, sys\n"
-        "from tidings.inspector.client_link import Opening\n"
+        "from tidings.inspector.client_link import ConnectionSpec\n"
         "from tidings.inspector.session import Session\n"
         "async def main():\n"
         "    async with Session() as session:\n"
-        "        servers = [await session.add(Opening(name, ['/nowhere'])) for name in 'abc']\n"
+        "        servers = [await session.add(ConnectionSpec(name, ['/nowhere'])) for name in 'abc']\n"
         "        await asyncio.gather(*(server.connect() for server in servers))\n"
         "before = sys.getswitchinterval()\n"
         "asyncio.run(main())\n"

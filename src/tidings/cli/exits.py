@@ -132,7 +132,7 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
         error: What went wrong.
         is_command: Whether the server is a command: there is no network between then.
     """
-    from tidings.inspector.view.error_report import seen
+    from tidings.inspector.view.error_report import error_data
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
         error = error.__cause__  # There is but one try: what went wrong says more.
@@ -141,7 +141,7 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     return OneShotFailed(
         _in_the_shell(error.message),
         exit_code=exit_code_of(error),
-        who=seen(error, is_command=is_command).get("who", SERVER),
+        who=error_data(error, is_command=is_command).get("who", SERVER),
         code=error.code,
         help_page=error.help_page,
         data=answer or None,

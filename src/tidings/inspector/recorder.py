@@ -1,137 +1,138 @@
-"""The observer: from what a `LiveClient` does and what goes over its wire to records.
+"""The recorder: makes records of the events of a `LiveClient`.
 
-Requests, questions, contents, lists and states are taken from the client's events, because the client knows what they
-mean; what goes over the wire from the tap (`observer_wire`).
-
-Whose a request is: said by whoever is about to make it, seen by who observes it.
+The client's events say what a message means: the state, lists, changes, contents, requests, questions. The messages
+themselves are recorded from the wire (`wire_recorder`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp_types import ElicitResult, ErrorData, ReadResourceResult
+from mcp_types import ElicitResult, ErrorData
 from pydantic import BaseModel
 
-from tidings._kit.bounded_json import cut, plain, weigh
-from tidings.client.cache import digest
+from tidings._kit.bounded_json import as_dict, as_text, cut, plain, weigh
+from tidings.changes import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from tidings.client.events import (
+    ChangeReceived,
     GarbageReceived,
+    ListLoaded,
     PendingAdded,
     PendingSettled,
     ProgressMade,
-    PromptsChanged,
+    ReadCompleted,
     RefreshFailed,
     RequestChanged,
-    ResourcesChanged,
-    ResourceTemplatesChanged,
     StateChanged,
     StderrReceived,
     SubscriptionFailed,
     SubscriptionsChanged,
-    ToolsChanged,
 )
 from tidings.client.live import LiveClient
-from tidings.client.mirrors import Malformed
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
-from tidings.inspector.listing import ListKeeper
-from tidings.inspector.records import ListName, SessionLimits
-from tidings.inspector.view.error_report import seen
-from tidings.inspector.wire_recorder import Tell, WireRecorder
+from tidings.inspector.records import LIST_KEYS, LIST_NAMES, ChangeName, ListName, SessionLimits
+from tidings.inspector.view.error_report import error_data
+from tidings.inspector.view.view import ServerView
+from tidings.inspector.wire_recorder import MakeRecord, WireRecorder
+
+_LARGEST_MESSAGE: Final = 65_536
+"""Bytes that are kept of a question's text, or of a malformed item."""
+_MOST_UNREAD: Final = 10_000
+_MOST_ANSWERS: Final = 50
+"""Messages among which the answer to a tool call is looked for: it has just arrived."""
+_CHANGES: Final[dict[type, ChangeName]] = {
+    ResourceUpdated: "resource-updated",
+    ToolsListChanged: "tools-list-changed",
+    ResourcesListChanged: "resources-list-changed",
+    PromptsListChanged: "prompts-list-changed",
+}
 
 
 @dataclass(slots=True)
 class RequestOrigin:
-    """The id under which a request that is about to be made is known. The first of the client's entries takes it."""
+    """The id of a request that is about to be made."""
 
     id: str
-    aside: bool = False
-    """Whether the inspector makes it by itself."""
+    aside: bool
     taken: bool = False
 
 
-current_claim: ContextVar[RequestOrigin | None] = ContextVar("current_claim", default=None)
-
-
-_MASKED: Final = 65_536
+_current_origin: ContextVar[RequestOrigin | None] = ContextVar("_current_origin", default=None)
 
 
 class Recorder:
-    """Makes the records of one server, whichever client talks to it. `wire` is the tap that the client is made with."""
+    """Makes the records of one server, also when its client is replaced. `wire` is the tap that each client gets."""
 
     def __init__(
         self,
-        tell: Tell,
+        record: MakeRecord,
         next_id: Callable[[], str],
+        view: ServerView,
         *,
         limits: SessionLimits,
         clock: Callable[[], float],
         mask: Callable[[Any], Any],
     ) -> None:
-        self._tell = tell
+        self._record = record
         self._next_id = next_id
+        self._view = view
         self._limits = limits
-        self._clock = clock
         self._mask = mask
-        self._lists = ListKeeper(limits.record_bytes)
-        self.wire = WireRecorder(tell, self._lists, limits, clock)
+        self._lists = {name: _KnownList(name, limits.record_bytes) for name in LIST_NAMES}
+        self.wire = WireRecorder(record, limits, clock)
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
         self._asides: set[str] = set()
-        self._answering: dict[str, tuple[int, int]] = {}
-        self._malformed: dict[str, list[Malformed]] = {}
+        self._changes: dict[ChangeReceived, int] = {}
         self._is_new = True
         self.is_command = False
 
     def attach(self, client: LiveClient) -> None:
-        """Listen to this client."""
+        """Records the events of this client from now on."""
         self._client = client
         self.is_command = client.transport == "stdio"
-        self.wire.another_client()
+        self.wire.start_client()
         self._ids.clear()
         self._entries.clear()
-        self._malformed.clear()
         self._asides.clear()
+        self._changes.clear()
         self._is_new = True
         client.on(StateChanged, self._state)
+        client.on(ListLoaded, self._list)
+        client.on(ChangeReceived, self._change)
+        client.on(ReadCompleted, self._content)
         client.on(RequestChanged, lambda event: self._request(event.entry))
         client.on(ProgressMade, self._progress)
-        client.on(PendingAdded, self._asked)
+        client.on(PendingAdded, self._question)
         client.on(PendingSettled, self._answered)
         client.on(StderrReceived, lambda event: self._line("stderr", event.line))
         client.on(GarbageReceived, lambda event: self._line("garbage", event.text))
-        client.on(SubscriptionsChanged, lambda event: self._tell("subscriptions", {"uris": list(event.uris)}))
+        client.on(SubscriptionsChanged, lambda event: self._record("subscriptions", {"uris": list(event.uris)}))
         client.on(SubscriptionFailed, lambda event: self._failed("subscription-failed", event.uri, event.error))
         client.on(RefreshFailed, lambda event: self._failed("content-failed", event.uri, event.error))
-        client.on(ToolsChanged, lambda event: self._list("tools", event.tools, event.error))
-        client.on(ResourcesChanged, lambda event: self._list("resources", event.resources, event.error))
-        client.on(
-            ResourceTemplatesChanged, lambda event: self._list("templates", event.resource_templates, event.error)
-        )
-        client.on(PromptsChanged, lambda event: self._list("prompts", event.prompts, event.error))
+
+    def expect(self, request_id: str, *, aside: bool = False) -> None:
+        """Gives this id to the next request of the calling task. `aside`: the inspector makes it by itself."""
+        _current_origin.set(RequestOrigin(request_id, aside))
 
     def entry(self, request_id: str) -> QueueEntry | None:
-        """The client's entry for a request that waits or runs."""
+        """Returns the client's entry of a request that waits or runs."""
         return self._entries.get(request_id)
 
-    def _error(self, error: BaseException, method: str | None = None) -> Any:
-        return seen(error, is_command=self.is_command, method=method)
-
-    # The connection.
+    # The connection and the lists.
 
     def _state(self, event: StateChanged) -> None:
-        client = self._client
         if self._is_new:
             self._is_new = False
-            return  # That a new client is to connect was told when somebody asked for it.
+            return  # The link recorded that a new client connects.
         if event.new is State.CONNECTED:
-            self._hello(client)
+            self._hello(self._client)
             self.wire.connected = True
         elif event.old is State.CONNECTED:
-            self.wire.ended()
+            self.wire.end()
         data: dict[str, Any] = {
             "state": event.new.value,
             "old": event.old.value,
@@ -140,7 +141,7 @@ class Recorder:
             "error": None if event.error is None else self._error(event.error),
             "next_retry": None if event.next_retry is None else event.next_retry.timestamp(),
         }
-        self._tell("state", data)
+        self._record("state", data)
 
     def _hello(self, client: LiveClient) -> None:
         data = {
@@ -151,30 +152,64 @@ class Recorder:
             "instructions": client.instructions,
             "pid": client.pid,
         }
-        self._tell("hello", self._within(data, self._limits.record_bytes)[0])
+        self._record("hello", self._within(data, self._limits.record_bytes)[0])
 
-    def _list(self, name: ListName, items: Sequence[BaseModel], error: TidingsError | None) -> None:
-        if error is not None:
-            self._tell("list", {"list": name, "error": self._error(error)})
+    def _list(self, event: ListLoaded) -> None:
+        if event.error is not None:
+            self._record("list", {"list": event.name, "error": self._error(event.error)})
             return
-        elsewhere = {id(each) for other, found in self._malformed.items() if other != name for each in found}
-        # A list that was loaded has new objects for what is malformed in it; the others have the same as before.
-        mine = self._malformed[name] = [each for each in self._client.malformed if id(each) not in elsewhere]
-        malformed = [{"item": self._within(_dumped(each.item), _MASKED)[0], "reason": each.reason} for each in mine]
-        self._tell("list", self._lists.loaded(name, items, malformed))
+        malformed = [
+            {"item": self._within(_dumped(each.item), _LARGEST_MESSAGE)[0], "reason": each.reason}
+            for each in event.malformed
+        ]
+        self._record("list", self._lists[event.name].load(event.items, malformed))
 
-    def _line(self, kind: str, text: str) -> None:
-        self._tell(kind, {"text": text[: self._limits.record_bytes]})
+    # Changes and contents.
+
+    def _change(self, event: ChangeReceived) -> None:
+        times = {"source": event.source, "published": event.published, "received": event.received}
+        data: dict[str, Any] = {
+            "change": _CHANGES[type(event.change)],
+            "times": {name: at for name, at in times.items() if at is not None},
+            "size": 200,
+        }
+        if isinstance(event.change, ResourceUpdated):
+            uri = str(event.change.uri)[:8192]
+            data |= {"uri": uri, "merged": event.unread, "size": min(200 + len(uri), 2_000)}
+        if event.cursor is not None:
+            data["cursor"] = event.cursor[:200]
+        record = self._record("change", data)
+        if record is not None and "uri" in data:
+            self._changes[event] = record.seq
+            if len(self._changes) > _MOST_UNREAD:
+                del self._changes[next(iter(self._changes))]
+
+    def _content(self, event: ReadCompleted) -> None:
+        contents, size = self._within(_dumped(event.read.result).get("contents", []), self._limits.content_bytes)
+        took = (event.entry.completed_at or 0.0) - (event.entry.started_at or 0.0)
+        data = {
+            "uri": event.read.uri,
+            "contents": contents,
+            "hash": event.read.digest,
+            "size": size,
+            "took": round(took, 6),
+            "change": None if event.change is None else self._changes.pop(event.change, None),
+            "changes": event.changes,
+        }
+        self._record("content", data)
 
     def _failed(self, kind: str, uri: str, error: TidingsError) -> None:
-        self._tell(kind, {"uri": uri, "error": self._error(error)})
+        self._record(kind, {"uri": uri, "error": self._error(error)})
+
+    def _line(self, kind: str, text: str) -> None:
+        self._record(kind, {"text": text[: self._limits.record_bytes]})
 
     # Requests.
 
     def _request(self, entry: QueueEntry) -> None:
         known, is_new = self._ids.get(entry), False
         if known is None:
-            known, is_new = self._known(entry)
+            known, is_new = self._identify(entry)
             self._ids[entry], self._entries[known] = known, entry
         data: dict[str, Any] = {"id": known, "status": entry.status.value}
         if is_new:
@@ -183,91 +218,68 @@ class Recorder:
             data |= {"method": entry.method, "params": params, "created_at": entry.created_at, "aside": aside}
         if entry.status is Status.IN_PROGRESS:
             data["started_at"] = entry.started_at
-            self._read_begins(entry, known)
         if entry.over:
             data |= {"completed_at": entry.completed_at, "attempts": entry.attempts}
             self._result(entry, known, data)
             self._asides.discard(known)
             del self._ids[entry], self._entries[known]
-        self._tell("request", data)
-        if entry.over:
-            self._read_ended(entry, known)
+        self._record("request", data)
 
-    def _known(self, entry: QueueEntry) -> tuple[str, bool]:
-        """The id of a request that is seen for the first time, and whether nothing was told of it yet."""
-        claim = current_claim.get()
-        # Tasks that a request starts inherit its claim: what the client does by itself must not take it.
-        if claim is None or claim.taken or entry.aside:
+    def _identify(self, entry: QueueEntry) -> tuple[str, bool]:
+        """Returns the id of a new request, and whether nothing of it is recorded yet."""
+        origin = _current_origin.get()
+        # Tasks that a request starts inherit its origin: requests that the client makes by itself must not take it.
+        if origin is None or origin.taken or entry.aside:
             known = self._next_id()
             self._asides.add(known)
             return known, True
-        claim.taken = True
-        if claim.aside:
-            self._asides.add(claim.id)
-        return claim.id, claim.aside
+        origin.taken = True
+        if origin.aside:
+            self._asides.add(origin.id)
+        return origin.id, origin.aside
 
     def _result(self, entry: QueueEntry, known: str, data: dict[str, Any]) -> None:
         if entry.error is not None:
             data["error"] = self._error(entry.error, entry.method)
             if isinstance(entry.error, MalformedMessage) and entry.method == "tools/call":
-                # Whoever looks at a server wants to see what it really said.
-                answer = self.wire.answer_to(entry.params)
+                # The user wants to see what the server really sent.
+                answer = self._raw_answer(entry.params)
                 data["result"], data["result_size"] = self._within(answer, self._limits.content_bytes)
         elif known not in self._asides:
             data["result"], data["result_size"] = self._within(_dumped(entry.result), self._limits.content_bytes)
 
-    def _read_begins(self, entry: QueueEntry, known: str) -> None:
-        """Whatever changed up to now, this read answers; what changes from now on, it may not."""
-        uri = entry.params.get("uri")
-        if entry.method == "resources/read" and isinstance(uri, str) and uri in self.wire.changes:
-            self._answering[known] = self.wire.changes.pop(uri)
-
-    def _read_ended(self, entry: QueueEntry, known: str) -> None:
-        answers = self._answering.pop(known, None)
-        uri = entry.params.get("uri")
-        if entry.method != "resources/read" or not isinstance(uri, str):
-            return
-        if entry.error is not None or not isinstance(entry.result, ReadResourceResult):
-            if answers is not None:
-                seq, number = self.wire.changes.pop(uri, (0, 0))
-                self.wire.changes[uri] = (max(seq, answers[0]), number + answers[1])
-            return
-        contents, size = self._within(_dumped(entry.result).get("contents", []), self._limits.content_bytes)
-        seq, number = answers or (None, 0)
-        took = (entry.completed_at or 0.0) - (entry.started_at or 0.0)
-        self._tell(
-            "content",
-            {
-                "uri": uri,
-                "contents": contents,
-                "hash": digest(entry.result),
-                "size": size,
-                "took": round(took, 6),
-                "change": seq,
-                "changes": number,
-            },
-        )
+    def _raw_answer(self, call: Mapping[str, Any]) -> Any:
+        """Returns the answer to a tool call as it arrived; None if it is not among the last messages."""
+        messages = self._view.messages
+        for message in messages[-_MOST_ANSWERS:][::-1]:
+            asked = None if message.partner is None or not message.incoming else messages.get(message.partner)
+            if asked is not None and asked.method == "tools/call":
+                params = as_dict(asked.body.get("params"))
+                same_arguments = (params.get("arguments") or {}) == (call.get("arguments") or {})
+                if same_arguments and params.get("name") == call.get("name"):
+                    return message.body.get("result")
+        return None
 
     def _progress(self, event: ProgressMade) -> None:
         if (known := self._ids.get(event.entry)) is not None:
             message = None if event.message is None else event.message[:10_000]
-            self._tell("progress", {"id": known, "progress": event.progress, "total": event.total, "message": message})
+            data = {"id": known, "progress": event.progress, "total": event.total, "message": message}
+            self._record("progress", data)
 
     # Questions.
 
-    def _asked(self, event: PendingAdded) -> None:
+    def _question(self, event: PendingAdded) -> None:
         request = event.request
         timeout = self._client.pending.timeout
-        asked_at = request.created_at.timestamp()
         params, _ = self._within(_dumped(request.request), self._limits.record_bytes)
         data: dict[str, Any] = {
             "id": request.id,
             "kind": request.kind,
             "params": params,
-            "message": self._mask(request.message[:_MASKED]),
-            "deadline": None if timeout is None else asked_at + timeout,
+            "message": self._mask(request.message[:_LARGEST_MESSAGE]),
+            "deadline": None if timeout is None else request.created_at.timestamp() + timeout,
         }
-        self._tell("question", data)
+        self._record("question", data)
 
     def _answered(self, event: PendingSettled) -> None:
         outcome: Any = event.outcome
@@ -286,14 +298,57 @@ class Recorder:
             case _:
                 words = "answered"
         answer, _ = self._within(answer, self._limits.record_bytes)
-        self._tell("answered", {"id": event.request.id, "outcome": words, "answer": answer})
+        self._record("answered", {"id": event.request.id, "outcome": words, "answer": answer})
+
+    def _error(self, error: BaseException, method: str | None = None) -> Any:
+        return error_data(error, is_command=self.is_command, method=method)
 
     def _within(self, value: Any, most: int) -> tuple[Any, int]:
-        """The value without secrets, or what is left of it if it is too large; and its size."""
+        """Returns the value without secrets, cut if it is too large, and its size."""
         size = weigh(value, most)
-        if size > most:
-            return self._mask(cut(value, size)), size
-        return self._mask(value), size
+        return self._mask(cut(value, size) if size > most else value), size
+
+
+class _KnownList:
+    """A list as it was recorded last, to record only differences: 10,000 resources are not repeated."""
+
+    def __init__(self, name: ListName, most_bytes: int) -> None:
+        self._name: ListName = name
+        self._key = LIST_KEYS[name]
+        self._most_bytes = most_bytes
+        self._items: dict[str, Mapping[str, Any]] = {}
+        self._had: set[str] = set()
+
+    def load(self, items: Sequence[Mapping[str, Any]], malformed: list[dict[str, Any]]) -> dict[str, Any]:
+        """Returns the data of the record for a load of the list."""
+        before = self._items
+        now: dict[str, Mapping[str, Any]] = {}
+        duplicates: list[Mapping[str, Any]] = []
+        for item in items:
+            key = as_text(item.get(self._key)) or ""
+            if key in now:
+                duplicates.append(item)
+            else:
+                now[key] = item
+        data: dict[str, Any] = {
+            "list": self._name,
+            "added": [self._within(key, item) for key, item in now.items() if key not in before],
+            "changed": [self._within(key, item) for key, item in now.items() if before.get(key, item) != item],
+            "removed": [key for key in before if key not in now],
+            "total": len(items),
+        }
+        if [*(key for key in before if key in now), *(key for key in now if key not in before)] != list(now):
+            data["order"] = list(now)
+        self._items = now
+        for what, found in (("duplicates", duplicates), ("malformed", malformed)):
+            if found or what in self._had:
+                data[what] = found
+            (self._had.add if found else self._had.discard)(what)
+        return data
+
+    def _within(self, key: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        size = weigh(item, self._most_bytes)
+        return item if size <= self._most_bytes else {self._key: key, **cut(item, size)}
 
 
 def _dumped(value: Any) -> Any:

@@ -1,19 +1,19 @@
-"""`InspectedServer`: one server of a session, and what can be done with it.
+"""`InspectedServer`: one server of a session, and everything that can be done with it.
 
-What is known about it is in `view`, a `ServerView`; what is done here shows there, as records.
+What is known about it is in `view`, a `ServerView`; the results of actions appear there, as records.
 
     server.view                                         what is known: read only
-    await server.connect(), disconnect(), reconnect()   never raise for a server's fault: the view says it
-    server.call(tool, arguments) -> id                  starts it; the result is in `view.requests[id]`
+    await server.connect(), disconnect(), reconnect()   never raise for a server's fault: the view shows it
+    server.call(tool, arguments) -> id                  starts a call; the result is in `view.requests[id]`
     server.read(uri), get_prompt(name, arguments), request(method, params) -> id      likewise
-    await server.wait(id) -> RequestView                until it ended
-    server.cancel(id) -> bool                           it ends as "cancelled"
-    await server.subscribe(uri), unsubscribe(uri)       what is subscribed to is read at once and after every change
+    await server.wait(id) -> RequestView                until the request ended
+    server.cancel(id) -> bool                           the request ends as "cancelled"
+    await server.subscribe(uri), unsubscribe(uri)       the resource is read at once and after every change
     await server.complete("prompt", name, argument, value) -> texts
     server.answer(question, value), refuse(question, reason), decline(question), dismiss(question)
     await server.set_log_level(level); await server.ping() -> seconds; await server.reload(list)
 
-All of it belongs to the event loop of its session.
+All of it runs on the event loop of its session.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.errors import TidingsError
 from tidings.inspector.client_link import ConnectionSpec, ServerLink
-from tidings.inspector.recorder import RequestOrigin, current_claim
 from tidings.inspector.records import ListName, SessionLimits
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import Clock, ServerView
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_types import LoggingLevel
 
     from tidings.client.live import LiveClient
-    from tidings.inspector.wire_recorder import Tell
+    from tidings.inspector.wire_recorder import MakeRecord
 
 _CHECKS: Final = ("ping", "server/discover")
 Action = Callable[["LiveClient"], Awaitable[Any]]
@@ -43,51 +42,51 @@ class InspectedServer:
     """One server of a session. Made by `Session.add`."""
 
     def __init__(
-        self, opening: ConnectionSpec, view: ServerView, tell: "Tell", *, limits: SessionLimits, clock: Clock
+        self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord", *, limits: SessionLimits, clock: Clock
     ) -> None:
         self.view = view
         """What is known about it: read only."""
-        self._tell = tell
+        self._record = record
         self._clock = clock
         self._numbers = count(1)
-        self._link = ServerLink(opening, view, tell, self._next_id, self._reread, limits=limits, clock=clock)
+        self._link = ServerLink(spec, view, record, self._next_id, limits=limits, clock=clock)
         self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
     def name(self) -> str:
         """The name under which it was added."""
-        return self.opening.name
+        return self.spec.name
 
     @property
-    def opening(self) -> ConnectionSpec:
-        """How it is connected to."""
-        return self._link.opening
+    def spec(self) -> ConnectionSpec:
+        """The spec of its connection."""
+        return self._link.spec
 
     @property
     def client(self) -> "LiveClient | None":
-        """The client, for what is not offered here. None before the first `connect`."""
+        """The client, for everything that is not offered here. None before the first `connect`."""
         return self._link.client
 
     # The connection.
 
     async def connect(self) -> None:
-        """Connect, and wait for the first outcome: it is connected and its lists are there, or it is known why not.
+        """Connects, and waits for the first outcome: connected, with its lists loaded, or failed.
 
-        What can be mended by itself is tried on then.
+        The client goes on trying after a failure that may pass.
         """
         self.start()
         await self._link.settle()
 
     def start(self) -> None:
-        """Connect in the background."""
+        """Connects in the background."""
         self._link.start()
 
     async def disconnect(self) -> None:
-        """End the connection. Subscriptions end with it."""
+        """Ends the connection and its subscriptions."""
         await self._link.disconnect()
 
     async def reconnect(self) -> None:
-        """Connect anew: at once if it waits to be tried again, and with the same subscriptions if it is connected."""
+        """Connects anew with the same subscriptions; or at once, if it waits for the next attempt."""
         client = self.client
         if client is not None and client.connected:
             subscriptions = client.subscriptions
@@ -97,19 +96,19 @@ class InspectedServer:
                 with contextlib.suppress(TidingsError):
                     await self.subscribe(uri)
         else:
-            await self._link.hurry()
+            await self._link.retry_now()
 
-    async def change(self, opening: ConnectionSpec) -> None:
-        """Use another entry: another address, other options. Connects anew if it was connected."""
+    async def change(self, spec: ConnectionSpec) -> None:
+        """Changes the address or the options. Connects anew if it was connected."""
         again = self.view.state != "disconnected"
         await self.aclose()
-        self._link.opening = opening
-        self._tell("server", {"what": "changed", "entry": opening.shown})
+        self._link.spec = spec
+        self._record("server", {"what": "changed", "entry": spec.shown})
         if again:
             self.start()
 
     async def aclose(self) -> None:
-        """End the connection and everything that runs."""
+        """Ends the connection and all requests."""
         await self._link.aclose()
         tasks = tuple(self._running.values())
         for task in tasks:
@@ -119,21 +118,21 @@ class InspectedServer:
     # Requests.
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Call a tool. The id of the request, at once."""
+        """Calls a tool. Returns the id of the request at once."""
         params = {"name": tool, "arguments": dict(arguments or {})}
         return self._start("tools/call", params, lambda client: client.call_tool(tool, arguments, timeout=timeout))
 
     def read(self, uri: str, *, timeout: float | None = None) -> str:
-        """Read a resource. The id of the request, at once."""
+        """Reads a resource. Returns the id of the request at once."""
         return self._start("resources/read", {"uri": uri}, lambda client: client.read_resource(uri, timeout=timeout))
 
     def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
-        """Get a prompt. The id of the request, at once."""
+        """Gets a prompt. Returns the id of the request at once."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return self._start("prompts/get", params, lambda client: client.get_prompt(name, arguments))
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Send any request, as it is: to repeat one, or one that was edited. The id of the request, at once."""
+        """Sends any request unchanged, for example to repeat one. Returns its id at once."""
         if method in _CHECKS:
             self._show_check()
         return self._start(method, dict(params or {}), lambda client: client.request(method, params, timeout=timeout))
@@ -142,7 +141,7 @@ class InspectedServer:
         known = self._next_id()
         shown = self._link.mask(params)
         began = {"id": known, "method": method, "params": shown, "status": "pending", "created_at": self._clock()}
-        self._tell("request", began)
+        self._record("request", began)
         task = asyncio.create_task(self._run(known, method, action), name=f"{method} at {self.name}")
         self._running[known] = task
         task.add_done_callback(lambda task: self._ended(task, known, method))
@@ -151,52 +150,45 @@ class InspectedServer:
     def _ended(self, task: asyncio.Task[None], known: str, method: str) -> None:
         self._running.pop(known, None)
         if task.cancelled():  # Perhaps before it began.
-            self._end(known, method, "cancelled", asyncio.CancelledError())
+            self._record_end(known, method, "cancelled", asyncio.CancelledError())
 
     async def _run(self, known: str, method: str, action: Action) -> None:
-        current_claim.set(RequestOrigin(known))
         try:
-            await action(await self._link.client_soon())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the view says it
-            self._end(known, method, "error", error)
+            await action(await self._link.client_for(known))
+        except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
+            self._record_end(known, method, "error", error)
 
-    def _end(self, known: str, method: str, status: str, error: BaseException) -> None:
-        """Tell the end of a request that the client did not tell of: it never came so far."""
+    def _record_end(self, known: str, method: str, status: str, error: BaseException) -> None:
+        """Records the end of a request that never reached the client's queue."""
         request = self.view.requests.get(known)
         if request is not None and not request.over:
-            told = self._link.seen(error, method)
-            self._tell("request", {"id": known, "status": status, "completed_at": self._clock(), "error": told})
+            data = self._link.error_data(error, method)
+            self._record("request", {"id": known, "status": status, "completed_at": self._clock(), "error": data})
 
     def _next_id(self) -> str:
         return f"r{next(self._numbers)}"
 
     def _show_check(self) -> None:
-        """What would be taken for a check of the connection is about to be sent because somebody asked for it."""
-        if self._link.observer is not None:
-            self._link.observer.wire.show_check()
+        if self._link.recorder is not None:
+            self._link.recorder.wire.show_check()
 
     async def wait(self, request_id: str) -> RequestView:
-        """Wait until a request ended, and return what came of it.
-
-        Raises:
-            LookupError: There is no such request, or it is not kept any more.
-        """
+        """Waits until a request ended, and returns it. Raises `LookupError` if it is not known, or no longer kept."""
         if (task := self._running.get(request_id)) is not None:
             await asyncio.wait((task,))
         try:
             return self.view.requests[request_id]
         except KeyError:
-            raise LookupError(f"There is no request {request_id!r}, or it is not kept any more.") from None
+            raise LookupError(f"There is no request {request_id!r}, or it is no longer kept.") from None
 
     def cancel(self, request_id: str) -> bool:
-        """Cancel a request that waits or runs. False if it is over."""
-        if self._link.observer is not None and self.client is not None:
-            entry = self._link.observer.entry(request_id)
+        """Cancels a request that waits or runs. Returns False if it has ended."""
+        if self._link.recorder is not None and self.client is not None:
+            entry = self._link.recorder.entry(request_id)
             if entry is not None and self.client.cancel(entry.id):
                 return True
-        if (task := self._running.get(request_id)) is None:
-            return False
-        return task.cancel()
+        task = self._running.get(request_id)
+        return task is not None and task.cancel()
 
     async def complete(
         self,
@@ -206,42 +198,29 @@ class InspectedServer:
         value: str,
         context: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """What the server suggests for an argument of a prompt, or of a template (by its URI template).
+        """Returns the server's suggestions for an argument of a prompt, or of a template (by its URI template).
 
         Raises:
-            TidingsError: It could not be asked, or does not say.
+            TidingsError: The server could not be asked, or does not answer.
         """
-        client = await self._link.client_soon()
-        from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - likewise
+        client = await self._link.client_for(self._next_id(), aside=True)
+        from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - the SDK is imported by now
 
         ref = PromptReference(name=name) if kind == "prompt" else ResourceTemplateReference(uri=name)
-        current_claim.set(RequestOrigin(self._next_id(), aside=True))
         result = await client.complete(ref, {"name": argument, "value": value}, context)
         return list(result.completion.values)
 
     async def ping(self) -> float:
-        """How many seconds the server takes to answer.
-
-        Raises:
-            TidingsError: It does not.
-        """
+        """Returns the seconds that the server takes to answer. Raises `TidingsError` if it does not answer."""
         self._show_check()
         return await (await self._link.client_soon()).ping()
 
     async def set_log_level(self, level: "LoggingLevel") -> None:
-        """Have the server send log messages of this level and above.
-
-        Raises:
-            TidingsError: It could not be told, or refuses.
-        """
+        """Asks the server for log messages of this level and above. Raises `TidingsError` if it refuses."""
         await (await self._link.client_soon()).set_log_level(level)
 
     async def reload(self, name: ListName) -> None:
-        """Load a list again.
-
-        Raises:
-            TidingsError: It could not be loaded.
-        """
+        """Loads a list again. Raises `TidingsError` if it cannot be loaded."""
         client = await self._link.client_soon()
         loads = {
             "tools": client.list_tools,
@@ -254,51 +233,36 @@ class InspectedServer:
     # Subscriptions.
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to a resource, or to all whose URI begins with what stands before a `*`.
+        """Subscribes to a resource or, with a `*` at the end, to all resources whose URI begins so.
 
         Raises:
             TidingsError: The server offers no subscriptions, or refuses this one.
         """
-        client = await self._link.client_soon()
-        await client.subscribe(uri)
-        self._link.watches.watch(uri)
+        await (await self._link.client_soon()).subscribe(uri, refresh=True)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Undo `subscribe`.
-
-        Raises:
-            TidingsError: The server refuses.
-        """
-        await self._link.watches.forget(uri)
+        """Ends a subscription. Raises `TidingsError` if the server refuses."""
         await self._link.client_now().unsubscribe(uri)
-
-    async def _reread(self, uri: str) -> None:
-        """Read what a prefix covers, and was updated."""
-        current_claim.set(RequestOrigin(self._next_id(), aside=True))
-        try:
-            await self._link.client_now().read_resource(uri)
-        except TidingsError as error:
-            self._tell("content-failed", {"uri": uri, "error": self._link.seen(error)})
 
     # Questions.
 
     def answer(self, question_id: str, value: object) -> None:
-        """Answer what the server asks: with a result as JSON, or with a plain value (see `tidings.client.questions`).
+        """Answers a question: with a result as JSON, or with a plain value (see `tidings.client.questions`).
 
         Raises:
-            LookupError: No such question waits.
-            ValueError: This is no answer to it. It goes on waiting.
+            LookupError: There is no such open question.
+            ValueError: The value is not a valid answer. The question stays open.
         """
         self._link.client_now().pending.resolve(question_id, value)
 
     def refuse(self, question_id: str, reason: str = "The user rejected the request") -> None:
-        """Refuse to answer; the server is told the reason."""
+        """Refuses to answer; the server gets the reason."""
         self._link.client_now().pending.reject(question_id, reason)
 
     def decline(self, question_id: str) -> None:
-        """Answer an elicitation with an explicit no."""
+        """Answers an elicitation with an explicit no."""
         self._link.client_now().pending.decline(question_id)
 
     def dismiss(self, question_id: str) -> None:
-        """Close an elicitation without a choice."""
+        """Closes an elicitation without a choice."""
         self._link.client_now().pending.cancel(question_id)

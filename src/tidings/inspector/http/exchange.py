@@ -91,9 +91,9 @@ def answered(value: Any, status: int = 200) -> Response:
 
 def error_facts(error: BaseException) -> dict[str, Any]:
     """An error as the page shows it."""
-    from tidings.inspector.view.error_report import seen  # noqa: PLC0415 - the page is served before this is needed
+    from tidings.inspector.view.error_report import error_data  # noqa: PLC0415 - the page is served before this is needed
 
-    return shown_error(cast("dict[str, Any]", seen(error)))
+    return shown_error(cast("dict[str, Any]", error_data(error)))
 
 
 def shown_error(data: dict[str, Any]) -> dict[str, Any]:

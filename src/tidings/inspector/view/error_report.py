@@ -1,19 +1,15 @@
-"""Errors as people see them: what went wrong, who is at fault, and what to do about it.
+"""Errors as people see them: the fault, its cause and its cure.
 
-`seen(error)` makes the `ErrorData` of a record, of anything that was raised. `ErrorView.read` makes a view of that.
-
-| who            | when |
-|----------------|------|
-| you            | what was asked for cannot be sent, or not be answered: a wrong address, credentials, arguments |
-| the network    | the server was not reached, or is not any more |
-| the server     | it answered with an error, not in time, or against the protocol; or its process ended |
-| this program   | anything that nobody foresaw |
-
-May import: `errors`.
+| cause          | for |
+|----------------|-----|
+| `you`          | a wrong address, credentials or arguments: it cannot be sent, or not be answered |
+| `the network`  | the server was not reached, or the connection was lost |
+| `the server`   | it answered with an error, too late or against the protocol, or its process ended |
+| `this program` | anything unexpected |
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from tidings._kit.bounded_json import as_dict, as_int, cut, plain, weigh
 from tidings.errors import CommandFailed, ConnectFailed, TidingsError
@@ -22,60 +18,66 @@ from tidings.inspector.view.items import Who
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
-_PAYLOAD: Final = 65_536
+_MOST_PAYLOAD: Final = 65_536
 
 _KNOWN: Final[dict[str, tuple[Who, str]]] = {
-    "connect-failed": ("the network", "See that the server runs and that the address is right."),
-    "connection-lost": ("the network", "It is tried again by itself. If it stays away, look at the server's log."),
-    "session-expired": ("the server", "It was restarted, most likely; a new session is opened by itself."),
-    "not-connected": ("you", "Connect to it first."),
-    "gave-up": ("the network", "See that the server runs, then reconnect."),
+    "connect-failed": ("the network", "Check that the server is running and that the address is right."),
+    "connection-lost": ("the network", "The client reconnects automatically. If that fails, check the server's log."),
+    "session-expired": (
+        "the server",
+        "The server probably restarted. The client opens a new session automatically.",
+    ),
+    "not-connected": ("you", "Connect to the server first."),
+    "gave-up": ("the network", "Check that the server is running, then reconnect."),
     "bad-target": ("you", "Correct the address or the command of this server."),
-    "command-failed": ("the server", "Run the command by hand, and look at what it writes to its error output."),
-    "not-authorized": ("you", "Give other credentials: a token or headers in this server's entry."),
-    "message-too-large": ("the server", "Ask for less at once, or raise the limit for a message."),
-    "state-unusable": ("this program", "Move the file away; it is made anew."),
-    "connect-timed-out": ("the network", "See that the server runs, or give it longer in its entry."),
-    "request-timed-out": ("the server", "Try again, or give it longer in its entry."),
+    "command-failed": ("the server", "Run the command in a terminal and check its error output."),
+    "not-authorized": ("you", "Set other credentials in this server's entry: a token or headers."),
+    "message-too-large": ("the server", "Request less at once, or raise the limit for a message."),
+    "state-unusable": ("this program", "Move the file away. A new one is created."),
+    "connect-timed-out": ("the network", "Check that the server is running, or set a longer timeout in its entry."),
+    "request-timed-out": ("the server", "Try again, or set a longer timeout in the server's entry."),
     "answer-timed-out": ("you", "Call it again, and answer its question in time."),
-    "unsupported-version": ("the server", "Choose another era in its entry, or upgrade whichever side is older."),
-    "malformed-message": ("the server", "Its answer is not what the protocol says: the payload shows it."),
-    "invalid-uri": ("you", "Write it as a URI: a scheme, a colon, and the rest without spaces."),
-    "not-supported": ("the server", "It does not offer this: its capabilities say what it does."),
-    "request-failed": ("the server", "The payload is its answer; its log may say more."),
-    "resource-not-found": ("you", "Look at the list of resources for the right URI."),
-    "not-subscribable": ("the server", "It can be read, but not subscribed to."),
-    "source-unavailable": ("the server", "What it comes from cannot be watched at present; try later."),
-    "limit-reached": ("the server", "It has as many as it takes: end some, or try later."),
-    "effect-unknown": ("the network", "Look at the server whether the call took effect before you repeat it."),
-    "request-cancelled": ("you", "Nothing: it was cancelled on this side."),
+    "unsupported-version": ("the server", "Select another era in the server's entry, or upgrade the older side."),
+    "malformed-message": ("the server", "The answer violates the protocol. The payload shows it."),
+    "invalid-uri": ("you", "Enter a URI: a scheme, a colon, and the rest without spaces."),
+    "not-supported": ("the server", "The server does not offer this. Its capabilities list what it offers."),
+    "request-failed": ("the server", "The payload is the server's answer. Its log may say more."),
+    "resource-not-found": ("you", "Find the right URI in the list of resources."),
+    "not-subscribable": ("the server", "This resource can be read, but not subscribed to."),
+    "source-unavailable": ("the server", "The source of the resource cannot be watched at present. Try again later."),
+    "limit-reached": (
+        "the server",
+        "The server reached a limit. End some requests or subscriptions, or try later.",
+    ),
+    "effect-unknown": ("the network", "Check on the server whether the call took effect before you repeat it."),
+    "request-cancelled": ("you", "Nothing to do: it was cancelled here."),
     "disconnected": ("you", "Connect again."),
 }
-
-_OF_COMMANDS: Final = {
-    "connection-lost": "Its process ended: look at its error output.",
-    "gave-up": "Its process ended: look at its error output.",
-    "connect-timed-out": "See that it is an MCP server, or give it longer in its entry.",
+_FOR_COMMANDS: Final = {
+    "connection-lost": "The process ended. Check its error output.",
+    "gave-up": "The process ended. Check its error output.",
+    "connect-timed-out": "Check that the command is an MCP server, or set a longer timeout in its entry.",
 }
 
 
-def seen(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorData:
-    """What went wrong, as a record keeps it. `is_command` says that the server is a process on this machine."""
+def error_data(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorData:
+    """Returns any exception as a record keeps it. `is_command`: the server is a process on this machine."""
     if not isinstance(error, TidingsError):
         return _foreign(error, method)
-    who, cure = _KNOWN.get(error.code, ("this program", "Please report it."))
+    who, cure = _KNOWN.get(error.code, ("this program", "Please report this error."))
     answer = as_dict(error.data)
     code = as_int(answer.get("rpc_code"))
     if error.code == "request-failed" and code == _INVALID_PARAMS:
-        who, cure = "you", "The server does not take these arguments: see what it answered."
+        who, cure = "you", "The server does not accept these arguments. Its answer says why."
     elif error.code == "request-failed" and code == _METHOD_NOT_FOUND:
-        cure = "It does not know this method: its capabilities say what it offers."
-    elif is_command and who == "the network":  # There is none between.
-        who, cure = "the server", _OF_COMMANDS.get(error.code, cure)
+        cure = "The server does not know this method. Its capabilities list what it offers."
+    elif is_command and who == "the network":  # There is no network between.
+        who, cure = "the server", _FOR_COMMANDS.get(error.code, cure)
     elif isinstance(error, CommandFailed) and "could not be started" in error.message:
         who, cure = "you", "Correct the command, its folder or its environment in this server's entry."
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:
         who, cure = "you", "Correct the address of this server."
+    size = weigh(error.data, _MOST_PAYLOAD)
     return {
         "code": error.code,
         "category": error.category.value,
@@ -86,27 +88,24 @@ def seen(error: BaseException, *, is_command: bool = False, method: str | None =
         "retryable": error.retryable,
         "method": error.method or method,
         "elapsed": error.elapsed,
-        "payload": _bounded(error.data),
+        "payload": plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size),
     }
 
 
 def _foreign(error: BaseException, method: str | None) -> ErrorData:
-    """What is none of Tidings' own errors."""
+    """Reports an exception that is not one of Tidings."""
     if isinstance(error, asyncio.CancelledError):
-        return _simple("request-cancelled", "cancelled", "you", "It was cancelled.", _KNOWN["request-cancelled"][1])
-    if isinstance(error, ValueError):  # By which the client refuses what cannot be sent.
-        found = _simple("bad-input", "input", "you", str(error), "Correct what is sent.")
+        return _simple(
+            "request-cancelled", "cancelled", "you", "The request was cancelled.", _KNOWN["request-cancelled"][1]
+        )
+    if isinstance(error, ValueError):  # The client refuses to send it.
+        found = _simple("bad-input", "input", "you", str(error), "Correct the values.")
     else:
         text = f"{type(error).__name__}: {error}".rstrip(": ")
-        found = _simple("unforeseen", "program", "this program", text, "Please report it.")
+        found = _simple("unforeseen", "program", "this program", text, "Please report this error.")
     found["method"] = method
     return found
 
 
 def _simple(code: str, category: str, who: Who, message: str, cure: str) -> ErrorData:
     return {"code": code, "category": category, "who": who, "message": message, "cure": cure, "retryable": False}
-
-
-def _bounded(payload: Any) -> Any:
-    size = weigh(payload, _PAYLOAD)
-    return plain(payload) if size <= _PAYLOAD else cut(payload, size)

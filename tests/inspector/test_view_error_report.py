@@ -15,13 +15,13 @@ from tidings.errors import (
     TidingsError,
     leaves,
 )
-from tidings.inspector.view.error_report import seen
+from tidings.inspector.view.error_report import error_data
 from tidings.inspector.view.items import ErrorView
 
 
 @pytest.mark.parametrize("kind", list(leaves()), ids=lambda kind: kind.code)
 def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) -> None:
-    view = ErrorView.read(seen(kind("It went wrong.", method="tools/call", elapsed=1.5)))
+    view = ErrorView.read(error_data(kind("It went wrong.", method="tools/call", elapsed=1.5)))
     assert view is not None
     assert view.who in ("you", "the network", "the server", "this program")
     assert view.cure
@@ -46,14 +46,14 @@ def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) 
     ],
 )
 def test_who_is_at_fault_depends_on_what_happened(error: BaseException, who: str) -> None:
-    assert seen(error).get("who") == who
+    assert error_data(error).get("who") == who
 
 
 @pytest.mark.parametrize("kind", [ConnectionLost, ConnectTimedOut, EffectUnknown, GaveUp])
 def test_between_here_and_a_process_there_is_no_network_to_blame(kind: type[TidingsError]) -> None:
-    assert seen(kind("gone"), is_command=True).get("who") == "the server"
-    assert seen(kind("gone")).get("who") == "the network"
+    assert error_data(kind("gone"), is_command=True).get("who") == "the server"
+    assert error_data(kind("gone")).get("who") == "the network"
 
 
 def test_a_huge_payload_is_cut() -> None:
-    assert seen(RequestFailed("no", data={"rpc_data": "x" * 100_000})).get("payload", {})["cut"] is True
+    assert error_data(RequestFailed("no", data={"rpc_data": "x" * 100_000})).get("payload", {})["cut"] is True

@@ -1,9 +1,8 @@
-"""What goes over the wire becomes records, one for each thing that somebody may want to see."""
+"""Messages and HTTP exchanges become records."""
 
 from typing import Any
 
 from tidings.client.transports.tap import Exchange, Message
-from tidings.inspector.listing import ListKeeper
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.wire_recorder import WireRecorder
 
@@ -13,7 +12,7 @@ class Ear:
 
     def __init__(self, **limits: int) -> None:
         self.records: list[Record] = []
-        self.wire = WireRecorder(self.tell, ListKeeper(), SessionLimits(**limits), lambda: 50.0)
+        self.wire = WireRecorder(self.tell, SessionLimits(**limits), lambda: 50.0)
 
     def tell(self, kind: str, data: dict[str, Any]) -> Record:
         self.records.append(Record(len(self.records) + 1, 1.0, "it", kind, data))
@@ -52,20 +51,14 @@ def test_what_is_too_large_is_cut() -> None:
     assert other.data["params"]["cut"] is True
 
 
-def test_changes_that_nobody_read_yet_are_counted() -> None:
+def test_changes_are_left_to_the_client_unless_they_are_malformed() -> None:
     ear = Ear()
-    meta = {"dev.tidings/cursor": "e:7", "dev.tidings/times": {"published": 49.5, "source": "no time"}}
-    for merged in range(3):
-        _, change = ear.hear("notifications/resources/updated", {"uri": "a://1", "_meta": meta})
-        assert change.data["merged"] == merged
-        assert change.data["times"] == {"published": 49.5, "received": 50.0}
-        assert change.data["cursor"] == "e:7"
-    assert ear.wire.changes == {"a://1": (6, 3)}
-    _, change = ear.hear("notifications/resources/list_changed", None)
-    assert change.data["change"] == "resources-list-changed"
-    assert "uri" not in change.data
-    _, change = ear.hear("notifications/resources/updated", {"uri": 7})
-    assert "uri" not in change.data
+    for method in ("notifications/resources/list_changed", "notifications/tools/list_changed"):
+        assert [record.kind for record in ear.hear(method, None)] == ["message"]
+    (message,) = ear.hear("notifications/resources/updated", {"uri": "a://1"})
+    assert message.kind == "message"
+    _, other = ear.hear("notifications/resources/updated", {"uri": 7})
+    assert (other.kind, other.data["params"]) == ("notification", {"uri": 7})
 
 
 def test_a_check_that_fails_is_told_with_its_exchange() -> None:
