@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tidings.client import Timeouts
-from tidings.client.transports.http import keep
+from tidings.client.transports.http import watch_sockets
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def read(taken: socket.socket, until: int) -> None:
 
 
 def client(timeouts: Timeouts) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(transport=keep(httpx2.AsyncHTTPTransport(), timeouts), timeout=60)
+    return httpx2.AsyncClient(transport=watch_sockets(httpx2.AsyncHTTPTransport(), timeouts), timeout=60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="each system has its own")

@@ -24,7 +24,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from tidings.client import process
 from tidings.client.targets import CommandTarget, parse_target
 from tidings.client.transports.stdio import LineSplitter, LineTooLong, RunningCommand, open_command
 from tidings.errors import CommandFailed, MessageTooLarge
@@ -437,7 +436,7 @@ async def test_a_command_that_cannot_be_started_says_why_and_what_to_do(tmp_path
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step of the way out takes less than a second, where it makes no other difference."""
-    monkeypatch.setattr(process, "_GRACE", 0.2)
+    monkeypatch.setattr("tidings.client.transports.stdio.GRACE", 0.2)
 
 
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); ready()\nwhile True: signal.pause()"

@@ -23,7 +23,8 @@ from tests.client.misbehaving import Asked, Log, Site, site
 from tests.ports import free_port
 from tests.server.serving import live, notes, serving
 from tidings.client.targets import HttpTarget, parse_target
-from tidings.client.transports.http import BodyTooLarge, current_call, fallback_to_sse, open_transport
+from tidings.client.transports.bodies import BodyTooLarge
+from tidings.client.transports.http import current_call, fallback_to_sse, open_transport
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
 
 pytestmark = pytest.mark.anyio
@@ -285,8 +286,8 @@ async def test_an_answer_may_be_packed_and_as_large_as_the_limit() -> None:
 @pytest.mark.parametrize(
     ("encoding", "body", "says"),
     [
-        ("br", b"x", "packed with br"),
-        ("gzip", b"not gzip", "badly packed"),
+        ("br", b"x", "compressed with br"),
+        ("gzip", b"not gzip", "Body corrupt"),
         ("gzip", packed(9)[:40], "Failed to parse"),
     ],
     ids=["another way", "not at all", "not to its end"],

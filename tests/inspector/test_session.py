@@ -560,7 +560,7 @@ async def test_what_could_not_be_kept_is_told(tmp_path: Path) -> None:
 async def test_a_command_that_does_not_mind_its_closed_input_is_soon_asked_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.client.process._GRACE", 60.0)
+    monkeypatch.setattr("tidings.client.transports.stdio.GRACE", 60.0)
     program, note = tmp_path / "stubborn.py", tmp_path / "note"
     program.write_text(STUBBORN)
     with anyio.fail_after(40):

@@ -42,6 +42,10 @@ _PIECE: Final = re.compile(
 )
 
 
+class DeadlineExceeded(Exception):
+    """A search or a check took longer than it may, and was given up."""
+
+
 class BadPattern(ValueError):
     """A regular expression cannot be run. The message says why, in words that follow the pattern: "it has …"."""
 

@@ -411,8 +411,8 @@ class Asking:
 
 
 def _not_started(entry: ServersFileEntry, error: Exception, env: dict[str, str]) -> TidingsError:
-    from tidings.client.launching import not_started
     from tidings.client.targets import CommandTarget
+    from tidings.client.transports.stdio import not_started
 
     target = CommandTarget(entry.command or "", entry.args, entry.env, entry.cwd, entry.name or None, entry.hidden)
     return not_started(target, error, env)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import httpx2
-from mcp.client._input_required import InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
@@ -22,6 +21,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIO
 from pydantic import ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings.client.sdk_seam import InputRequiredRoundsExceededError
 from tidings.errors import (
     ConnectFailed,
     ConnectionLost,

@@ -1,9 +1,7 @@
-"""One connection to a server, from its handshake to its end, held by a task of its own.
+"""One connection to a server, from its handshake to its end, in a task of its own.
 
-The SDK's client must be entered and left in one task, and cancels that task when its transport fails. So nobody else
-ever runs there: whoever sends a request does so from a task of their own, and learns of a lost connection as an error.
-
-The SDK's client, made and mended for us: what is the same for every connection of a live client.
+The SDK's client must be entered and left in one task, and cancels that task when its transport fails. So no other code
+runs there: requests are sent from the callers' own tasks, and a lost connection reaches them as an error.
 """
 
 import asyncio
@@ -15,21 +13,20 @@ from typing import Any, Final, Literal, cast
 
 import anyio
 from mcp import Client, ClientSession
-from mcp.client._memory import InMemoryTransport
-from mcp.client._transport import TransportStreams
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
-from mcp_types import Implementation, ListToolsResult, LoggingLevel, Tool
+from mcp_types import CallToolResult, Implementation, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings._kit.bounded_json import as_list
 from tidings._version import __version__
+from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
 from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
-from tidings.client.schema import check_in_bounds, leave_unchecked
 from tidings.client.sdk_logging import quiet
+from tidings.client.sdk_seam import InMemoryTransport, TransportStreams
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand, open_command
@@ -48,15 +45,22 @@ from tidings.errors import (
 CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
 AUTO: Final = "auto"
 LEGACY: Final = "legacy"
+CLOSE_SECONDS: Final = 2.0
+"""Seconds for a server to end the connection in good order."""
+_EXIT_SECONDS: Final = 0.5
+"""Seconds for a command that closed its output to end by itself."""
+
+Hear = Callable[[str, Mapping[str, Any] | None], bool]
+"""Gets each notification in the order of arrival. Returns True if the SDK need not see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every connection of one client is made with."""
+    """The settings of every connection of one client."""
 
     target: Target
     config: ClientConfig
-    era: str = "auto"
+    era: str = AUTO
     log_level: LoggingLevel | None = None
     sampling: SamplingFnT | None = None
     elicitation: ElicitationFnT | None = None
@@ -66,65 +70,8 @@ class Setup:
     tap: TapReporter | None = None
 
 
-def make_client(setup: Setup, server: Any) -> Client:
-    """The SDK's client of `server`: a transport, or a server object."""
-    return Client(
-        server,
-        # To insist on a version, the SDK would take the server's word for granted, and know nothing about it.
-        mode=LEGACY if setup.era == LEGACY else AUTO,
-        cache=None,
-        client_info=CLIENT_INFO,
-        log_level=setup.log_level,
-        sampling_callback=setup.sampling,
-        elicitation_callback=setup.elicitation,
-        list_roots_callback=setup.roots,
-    )
-
-
-def complete(
-    dispatcher: Dispatcher[Any], *, on_speaks: Callable[[list[Any]], None], is_modern: Callable[[], bool]
-) -> None:
-    """Have the server tell how far it is with any request: of the SDK's methods only `call_tool` could ask for it.
-    And take an answer that does not say which kind of result it is for a complete one: the SDK would refuse it.
-
-    Args:
-        dispatcher: What sends.
-        on_speaks: Told the versions that the server speaks, when it says so.
-        is_modern: Whether hands were shaken, in the modern era.
-    """
-    send: Any = dispatcher.send_raw_request
-
-    async def sent(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
-        options, call = cast("CallOptions", {**(opts or {})}), current_call.get()
-        # Whoever runs within a call may send something else: how far that is says nothing of the call.
-        if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
-            options["on_progress"] = call.on_progress
-        result: dict[str, Any] = await send(method, params, options)
-        if method == "server/discover":
-            on_speaks(as_list(result.get("supportedVersions")))
-        if "resultType" in result or not is_modern():
-            return result
-        return {"resultType": "complete", **result}
-
-    cast("Any", dispatcher).send_raw_request = sent
-
-
-# ruff: noqa: SLF001 - the two names of the SDK that are not public are pinned by a test
-# pyright: reportPrivateUsage=false
-
-
-_LAST_WORDS: Final = 0.5
-"""How long a command that hung up may take to end by itself."""
-
-CLOSE_SECONDS: Final = 2.0
-"""How long a server may take to see the connection end in good order."""
-
-Hear = Callable[[str, Mapping[str, Any] | None], bool]
-"""Takes each notification in the order of arrival. True if it is dealt with, and the SDK need not look at it."""
-
-
 class Link:
-    """A connection. Made closed; `open` it once, and `close` it. What became of it is in `error`."""
+    """A connection. `open` it once, and `close` it. `error` says how it ended."""
 
     def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
         self._setup = setup
@@ -137,33 +84,32 @@ class Link:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._command: RunningCommand | None = None
         self._dispatcher: Dispatcher[Any] | None = None
-        self._hung_up = False
-        """The server was the one who ended it."""
+        self._ended_by_server = False
         self._exit_code: int | None = None
         self._garbage = ""
         self._too_large: MessageTooLarge | None = None
-        self._speaks: list[Any] = []
+        self._server_versions: list[Any] = []
         self.error: TidingsError | None = None
         self.heard = 0
-        """How many notifications came: a server that sends some is there."""
+        """The number of notifications so far: a server that sends some is alive."""
         self.ended = asyncio.Event()
         """Set when nothing of the connection is left."""
         self.http = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
-        """What is known of the HTTP exchanges, and of the old era's stream of notifications."""
+        """What is known from HTTP answers, and of the old era's stream of notifications."""
 
     @property
     def client(self) -> Client:
-        """The SDK's client. There once the link is open."""
+        """The SDK's client, once the link is open."""
         return self._ready.result()
 
     @property
     def session(self) -> ClientSession:
-        """The SDK's session."""
+        """The SDK's session, once the link is open."""
         return self._ready.result().session
 
     @property
     def name(self) -> str:
-        """The server, as people call it."""
+        """The server's name for people."""
         return self._setup.target.name
 
     @property
@@ -178,24 +124,18 @@ class Link:
 
     @property
     def is_open(self) -> bool:
-        """Whether hands were shaken, whatever came then."""
+        """Whether the handshake was completed, even if the connection has ended since."""
         return self._ready.done()
 
     async def until_over(self) -> None:
-        """Wait until it has ended, or is about to."""
+        """Waits until it has ended, or is about to."""
         await self._over.wait()
 
-    def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Let the SDK know these tools: it checks what they return, and leaves out those it may not call."""
-        result = ListToolsResult(tools=list(tools))
-        with quiet(self._setup.target.clean):
-            return tuple(self.session._absorb_tool_listing(result, complete=True).tools)
-
     async def open(self, seconds: float) -> None:
-        """Connect and shake hands.
+        """Connects and shakes hands.
 
         Raises:
-            TidingsError: That failed, or took longer than `seconds`; nothing is left of it.
+            TidingsError: That failed, or took longer than `seconds`. Nothing is left of it.
         """
         self._task = asyncio.create_task(self._live(), name=f"tidings link to {self.name}")
         try:
@@ -205,7 +145,7 @@ class Link:
             await self.close(seconds=0)
             raise ConnectTimedOut(
                 f"{self.name} did not answer within {seconds:.3g} s. Give it longer with Timeouts(connect=...), if it "
-                f"is an MCP server.{self._last_words()}",
+                f"is an MCP server.{self._command_output()}",
                 server=self.name,
                 elapsed=seconds,
             ) from None
@@ -214,7 +154,7 @@ class Link:
             raise
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """End it: in good order within `seconds`, abruptly after. Safe to call again."""
+        """Ends it: in good order within `seconds`, abruptly after. May be called again."""
         if self._task is None:
             return
         self._over.set()
@@ -226,82 +166,76 @@ class Link:
         await self.ended.wait()
 
     def stop_clock(self, *, is_so: bool) -> None:
-        """Nobody is hurried while they sign in: what is left to connect begins anew after."""
+        """Stops the time limit of `open` while somebody signs in, or starts it anew."""
         if self._clock is not None and not self._ready.done():
             seconds = self._setup.config.timeouts.connect
             self._clock.reschedule(None if is_so else asyncio.get_running_loop().time() + seconds)
 
     def lose(self, error: TidingsError) -> None:
-        """The connection is of no use any more. The first reason counts."""
+        """Ends the connection because of `error`. The first reason counts."""
         if not self.over:
             self.error = error
             self._over.set()
             self._scope.cancel()
 
+    # The task.
+
     async def _live(self) -> None:
         try:
-            # A server in this process has a log of its own, with its own faults in it: that is left alone.
-            hush = nullcontext() if isinstance(self._setup.target, ServerTarget) else quiet(self._setup.target.clean)
-            with self._scope, hush:
+            # A server in this process writes to the same loggers, and its own faults must stay visible.
+            in_process = isinstance(self._setup.target, ServerTarget)
+            with self._scope, nullcontext() if in_process else quiet(self._setup.target.clean):
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
                     self._check_version(client)
-                    (check_in_bounds if self._setup.config.check_output else leave_unchecked)(client)
+                    sdk_seam.replace_result_check(client.session, self._check_result)
                     self._ready.set_result(client)
                     await self._over.wait()
-        except Exception as error:  # noqa: BLE001 - told by its name
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - becomes a named error
+            if self.error is None:
+                reason = connect_error(error, self.name, self.http.status, self._server_versions)
+                reason = cleaned(reason, self._setup.target.clean)
+                was_open = self._ready.done()
+                self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
         finally:
             self._over.set()
             self.http.close()
-            if self._hung_up and (self.error is None or self._command is not None):
-                self.error = self._hanging_up()
+            if self._ended_by_server and (self.error is None or self._command is not None):
+                self.error = self._server_ended()
             self.ended.set()
             if not self._ready.done():
-                self._ready.set_exception(self.error or self._hanging_up())
-                self._ready.exception()  # Looked at, so that nobody complains that it was not.
-
-    def _check_version(self, client: Client) -> None:
-        wanted, spoken = self._setup.era, client.protocol_version
-        if self.http.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
-            # Nobody knows what else it speaks: the question did not get through to it.
-            raise connect_refused(self.name, self.http.status)
-        if wanted not in (AUTO, LEGACY, spoken):
-            raise UnsupportedVersion(
-                f"{self.name} speaks {spoken}, not {wanted}. Leave era out to take what it speaks.", server=self.name
-            )
-
-    def _fail(self, error: Exception) -> None:
-        if self.error is None:
-            reason = cleaned(connect_error(error, self.name, self.http.status, self._speaks), self._setup.target.clean)
-            was_open = self._ready.done()
-            self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
-
-    def _hanging_up(self) -> TidingsError:
-        """That the server ended it, and how, if it is a command."""
-        how = "closed the connection"
-        if self._command is None and self._too_large is not None:
-            how = f"sent more than can be taken, which ended the connection ({self._too_large.message})"
-        if (code := self._exit_code) is not None:
-            how = f"ended with exit code {code}" if code >= 0 else f"ended with signal {-code}"
-        if self._ready.done():
-            return ConnectionLost(f"{self.name} {how}.{self._last_words()}", server=self.name)
-        kind = ConnectFailed if self._command is None else CommandFailed
-        return kind(f"{self.name} {how} before it answered.{self._last_words()}", server=self.name)
-
-    def _last_words(self) -> str:
-        """What a command said that may explain what became of it, and what to do."""
-        if self._command is None:
-            return ""
-        printed = f" It printed {self._garbage!r}: its standard output is for messages only." if self._garbage else ""
-        said = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
-        return printed + (said or " Run the same command in a terminal to see what it says.")
+                self._ready.set_exception(self.error or self._server_ended())
+                self._ready.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
     async def _client(self, stack: AsyncExitStack) -> Client:
         setup, target = self._setup, self._setup.target
-        server: Any
+        client = Client(
+            await self._server(stack),
+            # With a version here, the SDK would not ask the server, and would know nothing about it.
+            mode=LEGACY if setup.era == LEGACY else AUTO,
+            cache=None,
+            client_info=CLIENT_INFO,
+            log_level=setup.log_level,
+            sampling_callback=setup.sampling,
+            elicitation_callback=setup.elicitation,
+            list_roots_callback=setup.roots,
+        )
+
+        def connected(dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
+            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
+                tap_dispatcher(dispatcher, setup.tap)  # This way has no streams.
+            self._extend_sending(dispatcher)
+            self._watch(dispatcher)
+            return dispatcher
+
+        sdk_seam.wrap_connect(client, connected)
+        return client
+
+    async def _server(self, stack: AsyncExitStack) -> Any:
+        """Returns what the SDK's client connects to: a transport, or a server object."""
+        setup, target = self._setup, self._setup.target
         if isinstance(target, HttpTarget):
-            server = open_transport(
+            return open_transport(
                 target,
                 max_message=setup.config.max_message,
                 watch=self.http,
@@ -309,30 +243,14 @@ class Link:
                 timeouts=setup.config.timeouts,
                 tap=setup.tap,
             )
-        elif isinstance(target, CommandTarget):
-            server = self._command_streams(target)
-        elif isinstance(target, ServerTarget):
+        if isinstance(target, CommandTarget):
+            return self._command_streams(target)
+        if isinstance(target, ServerTarget):
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
-            server = target.server
-            if setup.tap is not None and setup.era == LEGACY:
-                server = tapped_streams(InMemoryTransport(server), setup.tap)
-        else:
-            server = target.transport
-            if setup.tap is not None:
-                server = tapped_streams(server, setup.tap)
-        client = make_client(setup, server)
-        connect = client._connect
-
-        async def watched(*arguments: Any) -> Dispatcher[Any]:
-            dispatcher = await connect(*arguments)
-            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
-                tap_dispatcher(dispatcher, setup.tap)  # There it has no streams.
-            complete(dispatcher, on_speaks=self._note_versions, is_modern=lambda: self._speaks_modern)
-            return self._watch(dispatcher)
-
-        client._connect = watched
-        return client
+            has_streams = setup.tap is not None and setup.era == LEGACY
+            return tapped_streams(InMemoryTransport(target.server), setup.tap) if has_streams else target.server
+        return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
 
     @asynccontextmanager
     async def _command_streams(self, target: CommandTarget) -> AsyncGenerator[TransportStreams]:
@@ -349,15 +267,56 @@ class Link:
         self._garbage = self._garbage or text
         self._setup.on_garbage(text)
 
-    def _note_versions(self, versions: list[Any]) -> None:
-        self._speaks = versions
+    def _check_version(self, client: Client) -> None:
+        wanted, spoken = self._setup.era, client.protocol_version
+        if self.http.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
+            # The question for its versions did not reach it, so it may speak newer ones.
+            raise connect_refused(self.name, self.http.status)
+        if wanted not in (AUTO, LEGACY, spoken):
+            raise UnsupportedVersion(
+                f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks.", server=self.name
+            )
 
-    @property
-    def _speaks_modern(self) -> bool:
-        return self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+    async def _check_result(self, name: str, result: CallToolResult) -> None:
+        """Checks a tool's result against the schema that the server announced: in a thread, and in bounded time."""
+        if not self._setup.config.check_output:
+            return
+        session = self.session
+        if name not in sdk_seam.output_schemas(session):
+            await session.list_tools()
+        if (schema := sdk_seam.output_schemas(session).get(name)) is None:
+            return
+        if "structured_content" not in result.model_fields_set:
+            raise RuntimeError(f"Tool {name} has an output schema, but returned no structured content")
+        from tidings.client.schema import complaint  # noqa: PLC0415 - takes a tenth of a second
 
-    def _watch(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
-        """Let the SDK's dispatcher say when it ends, and pass every notification here first, in order of arrival."""
+        if wrong := await asyncio.to_thread(complaint, schema, result.structured_content):
+            raise RuntimeError(f"Tool {name}: {wrong}")
+
+    # The dispatcher.
+
+    def _extend_sending(self, dispatcher: Dispatcher[Any]) -> None:
+        """Asks for progress with every request: of the SDK's methods, only `call_tool` can.
+
+        An answer that does not state its kind counts as a complete one: the SDK would refuse it.
+        """
+        send: Any = dispatcher.send_raw_request
+
+        async def extended(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
+            options, call = cast("CallOptions", {**(opts or {})}), current_call.get()
+            # Another request may be sent within a call. Its progress says nothing about the call.
+            if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
+                options["on_progress"] = call.on_progress
+            result: dict[str, Any] = await send(method, params, options)
+            if method == "server/discover":
+                self._server_versions = as_list(result.get("supportedVersions"))
+            is_modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            return {"resultType": "complete", **result} if is_modern and "resultType" not in result else result
+
+        cast("Any", dispatcher).send_raw_request = extended
+
+    def _watch(self, dispatcher: Dispatcher[Any]) -> None:
+        """Notices the end of the dispatcher, and gets every notification before the SDK, in order of arrival."""
         run: Any = dispatcher.run
 
         async def watched(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
@@ -375,45 +334,67 @@ class Link:
                 self._over.set()
 
         cast("Any", dispatcher).run = watched
-        cast("Any", dispatcher).on_stream_exception = self._note_odd
+        cast("Any", dispatcher).on_stream_exception = self._note_stream_error
         self._dispatcher = dispatcher
-        return dispatcher
 
-    async def _note_odd(self, error: Exception) -> None:
-        """Something came that is no message, or too large for one."""
+    async def _note_stream_error(self, error: Exception) -> None:
+        """Handles something that is not a message, or too large for one."""
         if isinstance(error, MessageTooLarge):
             self._too_large = error
-        elif self._command is None:  # Of a command it has been told.
+        elif self._command is None:  # Otherwise `_note_garbage` has it.
             self._setup.on_garbage(unreadable(str(error)))
 
     async def _note_end(self) -> None:
-        """The server hung up. If it is a command, see how it ended, before it is ended from here."""
-        self._hung_up = not self._over.is_set()
-        if self._hung_up and self._command is not None:
-            with anyio.move_on_after(_LAST_WORDS, shield=True):
+        """Finds out how a command ended, before it is ended from here."""
+        self._ended_by_server = not self._over.is_set()
+        if self._ended_by_server and self._command is not None:
+            with anyio.move_on_after(_EXIT_SECONDS, shield=True):
                 await self._command.ended.wait()
             self._exit_code = self._command.returncode
-        if self._hung_up and self._ready.done() and not self._over.is_set():
-            self.error = self._hanging_up()
+        if self._ended_by_server and self._ready.done() and not self._over.is_set():
+            self.error = self._server_ended()
+
+    def _server_ended(self) -> TidingsError:
+        how = "closed the connection"
+        if self._command is None and self._too_large is not None:
+            how = f"sent a message above the limit, which ended the connection ({self._too_large.message})"
+        if (code := self._exit_code) is not None:
+            how = f"ended with exit code {code}" if code >= 0 else f"ended with signal {-code}"
+        if self._ready.done():
+            return ConnectionLost(f"{self.name} {how}.{self._command_output()}", server=self.name)
+        kind = ConnectFailed if self._command is None else CommandFailed
+        return kind(f"{self.name} {how} before it answered.{self._command_output()}", server=self.name)
+
+    def _command_output(self) -> str:
+        """Returns a command's output that may explain how it ended, and what to do."""
+        if self._command is None:
+            return ""
+        printed = f" It printed {self._garbage!r}: its standard output is for messages only." if self._garbage else ""
+        said = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
+        return printed + (said or " Run the same command in a terminal to see its output.")
+
+    # Requests.
+
+    def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Gives the tools to the SDK, which checks their results. Returns those that it may call."""
+        with quiet(self._setup.target.clean):
+            return sdk_seam.absorb_tools(self.session, tools)
 
     def explain(self, error: Exception, method: str, status: int | None = None) -> TidingsError:
-        """What an error answer of this server's means, with no secret in it."""
+        """Returns the named error for an error answer of this server, without secrets."""
         reason = cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
         reason.server = self.name
         return reason
 
     def stamp_log_level(self, level: LoggingLevel) -> None:
-        """Have each request ask for log messages of this level, as the modern era does."""
-        session = self.session
-        if (discovered := session.discover_result) is not None:
-            session._log_level = level
-            session.adopt(discovered)
+        """Makes each request ask for log messages of this level, as the modern era does."""
+        sdk_seam.set_log_level(self.session, level)
 
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Send a request as it is, and return the answer as it is. For what the SDK's typed methods cannot say."""
+        """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer."""
         if self._dispatcher is None or self.over:
             raise ConnectionLost(f"{self.name} is not connected.", server=self.name)
         data: dict[str, Any] = {"method": method, "params": params}
         opts = cast("CallOptions", options)
-        self.session._stamp(data, opts)
+        sdk_seam.stamp(self.session, data, opts)
         return await self._dispatcher.send_raw_request(method, data["params"], opts)

@@ -408,7 +408,7 @@ class LiveClient:
                 await self._subscriptions.add([uris] if isinstance(uris, str) else uris, refresh=refresh)
         except TimeoutError:
             raise RequestTimedOut(
-                f"{self.name} accepted no subscription within {seconds:g} s. Allow more with Timeouts(total=...).",
+                f"{self.name} accepted no subscription within {seconds:g} s. Give it longer with Timeouts(total=...).",
                 server=self.name,
                 method="resources/subscribe",
                 elapsed=seconds,

@@ -1,7 +1,7 @@
-"""What must not be shown: which parts of an address or a command are secret, and texts without them.
+"""Secrets in addresses, commands and texts: finds and masks them. Imports nothing of the SDK.
 
-When in doubt, a text is taken for a secret: one that is masked for nothing costs a look at one's own configuration, one
-that is shown is in a log for good.
+When in doubt, a text counts as a secret: one that is masked for nothing costs a look at a configuration file, one that
+is shown stays in a log forever.
 """
 
 import base64
@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 MASK: Final = "***"
 SHORTEST: Final = 6
-"""Shorter texts are not looked for: they occur in ordinary words."""
+"""Shorter texts are not masked: they occur in ordinary words."""
 
 _WORDS: Final = r"(?:token|key|secret|passw|pwd|auth|credential|bearer)"
 _SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
@@ -29,12 +29,12 @@ _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-
 
 
 def looks_secret(name: str) -> bool:
-    """Whether the value of an option, a variable or a header of this name is likely to be a secret."""
+    """Returns whether the value of an option, a variable or a header of this name is probably a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """`text`, in which none of `secrets` occurs."""
+    """Returns `text` with every occurrence of `secrets` masked."""
     while found := sorted({place for secret in secrets if secret for place in _places(text, secret)}):
         pieces: list[str] = []
         shown_to = 0
@@ -43,7 +43,7 @@ def masked(text: str, secrets: Iterable[str]) -> str:
             if start > end:  # Neither overlaps the one before nor touches it.
                 pieces += (text[shown_to:start], MASK)
             end = shown_to = max(end, stop)
-        # Again, until there is none: what is left may form one with the mask.
+        # Repeated until there is none: the rest may form one together with the mask.
         text = "".join(pieces) + text[shown_to:]
     return text
 
@@ -56,32 +56,32 @@ def _places(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 
 def forms(values: Iterable[str]) -> frozenset[str]:
-    """The shapes in which `values` may turn up in a text: whole, a line of them, quoted for a URL, JSON or Python."""
+    """Returns the forms in which values may occur: whole, one of their lines, escaped for a URL, JSON or Python."""
     whole = {text for value in values for text in (value, value.strip(), _SCHEME.sub("", value.strip()))}
     plain = whole.union(*(text.splitlines() for text in whole))
-    written = {form for text in plain for form in (text, unquote(text), _in_url(text), json.dumps(text)[1:-1])}
+    written = {
+        form
+        for text in plain
+        for form in (text, unquote(text), quote(text, safe="", errors="replace"), json.dumps(text)[1:-1])
+    }
     return frozenset(form for text in written for form in (text, repr(text)[1:-1]) if len(form) >= SHORTEST)
 
 
-def _in_url(text: str) -> str:
-    return quote(text, safe="", errors="replace")
-
-
 def shown_url(url: str) -> str:
-    """`url` without user, password and query, and without the parts of its path that look random."""
+    """Returns `url` without user, password and query, and without the parts of its path that look random."""
     return _URL.sub(lambda found: found["scheme"] + _split(found["rest"])[1], url)
 
 
 def url_secrets(text: str) -> set[str]:
-    """What is secret in the URLs that `text` has in it."""
+    """Returns the secrets in all URLs of `text`."""
     return {secret for found in _URL.finditer(text) for secret in _split(found["rest"])[2]}
 
 
 def _split(rest: str) -> tuple[str, str, set[str]]:
-    """Userinfo, what may be shown, and the secrets, of what follows `scheme://`."""
+    """Returns userinfo, the part that may be shown, and the secrets of what follows `scheme://`."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if "@" not in authority and _BAD_PORT.match(authority):
-        # A password with an unquoted slash makes a broken URL, but is a password none the less.
+        # A password with an unquoted slash makes the URL invalid, but is still a password.
         authority = rest
     userinfo, _, place = authority.rpartition("@")
     place, *parameters = re.split(r"[?&#;]", place + rest[len(authority) :])
@@ -89,16 +89,16 @@ def _split(rest: str) -> tuple[str, str, set[str]]:
     if userinfo:
         user, _, password = userinfo.partition(":")
         sent = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode(errors="replace"))
-        # A user's name is secret only if it stands for the password.
+        # A user name is secret only if it takes the place of the password.
         secrets |= {userinfo, password or user, sent.decode()}
     parts = place.split("/")
-    # Nobody writes these by hand: some servers have their key in the path.
+    # Some servers have their key in the path. Nobody writes such a part by hand.
     random = {part for part in parts[1:] if len(part) >= 20 and _RANDOM.search(part)}
     return userinfo, "/".join(MASK if part in random else part for part in parts), secrets | random
 
 
 def shown_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
-    """The arguments of a command as they may be shown, and what is secret in them."""
+    """Returns the arguments of a command as they may be shown, and the secrets in them."""
     shown: list[str] = []
     secrets: set[str] = set()
     secret_follows = False

@@ -1,20 +1,20 @@
-"""The file in which applications keep their servers, as Claude Desktop, Cursor and VS Code write it.
+"""Reads `mcpServers` files, as Claude Desktop, Cursor and VS Code write them. Imports nothing of the SDK.
 
     {"mcpServers": {"weather": {"command": "uvx", "args": ["weather"], "env": {"API_KEY": "${WEATHER_KEY}"}},
                     "notes": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:NOTES}"}}}}
 
-VS Code calls the section `servers`. `${NAME}` and `${env:NAME}` stand for variables, `${NAME:-text}` for a variable or,
-where it is not set, the text.
+VS Code calls the section `servers`. `${NAME}` and `${env:NAME}` stand for variables, `${NAME:-text}` for one with a
+default.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import looks_secret
 from tidings.errors import BadTarget
 
@@ -31,7 +31,7 @@ _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
 
 @dataclass(frozen=True)
 class ServersFileEntry:
-    """One server of a file. Either `command` or `url` is there."""
+    """One server of a file. It has either `command` or `url`."""
 
     name: str
     command: str | None = None
@@ -42,36 +42,35 @@ class ServersFileEntry:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     kind: Literal["http", "sse"] | None = None
     hidden: frozenset[str] = frozenset()
-    """The values of variables whose names say that they are secret."""
+    """The values of variables with names such as API_KEY."""
 
 
 def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:
-    """The server called `name` in the file at `path`; without a name, the only one there.
+    """Returns the server called `name` in the file at `path`; without a name, the only one there.
 
     Raises:
-        BadTarget: There is no such file or server, or the entry is not one.
+        BadTarget: There is no such file or server, or the entry is not valid.
     """
     servers = _servers(path)
     if name is None:
         if len(servers) != 1:
             raise BadTarget(
-                f"{path} has {len(servers)} servers. Say which one is meant, as in {path}#name: {_listed(servers)}."
+                f"{path} has {len(servers)} servers. Name one, as in {path}#name: {_listed(servers)}."
                 if servers
                 else f"{path} has no server in it. Add one to its mcpServers."
             )
         (name,) = servers
     elif name not in servers:
-        close = get_close_matches(name, servers, n=1)
-        meant = f" Did you mean {close[0]}?" if close else ""
+        meant = did_you_mean(name, servers, show=str)
         raise BadTarget(f"{path} has no server called {name!r}.{meant} It has: {_listed(servers)}.")
     return parse_entry(f"The server {name!r} in {path}", name, servers[name], environ)
 
 
 def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) -> ServersFileEntry:
-    """One server as its file has it, with its variables filled in. `where` begins the message of an error.
+    """Returns one entry with its variables filled in. `where` begins the message of an error.
 
     Raises:
-        BadTarget: It is not an entry, or a variable is not set.
+        BadTarget: It is not a valid entry, or a variable is not set.
     """
     return _EntryReader(where, raw, environ).entry(name)
 
@@ -87,7 +86,7 @@ def _servers(path: Path) -> dict[str, Any]:
             "closing bracket are not allowed in JSON."
         ) from None
     except (UnicodeDecodeError, RecursionError):
-        raise BadTarget(f"{path} is not JSON: it is not a text in UTF-8, or far too deep.") from None
+        raise BadTarget(f"{path} is not JSON: it is not UTF-8, or nested too deeply.") from None
     except OSError as error:
         raise BadTarget(f"{path} cannot be read: {error.strerror}.") from None
     for section in _SECTIONS:
@@ -104,7 +103,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a value of JSON is called. Never the value: it may be a secret."""
+    """Returns the name of a JSON type. Never the value itself: it may be a secret."""
     match value:
         case str():
             return "a text"
@@ -121,7 +120,7 @@ def _kind(value: object) -> str:
 
 
 class _EntryReader:
-    """Reads one entry, and says where in it a mistake is."""
+    """Reads one entry. Its errors say where the mistake is."""
 
     def __init__(self, where: str, entry: Any, environ: Mapping[str, str]) -> None:
         if not isinstance(entry, dict):
@@ -187,7 +186,7 @@ class _EntryReader:
         if variable is None:
             raise BadTarget(
                 f"{self._where} has {found[0]}, which only the application that it was written for can fill in. "
-                "Use ${NAME} and set that variable."
+                "Use ${NAME}, and set that variable."
             )
         name, default = variable["name"], variable["default"]
         value = self._environ.get(name) or (self._environ.get(name) if default is None else default)

@@ -1,8 +1,6 @@
-"""What a user gave to connect to, made into one of four values; or refused, with the reason and the cure.
+"""Targets: what `connect()` was given, as one of four values, or refused with the reason and what to do.
 
-The four kinds of what can be connected to, as values.
-
-None shows its secrets: not in its `name`, not in its `repr`; `clean` takes them out of any other text.
+No target shows its secrets, neither in its `name` nor in its `repr`. `clean` removes them from any other text.
 """
 
 import json
@@ -22,6 +20,7 @@ from mcp.client import Transport
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 
+from tidings._kit.text import shortened
 from tidings.client.masking import forms, masked, shown_arguments, shown_url, url_secrets
 from tidings.client.servers_file import ServersFileEntry, read_entry
 from tidings.errors import BadTarget
@@ -30,22 +29,21 @@ _LONGEST_NAME: Final = 120
 
 
 class _Target:
-    """What all targets have."""
+    """The common part of all targets."""
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """What no text may show, of six characters or more."""
+        """Texts of six characters or more that must not be shown."""
         return forms(self._secret_values())
 
     def clean(self, text: str) -> str:
-        """`text` with every secret of this target masked."""
+        """Returns `text` with every secret of this target masked."""
         return masked(text, self.secrets)
 
     @cached_property
     def name(self) -> str:
-        """What it is called, in short and without a secret."""
-        text = self.clean(self._shown())
-        text = text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+        """A short name for people, without secrets."""
+        text = shortened(self.clean(self._shown()), _LONGEST_NAME)
         return self.clean("".join(char if char.isprintable() else " " for char in text))
 
     def __repr__(self) -> str:
@@ -55,13 +53,13 @@ class _Target:
         return set()
 
     def _shown(self) -> str:
-        """What it would be called if nothing else in the name were secret."""
+        """Returns the name before its secrets are masked."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
 class HttpTarget(_Target):
-    """A server at a URL. `kind` is its transport, if that is known: streamable HTTP, or the older SSE."""
+    """A server at a URL. `kind` is its transport, if known: streamable HTTP, or the older SSE."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -73,16 +71,16 @@ class HttpTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """The server together with the credentials. Not for people: only ever used hashed.
+        """Identifies the server and the credentials. Not for people: it is only used hashed.
 
-        Nothing can be told of who an `auth` object stands for, so each such target is one of its own.
+        It cannot be known whom an `auth` object signs in, so each target with one is unique.
         """
         headers = sorted((name.lower(), value) for name, value in self.headers.items())
         return json.dumps(["http", self.url, headers, self._unique if self.auth else None])
 
     @property
     def has_credentials(self) -> bool:
-        """Whether the server is sent something that may tell it who asks: any header of the user's may be that."""
+        """Whether anything that may identify the user is sent: any header may."""
         return bool(self.headers or self.auth or httpx2.URL(self.url).userinfo)
 
     def _secret_values(self) -> set[str]:
@@ -94,7 +92,7 @@ class HttpTarget(_Target):
 
 @dataclass(frozen=True, repr=False)
 class CommandTarget(_Target):
-    """A server that is a program, spoken to over its standard input and output."""
+    """A server that is a program, with messages on its standard input and output."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -105,7 +103,7 @@ class CommandTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """The command with all that it is given. Not for people: only ever used hashed."""
+        """Identifies the command with its arguments. Not for people: it is only used hashed."""
         return json.dumps(["command", self.command, self.args, sorted(self.env.items()), self.cwd])
 
     def _secret_values(self) -> set[str]:
@@ -120,14 +118,14 @@ class CommandTarget(_Target):
 
 @dataclass(frozen=True, repr=False)
 class ServerTarget(_Target):
-    """A server object in this process: one that the SDK's client takes. `lifespan` is entered around it."""
+    """A server object in this process, for the SDK's client. `lifespan` is entered around it."""
 
     server: Server[Any] | MCPServer[Any]
     lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None = None
 
     @property
     def identity(self) -> str:
-        """The kind and name of the server."""
+        """Identifies the kind and name of the server."""
         kind = type(self.server)
         return json.dumps(["server", kind.__module__, kind.__qualname__, self.server.name])
 
@@ -137,9 +135,9 @@ class ServerTarget(_Target):
 
 @dataclass(frozen=True, repr=False)
 class TransportTarget(_Target):
-    """A transport of the SDK's, or anything that is entered and gives two streams.
+    """A transport object of the SDK, or any context manager that yields two streams.
 
-    Such an object can be entered once: a connection over it that is lost cannot be opened again.
+    It can be entered once: a lost connection cannot be opened again.
     """
 
     transport: Transport
@@ -147,7 +145,7 @@ class TransportTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """Unlike any other: nothing is known of what a transport leads to."""
+        """Unique: nothing is known about the server behind a transport."""
         return json.dumps(["transport", self._unique])
 
     def _shown(self) -> str:
@@ -155,9 +153,6 @@ class TransportTarget(_Target):
 
 
 Target = HttpTarget | CommandTarget | ServerTarget | TransportTarget
-
-
-__all__ = ["CommandTarget", "HttpTarget", "ServerTarget", "Target", "TransportTarget", "parse_target", "target_of"]
 
 _FORMS: Final = (
     "a URL that begins with http:// or https://, a command, a JSON file with mcpServers in it, or a server object"
@@ -171,7 +166,7 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 @dataclass(frozen=True)
 class _Given:
-    """What was given besides the target."""
+    """The options besides the target."""
 
     headers: Mapping[str, str] | None
     token: str | None
@@ -180,11 +175,11 @@ class _Given:
     cwd: str | None
 
     def refuse(self, kind: str, *names: str) -> None:
-        """Say so if one of `names` was given, which does not go with this kind of target."""
+        """Raises `BadTarget` if an option was given that does not fit this kind of target."""
         for name in names:
             if getattr(self, name) is not None:
-                cure = "Set it where the program reads it, with env=" if kind == "a command" else "Leave it out"
-                raise BadTarget(f"{name}= was given, but the target is {kind}, which has no use for it. {cure}.")
+                cure = "Pass it to the program in env=" if kind == "a command" else "Leave it out"
+                raise BadTarget(f"{name}= was given, but the target is {kind}, which does not use it. {cure}.")
 
 
 def parse_target(
@@ -197,21 +192,21 @@ def parse_target(
     cwd: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Target:
-    """The value that `target` stands for.
+    """Returns the value of `target`.
 
     Args:
-        target: The text of a URL; a command, as a list of texts or as one text that is split as a shell would; the path
-            of a JSON file of servers, followed by `#name` if it has several; an MCP server object; a transport of the
-            SDK's, which can be connected to once only.
+        target: A URL; a command, as a list of texts or as one text that is split as a shell does; the path of a JSON
+            file of servers, followed by `#name` if it has several; an MCP server object; a transport object of the
+            SDK, which can be connected to only once.
         headers: Sent with each request. For a server at a URL.
         token: Sent as `Authorization: Bearer <token>`. For a server at a URL.
         auth: Any other way to authenticate. For a server at a URL.
         env: Variables for the program, besides the few that it inherits. For a command.
-        cwd: The directory that the program runs in. For a command.
-        environ: The variables that `${NAME}` in a JSON file stands for.
+        cwd: The directory in which the program runs. For a command.
+        environ: The variables for `${NAME}` in a JSON file.
 
     Raises:
-        BadTarget: It was not understood.
+        BadTarget: It is not understood.
     """
     given = _Given(
         _texts("headers", headers),
@@ -226,7 +221,7 @@ def parse_target(
         case PurePath():
             found = _JSON_FILE.fullmatch(str(target))
             file, name = (found["file"], found["name"]) if found else (str(target), None)
-            return _from_file(Path(file), name, given, environ or {})
+            return _from_entry(read_entry(Path(file), name, environ or {}), given)
         case Sequence() if not isinstance(target, bytes | bytearray | memoryview):
             return _from_words(cast("Sequence[object]", target), given)
         case _:
@@ -237,13 +232,13 @@ def _from_text(text: str, given: _Given, environ: Mapping[str, str]) -> Target:
     text = text.strip()
     if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
-            raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Give {_FORMS}.")
+            raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Pass {_FORMS}.")
         return _http(text, given)
     found = _JSON_FILE.fullmatch(text)
     if found and (Path(found["file"]).is_file() or len(_split(text)) == 1):
-        return _from_file(Path(found["file"]), found["name"], given, environ)
+        return _from_entry(read_entry(Path(found["file"]), found["name"], environ), given)
     if _HOST_AND_PORT.fullmatch(text):
-        raise BadTarget(f"{text!r} looks like a URL without its beginning. Did you mean http://{text}?")
+        raise BadTarget(f"{text!r} looks like a URL without its scheme. Did you mean http://{text}?")
     return _command(_split(text), given)
 
 
@@ -251,7 +246,7 @@ def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise BadTarget(f"The command cannot be split into words: {error}. Give it as a list of texts.") from None
+        raise BadTarget(f"The command cannot be split into words: {error}. Pass it as a list of texts.") from None
 
 
 def _from_words(words: Sequence[object], given: _Given) -> CommandTarget:
@@ -260,7 +255,7 @@ def _from_words(words: Sequence[object], given: _Given) -> CommandTarget:
         if not isinstance(word, str):
             raise BadTarget(f"A command is a list of texts; number {place + 1} in this one is {_type(word)}.")
     if len(texts) == 1 and _SCHEME.match(texts[0]):
-        raise BadTarget(f"{shown_url(texts[0])} is given as a list, which makes it a command. Give a URL as a text.")
+        raise BadTarget(f"{shown_url(texts[0])} is in a list, which makes it a command. Pass a URL as a text.")
     return _command(texts, given)
 
 
@@ -275,27 +270,19 @@ def _command(
 ) -> CommandTarget:
     given.refuse("a command", "headers", "token", "auth")
     if not words or not words[0].strip():
-        raise BadTarget(f"The command is empty. Give {_FORMS}.")
+        raise BadTarget(f"The command is empty. Pass {_FORMS}.")
     merged = {**(env or {}), **(given.env or {})}
     texts = (*words, *merged, *merged.values(), given.cwd or cwd or "")
     if any("\0" in text for text in texts):
         raise BadTarget(f"The command {' '.join(shown_arguments(words)[0])!r} has a null character in it. Remove it.")
     for name in merged:
         if not name or "=" in name:
-            raise BadTarget(f"env has a variable called {name!r}, which no system takes. Rename it.")
+            raise BadTarget(f"env has a variable called {name!r}, which no system accepts. Rename it.")
     return CommandTarget(words[0], tuple(words[1:]), merged, given.cwd or cwd, title, hidden)
 
 
-def _from_file(path: Path, name: str | None, given: _Given, environ: Mapping[str, str]) -> Target:
-    return _from_entry(read_entry(path, name, environ), given)
-
-
 def target_of(entry: ServersFileEntry) -> HttpTarget | CommandTarget:
-    """What an entry of a file of servers stands for. `connect()` takes it as it is.
-
-    Raises:
-        BadTarget: It cannot be connected to.
-    """
+    """Returns the target of an entry of a file of servers. `connect()` accepts it. Raises `BadTarget`."""
     return _from_entry(entry, _Given(None, None, None, None, None))
 
 
@@ -327,7 +314,7 @@ def _http(
         "a user in the URL": has_userinfo,
     }
     if len(several := [way for way, used in ways.items() if used]) > 1:
-        raise BadTarget(f"The server would get {' and '.join(several)}, and can heed only one. Leave the others out.")
+        raise BadTarget(f"The server would get {' and '.join(several)}, but can use only one. Leave the others out.")
     if given.auth is not None and not callable(getattr(given.auth, "async_auth_flow", None)):
         raise BadTarget(f"auth= must be an httpx2.Auth, not {_type(given.auth)}. For a bearer token, use token=.")
     if given.token is not None:
@@ -336,14 +323,14 @@ def _http(
 
 
 def _checked_url(url: str) -> bool:
-    """Whether the URL, which can be connected to, names a user."""
+    """Returns whether a URL names a user. Raises `BadTarget` if it cannot be connected to."""
     cure = "It must look like https://example.com/mcp."
     if not (scheme := _SCHEME.match(url)) or scheme[1].lower() not in ("http", "https"):
         raise BadTarget(f"{shown_url(url)!r} does not begin with http:// or https://. {cure}")
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL as error:
-        why = "" if "@" in url else f": {error}"  # It might quote a part of a password.
+        why = "" if "@" in url else f": {error}"  # The error might quote a part of a password.
         raise BadTarget(f"{shown_url(url)} is not a URL{why}. {cure}") from None
     wrong = "has no host" if not parsed.host else "has a space in it" if re.search(r"\s", url) else None
     if wrong or (parsed.port or 0) > 65535:
@@ -354,32 +341,37 @@ def _checked_url(url: str) -> bool:
 def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     for name, value in (headers or {}).items():
         if not _HEADER_NAME.fullmatch(name):
-            raise BadTarget(f"{name!r} is not the name of a header: only letters, digits and - are used in one.")
+            raise BadTarget(f"{name!r} is not a valid header name. Use letters, digits and -.")
         if not _HEADER_VALUE.fullmatch(value):
             what = "a line break" if "\n" in value or "\r" in value else "a character that HTTP does not allow"
-            raise BadTarget(f"The header {name} has {what} in it. Remove it: perhaps the end of a file was read too.")
+            raise BadTarget(f"The header {name} has {what} in it. Remove it; perhaps it came from the end of a file.")
     return {name: value.strip() for name, value in (headers or {}).items()}
 
 
 def _bare(token: str) -> str:
     bare = token.removeprefix("Bearer ")
     if not bare.strip():
-        raise BadTarget("The token is empty. Give one, or leave token= out.")
+        raise BadTarget("The token is empty. Pass one, or leave token= out.")
     return bare
 
 
 def _from_object(target: object, given: _Given) -> Target:
     given.refuse("an object", "headers", "token", "auth", "env", "cwd")
     if isinstance(target, HttpTarget | CommandTarget):
-        return target  # By `target_of`, which checked it.
+        return target  # `target_of` has checked it.
     if isinstance(target, MCPServer | Server):
         return ServerTarget(cast("MCPServer[Any] | Server[Any]", target))
     if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(target).__mro__):
-        server: Any = target
-        return ServerTarget(server._mcp_server, server._lifespan_manager)  # noqa: SLF001 - pinned by a test
+        try:
+            server: Any = target
+            return ServerTarget(server._mcp_server, server._lifespan_manager)  # noqa: SLF001 - pinned by a test
+        except AttributeError as error:
+            raise BadTarget(
+                f"This version of FastMCP is not known ({error}). Serve it over HTTP, and pass its URL."
+            ) from None
     if all(hasattr(target, method) for method in ("__aenter__", "__aexit__")) and not hasattr(target, "call_tool"):
         return TransportTarget(cast("Transport", target))
-    raise BadTarget(f"This is nothing to connect to: {_type(target)}. Give {_FORMS}.")
+    raise BadTarget(f"Cannot connect to {_type(target)}. Pass {_FORMS}.")
 
 
 def _text(name: str, value: object) -> str | None:
@@ -402,5 +394,5 @@ def _texts(name: str, values: object) -> dict[str, str] | None:
 
 
 def _type(value: object) -> str:
-    """What kind of thing `value` is. Never the value: it may be a secret."""
+    """Returns the type of a value. Never the value itself: it may be a secret."""
     return "None" if value is None else f"an object of type {type(value).__module__}.{type(value).__qualname__}"

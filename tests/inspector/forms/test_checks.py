@@ -156,16 +156,11 @@ def test_a_pattern_that_might_not_end_is_not_run() -> None:
     assert check({"type": "string", "pattern": "(a+)+$"}, "a" * 500 + "!") == []
 
 
-def test_a_pattern_for_keys_is_not_run_on_keys_that_are_too_long_for_it() -> None:
-    schema = {"patternProperties": {"a*a*b": {"type": "string"}}, "additionalProperties": False}
+def test_keys_whose_patterns_take_too_long_are_not_refused() -> None:
+    schema = {"type": "object", "patternProperties": {"^(a|aa)+$": {"type": "string"}}, "additionalProperties": False}
     assert check(schema, {"aab": 1})[0].path == "aab"
-    assert check(schema, [{"deep": {"a" * 100_000: 1}}]) == []
-    assert check({"items": schema}, [{"a" * 100_000: 1}]) == []
-
-
-def test_keys_whose_patterns_are_not_run_are_not_refused() -> None:
-    schema = {"type": "object", "patternProperties": {"(a+)+$": {"type": "string"}}, "additionalProperties": False}
-    assert check(schema, {"aaaa": "x", "b": "y"}) == []
+    assert check(schema, {"a" * 60 + "!": 1}) == []
+    assert check({"items": schema}, [{"a" * 60 + "!": 1}]) == []
 
 
 def test_a_result_is_measured_by_the_output_schema() -> None:

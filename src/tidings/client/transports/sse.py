@@ -13,9 +13,6 @@ from urllib.parse import urljoin
 import anyio
 import httpx2
 from anyio.abc import TaskStatus
-from mcp.client._transport import TransportStreams
-from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
-from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -29,6 +26,14 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from tidings.client.sdk_seam import (
+    ContextReceiveStream,
+    ContextSendStream,
+    TransportStreams,
+    create_context_streams,
+    request_within_origin,
+    sse_within_origin,
+)
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
 
 _Read = ContextSendStream[SessionMessage | Exception]

@@ -1,8 +1,7 @@
-"""A server that is a program, spoken to over its standard input and output: one message a line.
+"""A server that is a command: one JSON message a line on its standard input and output, of bounded length.
 
-The SDK's own transport hides how the program ended and what it said, and takes lines of any length.
-
-Messages as lines of JSON, of bounded length: what a program writes, cut into lines and understood.
+The SDK's own transport hides how the program ended and what it wrote to its standard error, and accepts lines of any
+length.
 """
 
 import asyncio
@@ -10,14 +9,13 @@ import contextlib
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
-from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -31,15 +29,26 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from tidings.client.launching import not_started
-from tidings.client.process import Program, to_its_end
+from tidings._kit.process import GRACE, explain_start
+from tidings._kit.program import Program
+from tidings._kit.tasks import run_to_end
+from tidings.client.sdk_seam import TransportStreams
 from tidings.client.targets import CommandTarget
 from tidings.client.transports.tap import TapReporter
-from tidings.errors import MessageTooLarge
+from tidings.errors import CommandFailed, MessageTooLarge
+
+logger = logging.getLogger(__name__)
 
 _ENDS: Final = 1024
-"""Bytes of the beginning and of the end of a line that are kept when the rest of it is skipped."""
-
+"""Bytes that are kept of the beginning and of the end of a line that is skipped."""
+_IDLE: Final = 0.25
+"""Seconds of silence after which a program that has ended is taken to have written everything. Other processes may hold
+its pipes open."""
+_CHUNK: Final = 64 * 2**10
+_STDERR_LINE: Final = 64 * 2**10
+_TAIL_LINES: Final = 20
+_TAIL_CHARACTERS: Final = 4096
+_GARBAGE_CHARACTERS: Final = 200
 _READABLE: Final = 64 * 2**10
 _SHOWN: Final = 4096
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
@@ -47,19 +56,21 @@ _KEY: Final = re.compile(rb"\s*:\s*")
 _LAST_ID: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*\}\s*$')
 _id_adapter: Final = TypeAdapter[RequestId](RequestId)
 
+OnText = Callable[[str], None]
+
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """A line that was skipped: how long it was, and how it began and ended."""
+    """A line that was skipped: its length, its beginning and its end."""
 
     size: int
     head: bytes
     tail: bytes
 
     def answers(self) -> RequestId | None:
-        """The id of the request that the line would have answered, if it can be told.
+        """Returns the id of the request that the line would have answered, if that can be seen.
 
-        A line may also be a request of the server's, whose ids are its own: that is none of ours.
+        The line may also be a request of the server, with an id of the server's own: that answers nothing.
         """
         keys = _outer_keys(self.head)
         if not keys.keys().isdisjoint((b'"method"', b'"params"')):
@@ -75,7 +86,7 @@ class LineTooLong:
             return None
 
     def refusal(self, limit: int) -> SessionMessage | None:
-        """The error answer that is delivered instead, so that only that request fails."""
+        """Returns the error answer that is delivered instead, so that only that request fails."""
         request = self.answers()
         if request is None:
             return None
@@ -84,7 +95,7 @@ class LineTooLong:
 
 
 def _outer_keys(head: bytes) -> dict[bytes, bytes]:
-    """The keys of the outermost object, as far as `head` shows them, with the first token of their values."""
+    """Returns the keys of the outermost object that `head` shows, with the first token of their values."""
     keys: dict[bytes, bytes] = {}
     depth = 0
     key: bytes | None = None
@@ -105,7 +116,7 @@ def _outer_keys(head: bytes) -> dict[bytes, bytes]:
 
 
 class LineSplitter:
-    """Cuts what is fed into lines. A line of more than `limit` bytes is skipped, whatever its length."""
+    """Splits bytes into lines. A line of more than `limit` bytes is skipped, whatever its length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -114,7 +125,7 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | LineTooLong]:
-        """The lines that `data` completes."""
+        """Yields the lines that `data` completes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._add(data[start:end])
@@ -123,7 +134,7 @@ class LineSplitter:
         self._add(data[start:])
 
     def rest(self) -> bytes | LineTooLong:
-        """What is there of the line that has begun, as if it ended here."""
+        """Returns the line that has begun, as if it ended here."""
         kept, size, head = bytes(self._kept), self._size, self._head
         self._kept.clear()
         self._size, self._head = 0, b""
@@ -138,67 +149,53 @@ class LineSplitter:
             del self._kept[:-_ENDS]
 
 
-def parsed(line: bytes) -> SessionMessage | None:
-    """The message that a line is, if it is one."""
+def _parsed(line: bytes) -> SessionMessage | None:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         return None
 
 
-def shown(line: bytes, clean: Callable[[str], str]) -> str:
-    """A line for people. Cut after it was cleaned, so that half a secret does not remain."""
+def _shown(line: bytes, clean: Callable[[str], str]) -> str:
+    """Returns a line for people. Cut after secrets are masked, so that half a secret does not remain."""
     return clean(line[:_READABLE].decode(errors="replace")).rstrip()[:_SHOWN]
 
 
-logger = logging.getLogger(__name__)
-
-_IDLE: Final = 0.25
-"""Seconds of silence after which a program that has ended is taken to have said all. Others may hold its pipes open."""
-
-_CHUNK: Final = 64 * 2**10
-_LONGEST_SAID: Final = 64 * 2**10
-_TAIL_LINES: Final = 20
-_TAIL_CHARACTERS: Final = 4096
-_GARBAGE_CHARACTERS: Final = 200
-
-Say = Callable[[str], None]
+def not_started(target: CommandTarget, error: Exception, env: Mapping[str, str]) -> CommandFailed:
+    """Returns the error for a command that the system refused to start in the environment `env`."""
+    reason = explain_start(target.command, target.cwd, env, error)
+    return CommandFailed(target.clean(f"{target.name} could not be started: {reason}"), server=target.name)
 
 
 @asynccontextmanager
 async def open_command(
-    target: CommandTarget, *, max_message: int, on_stderr: Say, on_garbage: Say, tap: TapReporter | None = None
+    target: CommandTarget, *, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None = None
 ) -> AsyncGenerator["RunningCommand"]:
-    """Run a program for as long as this is entered. It is gone when this is left, however that happens.
+    """Runs a command while this is entered. It is gone when this is left, however that happens.
 
     Args:
-        target: The program.
-        max_message: Bytes of one message from it. A longer one is skipped, and whoever waits for it is told.
-        on_stderr: Called with each line that the program writes to its standard error, secrets masked.
-        on_garbage: Called with the beginning of each line on its standard output that is no message, secrets masked.
-        tap: Tells a tap of each message.
+        target: The command.
+        max_message: Bytes of one message from it. A longer one is skipped, and the request that waits for it fails.
+        on_stderr: Called with each line of its standard error, secrets masked.
+        on_garbage: Called with the beginning of each line of its standard output that is not a message, secrets masked.
+        tap: Reports each message.
 
     Raises:
         CommandFailed: It could not be started.
     """
     command = RunningCommand(target, max_message, on_stderr, on_garbage, tap)
     try:
-        await to_its_end(command.start())
+        await run_to_end(command.start())
         yield command
     finally:
-        await to_its_end(command.close())
+        await run_to_end(command.close())
 
 
 class RunningCommand:
-    """A program that speaks MCP, and what became of it."""
+    """A command that speaks MCP, and how it ended."""
 
     def __init__(
-        self,
-        target: CommandTarget,
-        max_message: int,
-        on_stderr: Say,
-        on_garbage: Say,
-        tap: TapReporter | None = None,
+        self, target: CommandTarget, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None
     ) -> None:
         self._target = target
         self._max_message = max_message
@@ -206,18 +203,18 @@ class RunningCommand:
         self._on_garbage = on_garbage
         self._tap = tap
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        self._input = _Input(self)
-        self._said: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._input = _Input(self._pass_in)
+        self._stderr: deque[str] = deque(maxlen=_TAIL_LINES)
         self._program: Program | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
         self._waits_for_more = False
         self.ended = asyncio.Event()
-        """Set when the program has ended, and all that it said is in `stderr_tail`."""
+        """Set when the program has ended, and `stderr_tail` is complete."""
 
     @property
     def streams(self) -> TransportStreams:
-        """What the SDK reads from and writes to. Reading ends with the program, or with its standard output."""
+        """The streams for the SDK. Reading ends with the program, or with its standard output."""
         return self._read, self._input
 
     @property
@@ -232,23 +229,20 @@ class RunningCommand:
 
     @property
     def stderr_tail(self) -> str:
-        """The last that it wrote to its standard error, secrets masked: 20 lines, 4 KB at most."""
-        return "\n".join(self._said)[-_TAIL_CHARACTERS:]
+        """The end of its standard error, secrets masked: 20 lines, 4 KB at most."""
+        return "\n".join(self._stderr)[-_TAIL_CHARACTERS:]
 
     async def start(self) -> None:
-        """Start the program.
-
-        Raises:
-            CommandFailed: That failed.
-        """
+        """Starts the program. Raises `CommandFailed`."""
         target = self._target
         env = get_default_environment() | dict(target.env)
         try:
-            self._program = program = await Program.start((target.command, *target.args), env, target.cwd)
+            words = (target.command, *target.args)
+            self._program = program = await Program.start(words, env, target.cwd, grace=GRACE)
         except (OSError, ValueError) as error:
             raise not_started(target, error, env) from error
-        self._reader = self._spawn(self._pass_on(program.stdout))
-        self._listener = self._spawn(self._listen(program.stderr))
+        self._reader = self._spawn(self._read_stdout(program.stdout))
+        self._listener = self._spawn(self._read_stderr(program.stderr))
         self._spawn(self._watch(program))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -258,8 +252,8 @@ class RunningCommand:
         return task
 
     async def close(self) -> None:
-        """End the program, in good order if it lets us. Takes a few seconds at most."""
-        self._read.close()  # What the program still says is read and dropped: if it cannot write, it does not read.
+        """Ends the program, in good order if it cooperates. Takes a few seconds at most."""
+        self._read.close()  # Its output is still read, and dropped: a program that cannot write does not read.
         self._input.closed = True
         try:
             if self._program is not None:
@@ -268,12 +262,12 @@ class RunningCommand:
             tasks = tuple(self._tasks)
             for task in tasks:
                 task.cancel()
-            self._end()
+            self._end_streams()
             self.ended.set()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, program: Program) -> None:
-        """See the program end, and let the session know."""
+        """Waits for the program to end, and ends the streams."""
         await program.exited.wait()
         await asyncio.wait((self._listener,), timeout=_IDLE)
         self.ended.set()
@@ -281,21 +275,19 @@ class RunningCommand:
         self._reader.cancel()
 
     async def _until_silent(self) -> None:
-        """Wait until all that the program wrote is passed on; not for others that hold its output open."""
+        """Waits until the program's output is passed on, but not for others that hold its output open."""
         seen = -1
         while not self._reader.done() and not (self._waits_for_more and seen == self._chunks):
             seen = self._chunks
             await asyncio.wait((self._reader,), timeout=_IDLE)
 
-    def _end(self) -> None:
-        """To the session, the connection has ended."""
+    def _end_streams(self) -> None:
         self._read_writer.close()
         self._input.broken = True
 
-    # What the program says, and what it is told
+    # Output.
 
-    async def _pass_on(self, stdout: asyncio.StreamReader) -> None:
-        """Pass each message on to the session."""
+    async def _read_stdout(self, stdout: asyncio.StreamReader) -> None:
         lines = LineSplitter(self._max_message)
         try:
             while data := await self._more(stdout):
@@ -303,7 +295,7 @@ class RunningCommand:
                     await self._deliver(line)
             await self._deliver(lines.rest())
         finally:
-            self._end()
+            self._end_streams()
 
     async def _more(self, stdout: asyncio.StreamReader) -> bytes:
         self._waits_for_more = True
@@ -320,44 +312,44 @@ class RunningCommand:
             if self._tap is not None:
                 self._tap.too_large(line.size, request=line.answers())
             text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
-            await self._hand_over(MessageTooLarge(text, server=self._target.name))
+            await self._pass_out(MessageTooLarge(text, server=self._target.name))
             if refusal := line.refusal(self._max_message):
-                await self._hand_over(refusal)
-        elif message := parsed(line):
+                await self._pass_out(refusal)
+        elif message := _parsed(line):
             if self._tap is not None:
                 self._tap.message(line, incoming=True)
-            await self._hand_over(message)
-        elif garbage := shown(line, self._target.clean):
-            self._say(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
+            await self._pass_out(message)
+        elif garbage := _shown(line, self._target.clean):
+            self._report(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
 
-    async def _hand_over(self, item: SessionMessage | Exception) -> None:
-        # If that is closed, the session is over, and what the program says is for nobody.
+    async def _pass_out(self, item: SessionMessage | Exception) -> None:
+        # If the stream is closed, the session is over, and nobody needs the message.
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await self._read_writer.send(item)
 
-    async def _listen(self, stderr: asyncio.StreamReader) -> None:
-        """Keep what the program writes to its standard error."""
-        lines = LineSplitter(_LONGEST_SAID)
+    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
+        lines = LineSplitter(_STDERR_LINE)
         with contextlib.suppress(OSError):
             while data := await stderr.read(_CHUNK):
                 for line in lines.feed(data):
-                    self._keep(line)
-        self._keep(lines.rest())
+                    self._keep_stderr(line)
+        self._keep_stderr(lines.rest())
 
-    def _keep(self, line: bytes | LineTooLong) -> None:
-        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else shown(line, self._target.clean)
+    def _keep_stderr(self, line: bytes | LineTooLong) -> None:
+        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else _shown(line, self._target.clean)
         if text:
-            self._said.append(text)
-            self._say(self._on_stderr, text)
+            self._stderr.append(text)
+            self._report(self._on_stderr, text)
 
-    def _say(self, listener: Say, text: str) -> None:
+    def _report(self, listener: OnText, text: str) -> None:
         try:
             listener(text)
         except Exception:
-            logger.exception("A function that hears what %s says failed; the connection goes on", self._target.name)
+            logger.exception("A listener to the output of %s failed; the connection goes on", self._target.name)
 
-    async def pass_in(self, message: SessionMessage) -> None:
-        """Pass a message on to the program."""
+    # Input.
+
+    async def _pass_in(self, message: SessionMessage) -> None:
         try:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         except ValueError as error:  # Such as half a surrogate pair.
@@ -370,35 +362,35 @@ class RunningCommand:
                 self._program.stdin.write(text.encode() + b"\n")
                 await self._program.stdin.drain()
             except OSError:
-                self._spawn(self._hear_last_words())
+                self._spawn(self._end_when_silent())
 
-    async def _hear_last_words(self) -> None:
-        """The program does not listen any more. It may have said why."""
+    async def _end_when_silent(self) -> None:
+        """Ends the streams, because the program no longer reads. Its last output may say why."""
         await self._until_silent()
-        self._end()
+        self._end_streams()
 
     async def _refuse(self, message: SessionMessage, error: ValueError) -> None:
         if isinstance(message.message, JSONRPCRequest):
             data = ErrorData(code=INVALID_REQUEST, message=f"This cannot be sent as JSON: {error}")
-            await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))
+            await self._pass_out(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))
 
 
 class _Input:
-    """What the SDK writes to: straight into the program's standard input, with no task in between."""
+    """The stream that the SDK writes to: straight into the program's standard input, without a task in between."""
 
-    def __init__(self, command: RunningCommand) -> None:
-        self._command = command
+    def __init__(self, pass_in: Callable[[SessionMessage], Coroutine[Any, Any, None]]) -> None:
+        self._pass_in = pass_in
         self.closed = False
-        """We have ended it."""
+        """Closed from this side."""
         self.broken = False
-        """The program has."""
+        """Closed by the program."""
 
     async def send(self, item: SessionMessage, /) -> None:
         if self.closed:
             raise anyio.ClosedResourceError
         if self.broken:
             raise anyio.BrokenResourceError
-        await self._command.pass_in(item)
+        await self._pass_in(item)
 
     async def aclose(self) -> None:
         self.closed = True

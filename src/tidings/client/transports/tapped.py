@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import httpx2
-from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.shared.dispatcher import Dispatcher, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from tidings.client.sdk_seam import ReadStream, TransportStreams, WriteStream
 from tidings.client.transports.bodies import body_of
 from tidings.client.transports.tap import Exchange, TapReporter
 

@@ -24,9 +24,9 @@ from typing import Any, Final, cast
 from jsonschema.exceptions import ValidationError, by_relevance
 from referencing.exceptions import Unresolvable
 
+from tidings._kit.patterns import DeadlineExceeded, found_in
 from tidings._kit.suggest import closest
-from tidings.client.patterns import found_in
-from tidings.client.schema import OutOfTime, schema_error, time_limit, value_errors
+from tidings.client.schema import schema_error, time_limit, value_errors
 from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, is_secret
 from tidings.inspector.forms.model import FieldProblem, Key, place, problem, unexpected
 from tidings.inspector.forms.words import expected, joined, shown
@@ -225,7 +225,7 @@ def problems(schema: object, value: object, seconds: float, most: int) -> list[F
                 return [_schema_problem(wrong)]
             told = (found for error in value_errors(facts, value) for found in FailureWords(facts).told(error))
             return list(islice(dict.fromkeys(told), most))
-    except OutOfTime:
+    except DeadlineExceeded:
         words = f"The check was given up after {seconds:g} s: the server's schema, or the value, is too large."
         return [FieldProblem("", words, fault="schema")]
     except Unresolvable as error:

@@ -39,7 +39,7 @@ def further_field(field: Field, name: str) -> Field | None:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether a pattern of the server's is in a text; False if it would take too long to say."""
-    from tidings.client.patterns import found_in  # noqa: PLC0415 - costs something, and is rarely needed
+    from tidings._kit.patterns import found_in  # noqa: PLC0415 - costs something, and is rarely needed
 
     return found_in(pattern, text) is True
 

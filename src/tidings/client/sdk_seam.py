@@ -1,0 +1,95 @@
+"""Everything of the MCP SDK's that is not public API, in one place. `tests/client/test_private_names.py` pins it.
+
+When an upgrade of the SDK moves one of these, this is the file to change. A missing name is named in the error; only
+the session's list of tools can be done without, and then their results are not checked.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, cast
+
+from mcp import Client, ClientSession
+from mcp.shared.dispatcher import CallOptions, Dispatcher
+from mcp_types import CallToolResult, ListToolsResult, LoggingLevel, Tool
+
+try:
+    from mcp.client._input_required import InputRequiredRoundsExceededError
+    from mcp.client._memory import InMemoryTransport
+    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+    from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
+    from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
+except ImportError as error:
+    raise ImportError(
+        f"Tidings does not work with version {version('mcp')} of the MCP SDK ({error}). Install a version that Tidings "
+        "allows: pip install --upgrade tidings."
+    ) from error
+
+__all__ = [
+    "ContextReceiveStream",
+    "ContextSendStream",
+    "InMemoryTransport",
+    "InputRequiredRoundsExceededError",
+    "ReadStream",
+    "TransportStreams",
+    "WriteStream",
+    "absorb_tools",
+    "create_context_streams",
+    "output_schemas",
+    "replace_result_check",
+    "request_within_origin",
+    "set_log_level",
+    "sse_within_origin",
+    "stamp",
+    "wrap_connect",
+]
+
+CheckResult = Callable[[str, CallToolResult], Awaitable[None]]
+
+
+def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[Any]]) -> None:
+    """Passes the dispatcher of each connection of `client` through `wrap`."""
+    connect: Any = _member(client, "_connect")
+
+    async def wrapped(*arguments: Any) -> Dispatcher[Any]:
+        return wrap(await connect(*arguments))
+
+    cast("Any", client)._connect = wrapped  # noqa: SLF001
+
+
+def stamp(session: ClientSession, data: dict[str, Any], options: CallOptions) -> None:
+    """Adds to a request what the session's version of the protocol demands, as the session does with its own."""
+    _member(session, "_stamp")(data, options)
+
+
+def set_log_level(session: ClientSession, level: LoggingLevel) -> None:
+    """Makes each request of a modern session ask for log messages of this level."""
+    if (discovered := session.discover_result) is not None:
+        _member(session, "_log_level")
+        cast("Any", session)._log_level = level  # noqa: SLF001
+        session.adopt(discovered)
+
+
+def absorb_tools(session: ClientSession, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Gives a list of tools to the session, which checks their results. Returns those that it may call."""
+    absorb: Any = _member(session, "_absorb_tool_listing", default=None)
+    return tuple(tools) if absorb is None else tuple(absorb(ListToolsResult(tools=list(tools)), complete=True).tools)
+
+
+def output_schemas(session: ClientSession) -> Mapping[str, Any]:
+    """Returns the output schemas of the tools that the session knows; None for a tool without one."""
+    return _member(session, "_tool_output_schemas", default={})
+
+
+def replace_result_check(session: ClientSession, check: CheckResult) -> None:
+    """Lets `check` decide on the results of tools. It raises `RuntimeError` for one that does not fit its schema."""
+    cast("Any", session).validate_tool_result = check
+
+
+def _member(owner: object, name: str, **default: Any) -> Any:
+    try:
+        return getattr(owner, name, *default.values())
+    except AttributeError:
+        raise RuntimeError(
+            f"Tidings does not work with version {version('mcp')} of the MCP SDK: {type(owner).__name__} has no "
+            f"{name}. Install a version that Tidings allows: pip install --upgrade tidings."
+        ) from None
