@@ -186,7 +186,7 @@ async def test_a_result_that_does_not_fit_what_its_tool_announced_is_a_fault_of_
 
 
 async def test_a_schema_with_a_pattern_that_never_ends_holds_nobody_up(era: str) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["a"]}
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a|aa)+$"}}, "required": ["a"]}
     does = behaved(era)
     does["tools/list"] = {**HINTS, "tools": [{**TOOL, "outputSchema": schema}]}
     does["tools/call"] = {"resultType": "complete", "content": [], "structuredContent": {"a": "a" * 100 + "!"}}
@@ -209,5 +209,5 @@ async def test_a_template_that_is_none_is_a_fault_of_the_server(era: str) -> Non
     async with web(does) as here, connect(here.url, config=QUICK) as client:
         error = await failure(client.read_resource_from_template("note://{", {}))
         assert isinstance(error, MalformedMessage)
-        assert "'note://{' is none (Unclosed expression at position 7)" in error.message
+        assert "'note://{' is not valid (Unclosed expression at position 7)" in error.message
         assert (await client.read_resource_from_template("note://{name}", {"name": "a"})).text == "content"

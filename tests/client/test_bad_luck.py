@@ -27,7 +27,7 @@ async def test_what_cannot_be_sent_is_the_callers_mistake_and_costs_nothing(era:
             ):
                 with pytest.raises(ValueError, match="cannot be sent as JSON"):
                     await attempt
-            with pytest.raises(ValueError, match="has a name and a value"):
+            with pytest.raises(ValueError, match="needs a name and a value"):
                 await client.complete(PromptReference(name="p"), {"name": "a"})
             for attempt in (client.call_tool("tool", {1: 2}), client.call_tool("\ud800")):  # type: ignore[dict-item]
                 with pytest.raises(ValueError, match=r"must have texts for names|cannot be sent"):
