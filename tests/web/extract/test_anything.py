@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.extract.sample import article
-from tests.web.extract.test_feed_json import FEED
-from tests.web.extract.test_feeds import ATOM, RDF, RSS
-from tests.web.extract.test_xml_text import LAUGHS
+from tests.web.extract.test_feeds import ATOM, FEED, RDF, RSS
+from tests.web.extract.test_xml import LAUGHS
 from tidings.web.extract.dispatch import READERS, extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, Unsupported
 

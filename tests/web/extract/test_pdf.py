@@ -1,4 +1,4 @@
-"""PDFs: their pages, what is known of them, and those that cannot be read."""
+"""PDF: text, layout, scans and broken files."""
 
 from contextlib import suppress
 
@@ -8,6 +8,7 @@ from tests.web.extract.pdfs import SCAN, assembled, encrypted, many_pages, packe
 from tests.web.extract.sample import SENTENCES
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions
+from tidings.web.extract.pdf import PdfLine, PdfPage, PdfPart, parts_of
 
 URL = "https://harbour.example/report.pdf"
 
@@ -181,3 +182,28 @@ def test_a_circle_of_pages_ends() -> None:
     body = assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 2 >>"])
     with suppress(ExtractionFailed):
         assert read(body).empty == "empty"
+
+
+def page(*texts: str) -> PdfPage:
+    return PdfPage(
+        tuple(PdfLine(text, 10.0, 72.0, 700 - 12 * number) for number, text in enumerate(texts)), pictured=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "whole"),
+    [
+        ("From Novem-", "ber on.", "From November on."),
+        ("From Novem\N{SOFT HYPHEN}", "ber on.", "From November on."),
+        ("The Brook-", "Hale line.", "The Brook- Hale line."),
+        ("From 10 -", "or 12.", "From 10 - or 12."),
+        ("Two", "lines.", "Two lines."),
+    ],
+)
+def test_a_word_that_a_line_parts_is_whole_again(first: str, second: str, whole: str) -> None:
+    assert parts_of([page(first, second)]) == [PdfPart(0, whole)]
+
+
+def test_no_pages_and_pages_without_lines_say_nothing() -> None:
+    assert parts_of([]) == []
+    assert parts_of([page()] * 5) == []

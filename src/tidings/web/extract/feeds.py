@@ -29,13 +29,14 @@ from tidings.web.extract.model import (
     FeedEntry,
     PageLink,
     bounded,
+    escaped,
+    escaped_url,
     left_out,
 )
 from tidings.web.extract.sniff import as_text
 from tidings.web.extract.xml import faults, local, read_tree, written_tree
 
 _MARKUP = re.compile(r"<[a-zA-Z/!][^<>]{0,5000}>|&(?:[a-zA-Z]{2,20}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
-_SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
 
 
@@ -129,15 +130,15 @@ def _shortened(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry
 
 
 def _markdown(feed: ParsedFeed, entries: Iterable[FeedEntry]) -> str:
-    parts = [f"# {_escaped(feed.title)}"] if feed.title else []
+    parts = [f"# {escaped(feed.title)}"] if feed.title else []
     if feed.description and feed.description != feed.title:
         parts.append(_body(feed.description))
     for entry in entries:
-        title = _escaped(entry.title or entry.url or entry.id)
-        address = entry.url.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+        title = escaped(entry.title or entry.url or entry.id)
+        address = escaped_url(entry.url)
         parts.append(f"## [{title}]({address})" if address else f"## {title}")
         if about := _about(entry):
-            parts.append(_escaped(about))
+            parts.append(escaped(about))
         if entry.summary:
             parts.append(_body(entry.summary))
     return "\n\n".join(parts)
@@ -154,12 +155,8 @@ def _about(entry: FeedEntry) -> str:
     return " · ".join(filter(None, (entry.published_at or entry.updated_at, entry.author)))
 
 
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
-
-
 def _body(text: str) -> str:
-    return _LINE_START.sub(r"\1\\\2", _escaped(text)).replace("\n", "\n\n")
+    return _LINE_START.sub(r"\1\\\2", escaped(text)).replace("\n", "\n\n")
 
 
 _PREFIXES: Final = {

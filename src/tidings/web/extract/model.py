@@ -124,6 +124,7 @@ class ExtractionFailed(Exception):
 
 
 _TICKS = re.compile("`{3,}+")
+_SPECIAL = re.compile(r"([\\`*_\[\]])")
 
 
 def bounded(text: str, most: int, what: str) -> tuple[str, tuple[ExtractWarning, ...]]:
@@ -155,3 +156,13 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     written = ["| " + " | ".join((*line, *[""] * (width - len(line)))) + " |" for line in lines]
     written.insert(1, "|" + " --- |" * width)
     return "\n".join(written)
+
+
+def escaped(text: str) -> str:
+    """Returns text with the characters of inline Markdown escaped."""
+    return _SPECIAL.sub(r"\\\1", text) if _SPECIAL.search(text) else text
+
+
+def escaped_url(url: str) -> str:
+    """Returns a URL with spaces and parentheses, which would end it in a Markdown link, escaped."""
+    return url.replace(" ", "%20").replace("(", "%28").replace(")", "%29")

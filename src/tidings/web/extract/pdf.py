@@ -29,6 +29,7 @@ from tidings.web.extract.model import (
     ExtractOptions,
     ExtractWarning,
     bounded,
+    escaped,
     left_out,
 )
 
@@ -59,7 +60,6 @@ _END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f\u201d\"')\]]$")
 _NO_TITLE: Final = re.compile(
     r"untitled|\(?anonymous\)?|microsoft word - .*|.*\.(?:docx?|pdf|tex|dvi|indd|pptx?|xlsx?|qxd)", re.IGNORECASE
 )
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]])")
 _LINE_START: Final = re.compile(r"^(\s*)(#{1,6}\s|>|[+]\s)")
 _LINE_BULLET: Final = re.compile(r"^[•‣▪●◦\u2043∙]\s*")
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
@@ -365,7 +365,7 @@ def _title(declared: str, parts: list[PdfPart]) -> str | None:
 
 
 def _markdown(part: PdfPart) -> str:
-    text = _SPECIAL.sub(r"\\\1", part.text)
+    text = escaped(part.text)
     if part.level:
         return f"{'#' * part.level} {text}"
     return _LINE_START.sub(r"\1\\\2", _LINE_BULLET.sub("- ", text))

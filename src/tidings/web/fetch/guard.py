@@ -32,65 +32,37 @@ from tidings.web.fetch.urls import host_of
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_METADATA = frozenset(
-    ip_address(text)
-    for text in (
-        "169.254.169.254",
-        "169.254.170.2",
-        "169.254.170.23",
-        "168.63.129.16",
-        "100.100.100.200",
-        "192.0.0.192",
-        "fd00:ec2::254",
-        "fd00:ec2::23",
-        "fd20:ce::254",
-    )
-)
+_METADATA = frozenset(map(ip_address, (
+    "169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192",
+    "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254",
+)))  # fmt: skip
 """The addresses from which cloud machines get credentials."""
 
 _SPECIAL_V4: Sequence[tuple[IPv4Network, str]] = tuple(
     (IPv4Network(network), what)
     for network, what in (
-        ("0.0.0.0/8", "this network"),
-        ("10.0.0.0/8", "a private network"),
-        ("100.64.0.0/10", "a provider's private network"),
-        ("127.0.0.0/8", "this machine itself"),
-        ("169.254.0.0/16", "the local link"),
-        ("172.16.0.0/12", "a private network"),
-        ("192.0.0.0/24", "a reserved network"),
-        ("192.0.2.0/24", "a network for examples"),
-        ("192.31.196.0/24", "a reserved network"),
-        ("192.52.193.0/24", "a reserved network"),
-        ("192.88.99.0/24", "a 6to4 relay"),
-        ("192.168.0.0/16", "a private network"),
-        ("192.175.48.0/24", "a reserved network"),
-        ("198.18.0.0/15", "a network for measurements"),
-        ("198.51.100.0/24", "a network for examples"),
-        ("203.0.113.0/24", "a network for examples"),
-        ("224.0.0.0/4", "a multicast group"),
-        ("240.0.0.0/4", "a reserved network"),
+        ("0.0.0.0/8", "this network"), ("10.0.0.0/8", "a private network"),
+        ("100.64.0.0/10", "a provider's private network"), ("127.0.0.0/8", "this machine itself"),
+        ("169.254.0.0/16", "the local link"), ("172.16.0.0/12", "a private network"),
+        ("192.0.0.0/24", "a reserved network"), ("192.0.2.0/24", "a network for examples"),
+        ("192.31.196.0/24", "a reserved network"), ("192.52.193.0/24", "a reserved network"),
+        ("192.88.99.0/24", "a 6to4 relay"), ("192.168.0.0/16", "a private network"),
+        ("192.175.48.0/24", "a reserved network"), ("198.18.0.0/15", "a network for measurements"),
+        ("198.51.100.0/24", "a network for examples"), ("203.0.113.0/24", "a network for examples"),
+        ("224.0.0.0/4", "a multicast group"), ("240.0.0.0/4", "a reserved network"),
     )
-)
-
+)  # fmt: skip
 _SPECIAL_V6: Sequence[tuple[IPv6Network, str]] = tuple(
     (IPv6Network(network), what)
     for network, what in (
-        ("::/128", "no address at all"),
-        ("::1/128", "this machine itself"),
-        ("::/96", "an IPv4 address in an obsolete form"),
-        ("64:ff9b:1::/48", "a private NAT64 network"),
-        ("100::/64", "a network that discards"),
-        ("2001::/32", "a Teredo tunnel"),
-        ("2001::/23", "a reserved network"),
-        ("2001:db8::/32", "a network for examples"),
-        ("2002::/16", "a 6to4 tunnel"),
-        ("3fff::/20", "a network for examples"),
-        ("fc00::/7", "a private network"),
-        ("fe80::/10", "the local link"),
-        ("fec0::/10", "a private network"),
-        ("ff00::/8", "a multicast group"),
+        ("::/128", "no address at all"), ("::1/128", "this machine itself"),
+        ("::/96", "an IPv4 address in an obsolete form"), ("64:ff9b:1::/48", "a private NAT64 network"),
+        ("100::/64", "a network that discards"), ("2001::/32", "a Teredo tunnel"),
+        ("2001::/23", "a reserved network"), ("2001:db8::/32", "a network for examples"),
+        ("2002::/16", "a 6to4 tunnel"), ("3fff::/20", "a network for examples"), ("fc00::/7", "a private network"),
+        ("fe80::/10", "the local link"), ("fec0::/10", "a private network"), ("ff00::/8", "a multicast group"),
     )
-)
+)  # fmt: skip
 _PUBLIC_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 

@@ -259,13 +259,10 @@ class Blocks:
         for text, hidden in pieces_within(element, self.invisible):
             if hidden and self._hider is None:
                 self._hidden_spans.append((len(self._pieces), len(self._pieces) + 1, element))
-            self._take(between + text)
+            self._pieces.append(between + text)
+            if self._link is not None:
+                self._links += len(text.split())
             between = " "
-
-    def _take(self, text: str) -> None:
-        self._pieces.append(text)
-        if self._link is not None:
-            self._links += len(text.split())
 
     def _end(self, node: Node) -> None:
         """Ends the current run of text."""

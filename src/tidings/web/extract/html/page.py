@@ -11,15 +11,15 @@ import contextlib
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
-from tidings._kit.bounded_json import as_list
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings.web.extract.html.blocks import Blocks
 from tidings.web.extract.html.hidden import Visibility, hidden_texts, visibility_of
 from tidings.web.extract.html.tree import Element, parse
@@ -249,21 +249,13 @@ def _people(value: object) -> Iterable[str]:
 
 
 def _publisher(data: tuple[dict[str, Any], ...]) -> str | None:
-    for one in data:
-        if one.get("@type") == "WebSite" and (name := _clean(one.get("name"))):
-            return name
-    for one in data:
-        publisher: object = one.get("publisher")
-        if isinstance(publisher, dict) and (name := _clean(cast("dict[str, object]", publisher).get("name"))):
-            return name
-    return None
+    sites = (one.get("name") for one in data if one.get("@type") == "WebSite")
+    return _first(*sites, *(as_dict(one.get("publisher")).get("name") for one in data))
 
 
 def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) -> str | None:
-    for value in (*said, *(metas.get(key) for key in keys)):
-        if isinstance(value, str) and (date := iso_date(value)):
-            return date
-    return None
+    values = (*said, *(metas.get(key) for key in keys))
+    return next((found for value in values if isinstance(value, str) and (found := iso_date(value))), None)
 
 
 def _time(page: HtmlPage) -> str | None:
@@ -277,21 +269,13 @@ def _time(page: HtmlPage) -> str | None:
 def iso_date(text: str) -> str | None:
     """Returns `text` as ISO 8601, or None if it is not a date that can be read without guessing."""
     text = text.strip()
-    try:
-        return datetime.fromisoformat(text).isoformat() if len(text) > 10 else _day(text)
-    except ValueError:
-        return _day(text)
-
-
-def _day(text: str) -> str | None:
-    found = _DAY.match(text)
-    if found is None:
-        return None
-    year, month, day = map(int, found.groups())
-    try:
-        return datetime(year, month, day).date().isoformat()  # noqa: DTZ001 - a day has no time zone
-    except ValueError:
-        return None
+    with contextlib.suppress(ValueError):
+        if len(text) > 10:
+            return datetime.fromisoformat(text).isoformat()
+    with contextlib.suppress(ValueError):
+        if found := _DAY.match(text):
+            return date(*map(int, found.groups())).isoformat()
+    return None
 
 
 def _language(page: HtmlPage) -> str | None:
@@ -362,25 +346,20 @@ def _when(text: str) -> str:
 
 def described(page: HtmlPage) -> str | None:
     """Returns the page's description for search engines; None if it is too short to be useful."""
-    found: dict[str, None] = {}
-    for one in page.data:
-        for key in _BODIES:
-            value = one.get(key)
-            if isinstance(value, str) and len(value.split()) >= _WORTH:
-                found[_plain(value)] = None
-                break
-    if not found:
-        for key in ("og:description", "description", "twitter:description"):
-            value = page.metas.get(key, "")
-            if len(value.split()) >= _WORTH:
-                found[_plain(value)] = None
-                break
+    found = dict.fromkeys(text for one in page.data if (text := _long_text(one, _BODIES)))
+    if not found and (text := _long_text(page.metas, ("og:description", "description", "twitter:description"))):
+        found[text] = None
     return "\n\n".join(found) or None
 
 
-def _plain(text: str) -> str:
-    lines = (" ".join(line.split()) for line in html.unescape(text).splitlines())
-    return "\n".join(line for line in lines if line)
+def _long_text(values: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    """Returns the first long text under one of these keys, unescaped and with single spaces."""
+    for key in keys:
+        value = values.get(key)
+        if isinstance(value, str) and len(value.split()) >= _WORTH:
+            lines = (" ".join(line.split()) for line in html.unescape(value).splitlines())
+            return "\n".join(line for line in lines if line)
+    return None
 
 
 _PDF = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+\-Z])(?:(\d\d)'?(\d\d)?'?)?)?")
@@ -415,7 +394,7 @@ def pdf_moment(text: str) -> str | None:
     year, month, day, *time = (int(one) if one else None for one in found.groups()[:6])
     try:
         if time[0] is None:
-            return datetime(year or 1, month or 1, day or 1, tzinfo=UTC).date().isoformat() if day else None
+            return date(year or 1, month or 1, day).isoformat() if day else None
         whole = datetime(year or 1, month or 1, day or 1, time[0], time[1] or 0, time[2] or 0, tzinfo=_zone(found))
     except ValueError:
         return None
@@ -423,8 +402,7 @@ def pdf_moment(text: str) -> str | None:
 
 
 def _zone(found: re.Match[str]) -> timezone | None:
-    sign = found[7]
-    if sign is None:
+    if found[7] is None:
         return None
     ahead = timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0))
-    return timezone(-ahead if sign == "-" else ahead) if ahead else UTC
+    return timezone(-ahead if found[7] == "-" else ahead) if ahead else UTC

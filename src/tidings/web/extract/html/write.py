@@ -15,7 +15,7 @@ from itertools import groupby
 from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.tree import Element, pieces_within
-from tidings.web.extract.model import ExtractOptions, PageLink, fenced
+from tidings.web.extract.model import ExtractOptions, PageLink, escaped, escaped_url, fenced
 
 HiddenRange = tuple[int, int]
 """Start and end in the Markdown."""
@@ -117,7 +117,6 @@ _BOLD = frozenset(("b", "strong"))
 _SLANTED = frozenset(("i", "em"))
 _CODE = frozenset(("code", "kbd", "samp"))
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
-_SPECIAL = re.compile(r"([\\`*_\[\]])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
 _STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
 """The first characters of lines that could be read as a heading, an item or a quote."""
@@ -216,14 +215,14 @@ class MarkdownWriter:
     def inline(self, block: PageBlock) -> str:
         """Returns the text of a block with its links, emphasis, code and images."""
         if not block.marks:
-            return _tidy(_escaped("".join(block.pieces)))
+            return _tidy(escaped("".join(block.pieces)))
         out: list[str] = []
         open_marks: list[tuple[Element, int]] = []
         at = 0
         for place, element, begins in block.marks:
             code = any(one.tag in _CODE for one, _ in open_marks)
             text = "".join(block.pieces[at:place])
-            out.append(text if code else _escaped(text))
+            out.append(text if code else escaped(text))
             at = place
             if element.tag == "img":
                 out.append(self._image(element))
@@ -231,7 +230,7 @@ class MarkdownWriter:
                 open_marks.append((element, len(out)))
             elif any(one is element for one, _ in open_marks):
                 self._close(out, open_marks, element)
-        out.append(_escaped("".join(block.pieces[at:])))
+        out.append(escaped("".join(block.pieces[at:])))
         while open_marks:
             self._close(out, open_marks, open_marks[-1][0])
         return _tidy("".join(out))
@@ -271,13 +270,13 @@ class MarkdownWriter:
             return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
         self.links.append(PageLink(label, url))
-        return f"[{label}]({_escaped_url(url)})"
+        return f"[{label}]({escaped_url(url)})"
 
     def _image(self, element: Element) -> str:
-        alt = _escaped(" ".join((element.get("alt") or "").split()))
+        alt = escaped(" ".join((element.get("alt") or "").split()))
         source = element.get("src") or element.get("data-src") or ""
         url = self._address(source) if source else None
-        return f" ![{alt}]({_escaped_url(url)}) " if alt and url else ""
+        return f" ![{alt}]({escaped_url(url)}) " if alt and url else ""
 
     def _address(self, link: str) -> str | None:
         url = web_address(self._base, link) if self._room > 0 else None
@@ -383,15 +382,6 @@ def _language(element: Element) -> str:
             if one.get("data-lang") or one.get("data-language"):
                 return str(one.get("data-lang") or one.get("data-language")).split()[0]
     return ""
-
-
-def _escaped_url(url: str) -> str:
-    # Spaces and parentheses would end the URL of a link.
-    return url.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text) if _SPECIAL.search(text) else text
 
 
 def _tidy(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Parts that the caller does not want are taken out before anything is read."""
+"""CSS selectors of parts to remove."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A page from bytes to what it says, whatever it is."""
+"""An HTML page from bytes to its text."""
 
 import gc
 import json
@@ -8,6 +8,7 @@ import pytest
 
 from tests.web.extract.sample import FOOTER, MENU, SENTENCES, article, page, paragraphs
 from tidings.web.extract.dispatch import extract
+from tidings.web.extract.html.read import plain_text
 from tidings.web.extract.model import Extracted, ExtractOptions, Unsupported
 from tidings.web.extract.prescan import TreeBounds
 
@@ -189,3 +190,23 @@ def test_hidden_words_in_a_sentence_are_told_of_and_not_kept(hiding: str) -> Non
 
 def test_hidden_parts_without_words_are_not_told_of() -> None:
     assert read(article("<div hidden> </div><script hidden>x</script><p style='color:red'>red</p>")).hidden == ()
+
+
+def test_tags_go_and_words_stay() -> None:
+    body = b"<html><head><title>T</title></head><body><h1>One &amp; <b>two</b></h1><p>three<br>four</body>"
+    assert plain_text(body) == "One & two\nthree\nfour"
+
+
+def test_scripts_styles_and_comments_are_left_out() -> None:
+    body = b"a<script>if (x < y) z()</script>b<style>p{}</style>c<!-- <p>no</p> -->d<?php x ?>e<!doctype html>f"
+    assert plain_text(body).split() == list("abcdef")
+
+
+def test_what_never_ends_is_looked_for_once() -> None:
+    body = b"<script>x" * 50_000 + b"<!-- y" * 50_000
+    assert plain_text(body).startswith("x\nx")
+
+
+def test_no_more_than_asked_for_is_returned() -> None:
+    assert plain_text(b"<p>word" * 100_000, most=100) == ("word\n" * 20)
+    assert plain_text(b"word " * 100, most=7) == "word wo"

@@ -1,4 +1,4 @@
-"""A page taken apart into runs of text, and what is known of each."""
+"""Blocks and their features."""
 
 import math
 

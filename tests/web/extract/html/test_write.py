@@ -1,4 +1,4 @@
-"""Markup survives as markdown."""
+"""Blocks as Markdown."""
 
 import pytest
 

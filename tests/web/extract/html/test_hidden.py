@@ -1,4 +1,4 @@
-"""What a page hides: by which styles, rules, switches and classes, and where in the markdown it stands."""
+"""Hidden text: found, and its places in the Markdown."""
 
 import pytest
 from hypothesis import given

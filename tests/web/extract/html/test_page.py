@@ -1,10 +1,23 @@
-"""What a page says of itself."""
+"""The metadata of a page, its dates and its embedded data."""
 
+import html
 import json
 
 import pytest
 
-from tidings.web.extract.html.page import PageMetadata, iso_date, read_metadata, read_page, web_address
+from tests.web.extract.sample import SENTENCES
+from tidings.web.extract.dispatch import extract
+from tidings.web.extract.html.page import (
+    PageMetadata,
+    described,
+    discourse,
+    iso_date,
+    moment,
+    pdf_moment,
+    read_metadata,
+    read_page,
+    web_address,
+)
 
 URL = "https://harbour.example/a/b"
 
@@ -125,3 +138,99 @@ def test_hostile_data_is_survived() -> None:
     odd = data({"@type": 7, "author": 3}, {"@type": "Article", "headline": ["x"], "author": {"name": None}}, deep)
     assert known(broken + odd + "<base href='http://[bad'><meta property=og:url content='http://[bad'>").title is None
     assert known("<meta name=x><meta content=y><html lang='../..'>").language is None
+
+
+TOPIC_URL = "https://forum.example/t/ferry/12"
+
+
+def preloaded(value: object) -> bytes:
+    data = html.escape(json.dumps(value), quote=True)
+    return (
+        f'<html><body><div id="data-preloaded" data-preloaded="{data}"></div><script>x</script></body></html>'.encode()
+    )
+
+
+def topic(*posts: object) -> bytes:
+    return preloaded({"site": "{}", "topic_12": json.dumps({"post_stream": {"posts": posts}})})
+
+
+POST = {"username": "mo<b>", "created_at": "2024-01-28T15:06:55.809Z", "cooked": f"<p>{SENTENCES[0]}</p>"}
+
+
+def test_the_posts_of_a_forum_that_draws_itself_are_found() -> None:
+    found = extract(topic(POST, {**POST, "username": "ann"}), "text/html", TOPIC_URL)
+    assert (found.kind, found.method, found.empty) == ("forum", "discourse", None)
+    assert found.text.splitlines()[:3] == ["mo<b>", "January 28, 2024, 3:06pm", SENTENCES[0]]
+    assert "ann" in found.text
+
+
+def test_a_post_without_a_date_is_a_post() -> None:
+    posts = discourse(read_page(topic({**POST, "created_at": "soon"}), TOPIC_URL))
+    assert posts is not None
+    assert SENTENCES[0].encode() in posts
+
+
+def test_data_that_is_no_topic_is_nothing() -> None:
+    for value in ([], {"topic_1": "[]"}, {"topic_1": "{"}, {"topic_1": 7}, {"site": "{}"}):
+        assert discourse(read_page(preloaded(value), TOPIC_URL)) is None
+
+
+def test_a_bomb_in_a_post_does_not_reach_the_parser() -> None:
+    found = extract(topic({**POST, "cooked": "<div>" * 5_000}), "text/html", TOPIC_URL)
+    assert found.method != "discourse"
+
+
+def test_too_much_data_is_not_read() -> None:
+    assert discourse(read_page(topic({**POST, "cooked": "x" * 6_000_000}), TOPIC_URL)) is None
+
+
+def test_a_page_that_tells_little_of_itself_is_not_described() -> None:
+    assert described(read_page(b"<meta name=description content='Short.'><p>x", TOPIC_URL)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("Mon, 01 Jan 2024 09:30:00 +0100", "2024-01-01T09:30:00+01:00"),
+        ("Mon, 01 Jan 2024 09:30:00 GMT", "2024-01-01T09:30:00+00:00"),
+        ("Mon, 01 Jan 2024 09:30:00 EST", "2024-01-01T09:30:00-05:00"),
+        ("01 January 2024 09:30:00 -0000", "2024-01-01T09:30:00+00:00"),
+        ("  1 Jan\n24 09:30 GMT", "2024-01-01T09:30:00+00:00"),
+        ("2024-01-01T09:30:00Z", "2024-01-01T09:30:00+00:00"),
+        ("2024-01-01 09:30:00 +0100", "2024-01-01T09:30:00+01:00"),
+        ("2024-01-01 09:30 UTC", "2024-01-01T09:30:00+00:00"),
+        ("2024-01-01 09:30:00", "2024-01-01T09:30:00"),
+        ("2024-01-01", "2024-01-01"),
+        ("2024/1/2", "2024-01-02"),
+        ("2024-13-45", None),
+        ("yesterday", None),
+        ("Mon, 99 Jan 2024 99:30:00 GMT", None),
+        ("", None),
+        (None, None),
+        ("x" * 10_000, None),
+    ],
+)
+def test_dates_of_feeds(written: str | None, told: str | None) -> None:
+    assert moment(written) == told
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("D:20240131120000+01'00'", "2024-01-31T12:00:00+01:00"),
+        ("D:20240131120000-05'30", "2024-01-31T12:00:00-05:30"),
+        ("D:20240131120000Z", "2024-01-31T12:00:00+00:00"),
+        ("D:20240131120000Z00'00'", "2024-01-31T12:00:00+00:00"),
+        ("20240131120000", "2024-01-31T12:00:00"),
+        ("D:20240131", "2024-01-31"),
+        ("D:2024", None),
+        ("D:20241399", None),
+        ("D:20240131990000", None),
+        ("D:20240131120000+99'00'", None),
+        ("2024-01-31", "2024-01-31"),
+        ("Wed Jan 31", None),
+        ("", None),
+    ],
+)
+def test_dates_of_documents(written: str, told: str | None) -> None:
+    assert pdf_moment(written) == told

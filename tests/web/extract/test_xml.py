@@ -1,4 +1,4 @@
-"""XML as text, and XML that is out to harm."""
+"""XML as a safe tree, and as an outline."""
 
 from contextlib import suppress
 
