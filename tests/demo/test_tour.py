@@ -13,6 +13,7 @@ from tidings.demo.servers import NeverServed, ServerProcess
 from tidings.demo.step_check import HopSource, duration
 from tidings.demo.tour import NotReady, Tour, TourProgress, snippets, steps
 from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.view.fold import fold_session
 from tidings.inspector.view.view import SessionView
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ class Trip:
         self.seq += 1
         self.now += 0.001
         record = Record(self.seq, self.now, server, kind, data)
-        self.view.apply(record)
+        fold_session(self.view, record)
         self.tour.hear(record, self.view)
         return self.seq
 

@@ -5,7 +5,7 @@ from typing import Any
 from tests.inspector.recorded import Writer
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.compare import compare
-from tidings.inspector.sessions.export import replay
+from tidings.inspector.view.fold import replay
 
 
 def told(

@@ -21,7 +21,7 @@ from tests.server.serving import eventually
 from tidings.inspector.records import Record
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session
-from tidings.inspector.sessions.export import replay
+from tidings.inspector.view.fold import replay
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,10 @@ from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.compare import compare
-from tidings.inspector.sessions.export import export_session, replay
+from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.mock import Mock, asgi
 from tidings.inspector.sessions.recording import Recording
+from tidings.inspector.view.fold import replay
 
 pytestmark = pytest.mark.anyio
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])

@@ -14,10 +14,10 @@ from tidings.inspector.sessions.export import (
     export_session,
     import_lines,
     import_session,
-    replay,
 )
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import load_session
+from tidings.inspector.view.fold import fold_session, replay
 from tidings.inspector.view.view import SessionView
 
 
@@ -29,7 +29,7 @@ def test_records_fold_the_same_live_from_a_journal_and_from_a_file(records: list
         journal = Journal(Path(folder) / "sessions.db")
         journal.open()
         for record in records:
-            live.apply(record)
+            fold_session(live, record)
             journal.put(record)
         journal.close()
         assert journal.session is not None

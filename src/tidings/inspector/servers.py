@@ -1,7 +1,7 @@
-"""The servers of a session, and the catalog that keeps them: added, changed, cloned, removed, taken over from others.
+"""`SessionServers`: the servers of a session together with the catalog that stores them.
 
-The page and the terminal app both use this. What cannot be done is a `CatalogError` (of the kinds below where that
-makes a difference) or a `BadTarget`, in words for people. Files are read and written in a thread.
+The page and the terminal app use it to add, change, clone, remove and import servers. Failures are `CatalogError`s or
+`BadTarget`s with messages for people. Files are read and written in a thread.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidings._kit.suggest import closest
+from tidings._kit.suggest import did_you_mean
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
 from tidings.inspector.catalog.catalog import ImportedServers, free_name
 from tidings.inspector.catalog.clients import FoundClient, find_clients
@@ -21,10 +21,10 @@ from tidings.inspector.session import Session
 
 
 class NameTaken(CatalogError):
-    """There is a server of this name already."""
+    """The name of a server is taken."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is a server called {name!r} already. Choose another name.")
+        super().__init__(f"There is already a server called {name!r}. Choose another name.")
 
 
 class NoSuchServer(CatalogError):
@@ -32,41 +32,40 @@ class NoSuchServer(CatalogError):
 
     def __init__(self, name: str, names: Iterable[str]) -> None:
         self.name, self.names = name, list(names)
-        close = closest(name, self.names)
-        super().__init__(f"There is no server {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+        super().__init__(f"There is no server {name!r}.{did_you_mean(name, self.names)}")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """A server, and whether it is kept in the catalog. The others are known until the inspector ends."""
+    """A server, and whether the catalog stores it. Otherwise it is known until the inspector ends."""
 
     entry: ServerEntry
     in_catalog: bool
 
 
 class SessionServers:
-    """The servers that an inspector knows: those of the catalog, and those of the command line."""
+    """The servers of the catalog and of the command line."""
 
     def __init__(self, session: Session, catalog: Catalog | None, environ: Mapping[str, str]) -> None:
         self.session = session
         self.catalog = catalog
         self._environ = environ
         self._given: dict[str, ServerEntry] = {}
-        """Those that are in the session and not in the catalog."""
+        """The servers that are not in the catalog."""
 
     @property
     def writable(self) -> Catalog | None:
-        """The catalog, if it may be changed."""
+        """The catalog, if it can be changed."""
         return None if self.catalog is None or self.catalog.read_only else self.catalog
 
     async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
-        """Add the servers of the command line, and those of the catalog: they are connected to if they say so."""
+        """Adds the servers of the command line and of the catalog. The latter connect if their entry says so."""
         known: tuple[ServerEntry, ...] = ()
         if self.catalog is not None:
             try:
                 known = (await asyncio.to_thread(self.catalog.listing)).entries
             except CatalogError:
-                known = ()  # Whoever asks for the listing is told what is wrong with it.
+                known = ()  # `listing` reports it.
         for entry in given:
             same = next((each for each in known if each.name == entry.name and each == entry), None)
             named = entry if same else replace(entry, name=free_name(entry.name, {each.name for each in known}))
@@ -84,7 +83,7 @@ class SessionServers:
         return entry
 
     async def listing(self) -> tuple[list[KnownServer], list[str]]:
-        """All servers, those of the catalog first; and what is wrong with others."""
+        """Returns all servers, those of the catalog first, and the problems of invalid entries."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
         if self.catalog is not None:
@@ -99,11 +98,7 @@ class SessionServers:
         return known, problems
 
     async def find(self, name: str) -> KnownServer:
-        """The server of this name.
-
-        Raises:
-            NoSuchServer: There is none.
-        """
+        """Returns the server of this name. Raises `NoSuchServer` if there is none."""
         names = list(self._given)
         if self.catalog is not None:
             entries = await asyncio.to_thread(self.catalog.entries)
@@ -116,20 +111,15 @@ class SessionServers:
         raise NoSuchServer(name, names)
 
     def resolve(self, target: str, name: str | None = None) -> ServerEntry:
-        """The entry that is meant by what somebody typed. Reads files.
-
-        Raises:
-            BadTarget: It means none, and why.
-        """
+        """Returns the entry for a target that a user typed. Reads files. Raises `BadTarget` if it is not valid."""
         entry = resolve(target, self.catalog)
         return entry if name is None else replace(entry, name=name)
 
     async def add(self, entry: ServerEntry, *, rename: bool = False) -> KnownServer:
-        """Add a server, to the catalog too where that may be changed, and connect to it. With `rename` it is called
-        `name (2)` where its name is taken.
+        """Adds a server, also to a catalog that can be changed, and connects to it.
 
-        Raises:
-            CatalogError: Its name is taken, or the catalog cannot be written.
+        With `rename` it is called `name (2)` if its name is taken. Raises `CatalogError` if the name is taken, or the
+        catalog cannot be written.
         """
         if entry.name in self.session.servers:
             if not rename:
@@ -141,8 +131,7 @@ class SessionServers:
         return KnownServer(await self._open(added, connect=True), in_catalog=True)
 
     async def change(self, name: str, edited: ServerEntry) -> KnownServer:
-        """Put another entry in the place of one; the session goes over to it. `edited` was made of what is shown:
-        what is masked in it stays as it was.
+        """Replaces the entry of a server, in the session too. Masked secrets in `edited` stay as they were.
 
         Raises:
             CatalogError: There is no such server, the name is taken, or the catalog cannot be written.
@@ -168,11 +157,7 @@ class SessionServers:
         return KnownServer(after, known.in_catalog)
 
     async def remove(self, name: str) -> None:
-        """Forget a server, here and in the catalog.
-
-        Raises:
-            CatalogError: There is no such server, or the catalog may not be changed.
-        """
+        """Removes a server from the session and the catalog. Raises `CatalogError` if that is not possible."""
         known = await self.find(name)
         if known.in_catalog and self.catalog is not None:
             await asyncio.to_thread(self.catalog.remove, name)
@@ -181,11 +166,7 @@ class SessionServers:
             await self.session.remove(name)
 
     async def clone(self, name: str, called: str = "") -> KnownServer:
-        """Add the same server once more.
-
-        Raises:
-            CatalogError: There is no such server, or the catalog may not be changed.
-        """
+        """Adds a copy of a server. Raises `CatalogError` if that is not possible."""
         known = await self.find(name)
         if known.in_catalog and self.catalog is not None:
             catalog, named = self.catalog, replace(known.entry, name=called)
@@ -195,16 +176,15 @@ class SessionServers:
         return KnownServer(await self._open(copy, connect=False, given=True), in_catalog=False)
 
     async def clients(self) -> list[FoundClient]:
-        """What other programs on this machine know."""
+        """Returns the servers that other programs on this machine know."""
         return await asyncio.to_thread(self.find_clients)
 
     def find_clients(self) -> list[FoundClient]:
-        """Like `clients`, in the caller's thread."""
+        """Like `clients`, in the calling thread."""
         return find_clients(Path.home(), Path.cwd(), sys.platform, self._environ)
 
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
-        """Take servers over from another program, into the catalog where that may be changed. They are not connected
-        to.
+        """Adds servers of another program, also to a catalog that can be changed, without connecting to them.
 
         Raises:
             CatalogError: The catalog cannot be written.

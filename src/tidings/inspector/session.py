@@ -1,14 +1,14 @@
-"""`Session`: several servers, watched at once. What the command line, the terminal app and the page are built on.
+"""`Session`: several servers, inspected together. The command line, the terminal app and the page are built on it.
 
     async with Session(journal=path) as session:        # or without a journal
-        server = await session.add(entry)               # of the catalog; connecting goes on in the background
+        server = await session.add(entry)               # of the catalog; connects in the background
         session.servers[name], session.view             # `InspectedServer`s; the `SessionView`
         unlisten = session.listen(callback)             # callback(record): synchronous, each record once, in order
-        session.since(seq)                              # what a reader missed; None: too long ago, read the view anew
+        session.since(seq)                              # the records since; None: too long ago, read the view again
         await session.remove(name)
 
-Everything runs on one event loop. `record` is the one way in: it numbers what happened, folds it into the view, gives
-it to the journal, and tells the listeners. A listener must be quick: one that draws makes a note, and draws later.
+Everything runs on one event loop. Everything that happens passes `record`: it numbers the record, folds it into the
+view, gives it to the journal, and calls the listeners. A listener must be quick: to draw, it schedules a redraw.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.sessions.journal import Journal
+from tidings.inspector.view.fold import fold_session
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import Clock, SessionView
 
@@ -38,19 +39,19 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[Record], object]
 
 
-_POLITE: Final = 0.5
-"""Seconds for a command to end because its input was closed."""
+_GRACE: Final = 0.5
+"""Seconds for a command to end after its input was closed."""
 
 
 def stop_commands(pids: list[int], number: int) -> None:
-    """Send a signal to commands, and to what they started. Those that have ended are passed over."""
+    """Sends a signal to the process groups of commands. Commands that have ended are skipped."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no groups.
             os.killpg(pid, number)
 
 
 class Session:
-    """Servers that are watched together. Use it with `async with`."""
+    """Servers that are inspected together. Use it with `async with`."""
 
     def __init__(
         self,
@@ -60,18 +61,18 @@ class Session:
         environ: Mapping[str, str] | None = None,
         clock: Clock = time.time,
     ) -> None:
-        """Watch servers.
+        """Makes a session without servers.
 
         Args:
-            journal: The file that keeps the records, or a `Journal`; None keeps nothing.
+            journal: The file that stores the records, or a `Journal`; None stores nothing.
             limits: How much is kept in memory.
-            environ: Where the `${NAME}` of entries are looked up: pass `os.environ`.
-            clock: What time it is.
+            environ: The variables for `${NAME}` in entries: pass `os.environ`.
+            clock: Returns the current time.
         """
         self.limits = limits or SessionLimits()
         self.clock = clock
         self.view = SessionView(self.limits, clock)
-        """What is known about all servers: read only."""
+        """Everything that is known about all servers: read only."""
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
         self._environ = environ or {}
@@ -91,11 +92,11 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Disconnect from all servers, and write down what is not written yet. The view stays as it is.
+        """Disconnects from all servers, and stores the last records. The view stays.
 
-        The input of a command is closed, and soon after it is asked to end: whoever quits does not want to wait.
+        The input of a command is closed, and soon after it gets SIGTERM, so that quitting does not take long.
         """
-        asking = asyncio.get_running_loop().call_later(_POLITE, stop_commands, self.pids, signal.SIGTERM)
+        asking = asyncio.get_running_loop().call_later(_GRACE, stop_commands, self.pids, signal.SIGTERM)
         try:
             await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
         finally:
@@ -105,26 +106,22 @@ class Session:
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the commands that run."""
+        """The process ids of running commands."""
         return [server.view.pid for server in self.servers.values() if server.view.pid is not None]
 
     # Servers.
 
     async def add(self, entry: "ServerEntry | ConnectionSpec", *, connect: bool = True) -> InspectedServer:
-        """Add a server, and connect to it in the background.
-
-        Raises:
-            ValueError: There is one of this name.
-        """
-        opening = entry if isinstance(entry, ConnectionSpec) else ConnectionSpec.of(entry, self._environ)
-        if opening.name in self._open:
-            raise ValueError(f"There is a server called {opening.name!r} in this session. Give this one another name.")
-        self._open.add(opening.name)
-        self.record(opening.name, "server", {"what": "added", "entry": opening.shown})
-        server = self.servers[opening.name] = InspectedServer(
-            opening,
-            self.view.servers[opening.name],
-            lambda kind, data: self.record(opening.name, kind, data),
+        """Adds a server, and connects to it in the background. Raises `ValueError` if its name is taken."""
+        spec = entry if isinstance(entry, ConnectionSpec) else ConnectionSpec.of(entry, self._environ)
+        if spec.name in self._open:
+            raise ValueError(f"This session already has a server {spec.name!r}. Use another name.")
+        self._open.add(spec.name)
+        self.record(spec.name, "server", {"what": "added", "entry": spec.shown})
+        server = self.servers[spec.name] = InspectedServer(
+            spec,
+            self.view.servers[spec.name],
+            lambda kind, data: self.record(spec.name, kind, data),
             limits=self.limits,
             clock=self.clock,
         )
@@ -133,11 +130,7 @@ class Session:
         return server
 
     async def remove(self, name: str) -> None:
-        """Disconnect from a server, and forget it. Its records stay in the journal.
-
-        Raises:
-            KeyError: There is none of this name.
-        """
+        """Disconnects from a server and removes it. Its records stay in the journal. Raises `KeyError` if unknown."""
         server = self.servers.pop(name)
         await server.aclose()
         self.record(name, "server", {"what": "removed"})
@@ -151,12 +144,12 @@ class Session:
         return self._seq
 
     def record(self, server: str, kind: str, data: dict[str, Any]) -> Record | None:
-        """Something happened. None if its server is not in this session any more."""
+        """Records something that happened. Returns None if the server was removed from this session."""
         if server not in self._open:
             return None
         self._seq += 1
         record = Record(self._seq, self.clock(), server, kind, data)
-        self.view.apply(record)
+        fold_session(self.view, record)
         self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
         missed = 0 if self.journal is None else self.journal.put(record)
         for listener in self._listeners:
@@ -169,8 +162,8 @@ class Session:
         return record
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each record from now on, until the function that is returned is called."""
-        self._listeners = [*self._listeners, listener]  # A new list: one may be told at this moment.
+        """Calls `listener` with each record from now on, until the returned function is called."""
+        self._listeners = [*self._listeners, listener]  # A new list: the old one may be in use.
 
         def unlisten() -> None:
             self._listeners = [each for each in self._listeners if each is not listener]
@@ -178,10 +171,7 @@ class Session:
         return unlisten
 
     def since(self, seq: int) -> list[Record] | None:
-        """The records after the one with this number. None if they are not all known any more, or never were.
-
-        Takes as long as they are many.
-        """
+        """Returns the records after this number, in time proportional to their number; None if some are gone."""
         if seq > self._seq or seq < self._seq - len(self._recent):
             return None
         return self._recent.since(seq)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_int, dumps
-from tidings.inspector.records import Record, SessionLimits
-from tidings.inspector.view.view import Clock, SessionView
+from tidings.inspector.records import Record
+from tidings.inspector.view.view import Clock
 
 VERSION: Final = 1
 _MOST_PROBLEMS: Final = 100
@@ -112,8 +112,3 @@ def _check_header(line: str) -> None:
     version = as_int(found.get("version")) or 0
     if version > VERSION:
         raise NotASession(f"was exported by a later version of Tidings (format {version}; this one knows {VERSION})")
-
-
-def replay(records: Iterable[Record], *, limits: SessionLimits | None = None, clock: Clock = time.time) -> SessionView:
-    """The view that these records add up to: equal to that of the session they are of."""
-    return SessionView.of(records, limits=limits, clock=clock)

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ValidationError
 from tidings._kit.bounded_json import as_text
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.recording import Failure, NothingRecorded, RecordedStep, Recording
+from tidings.inspector.view.fold import fold
 
 Context = ServerRequestContext[Any, Any]
 
@@ -188,7 +189,7 @@ class Mock:
 
     async def _step(self, step: RecordedStep) -> None:
         if step.lists is not None:
-            self._lists.apply(step.lists)
+            fold(self._lists, step.lists)
             await self._bus.publish(_EVENTS[step.change]())
             await self._tell(self._sessions.values(), step.change)
         elif step.uri is not None:

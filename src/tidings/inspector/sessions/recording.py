@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
 from tidings.inspector.records import LIST_NAMES, Record
+from tidings.inspector.view.fold import fold
 from tidings.inspector.view.view import ServerView
 
 ANSWERED: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
@@ -115,11 +116,11 @@ class Recording:
             if record.kind == "content" and (known := as_int(record.data.get("change"))) is not None
         }
         for record in records:
-            self.view.apply(record)
+            fold(self.view, record)
             data = record.data
             match record.kind:
                 case "hello":
-                    self.first.apply(record)
+                    fold(self.first, record)
                 case "list":
                     self._list(record, seen, record.at - began)
                 case "request":
@@ -143,7 +144,7 @@ class Recording:
             return
         if name not in seen:
             seen.add(name)
-            self.first.apply(record)
+            fold(self.first, record)
         elif any(record.data.get(what) for what in ("added", "removed", "changed", "order")):
             kind = "resources" if name == "templates" else name
             self.steps.append(RecordedStep(after, f"{kind}-list-changed", lists=record))

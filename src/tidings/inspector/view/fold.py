@@ -1,25 +1,17 @@
-"""The fold of what goes over the wire: messages, exchanges, notifications, log messages, error output.
+"""Folds records into views. The only code that changes a view.
 
-Here a flood arrives: each of these costs a few microseconds, whatever it holds.
-
-The fold of what a server is: its entry, its connection, and who it says it is.
-
-The fold of what changes: changes with their hops, subscriptions, and the versions of what is subscribed to.
-
-The fold of a server's lists, and of what is different in them from one load to the next.
-
-What is different belongs to the change that the server told last of this list. If it told none since it was connected,
-it changed while the server was away, and is a change of its own.
-
-The fold of what is asked: requests to the server, with their progress, and the server's questions to the user.
+It never fails, whatever a server or a file says, and a record of a flood (messages, notifications, log lines) costs a
+few microseconds.
 """
 
+import logging
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
-from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record
+from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record, SessionLimits
 from tidings.inspector.view.items import (
     AnsweredView,
     ChangeView,
@@ -36,16 +28,91 @@ from tidings.inspector.view.items import (
     SubscriptionView,
 )
 from tidings.inspector.view.rings import Ring
+from tidings.inspector.view.view import Clock, ServerView, SessionView
 
-if TYPE_CHECKING:
-    from tidings.inspector.view.view import ServerView
-
+logger = logging.getLogger(__name__)
 
 _MOST_ASKED: Final = 10_000
-"""Requests on the wire without a response. Beyond that the oldest are not waited for."""
+"""Requests on the wire without a response. The oldest beyond that are forgotten."""
+_SEPARATOR: Final = re.compile(r"[/?#]")
+_METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
 
 
-def _message(view: "ServerView", record: Record) -> None:
+def fold(view: ServerView, record: Record) -> None:
+    """Adds a record of this server to its view. Never fails."""
+    view.seq, view.at = record.seq, record.at
+    if (add := _FOLDS.get(record.kind)) is None:
+        return
+    try:
+        add(view, record)
+    except Exception:
+        view.faults += 1
+        logger.exception("a record of kind %s could not be folded", record.kind)
+
+
+def fold_session(view: SessionView, record: Record) -> None:
+    """Adds a record of any server to the view of a session. Never fails."""
+    view.seq = record.seq
+    server = view.servers.get(record.server)
+    if server is None:
+        if record.kind == "server" and record.data.get("what") == "removed":
+            return
+        server = ServerView(record.server, limits=view.limits, clock=view.clock)
+        view.servers[record.server] = server
+    fold(server, record)
+    if server.removed:
+        del view.servers[record.server]
+
+
+def replay(records: Iterable[Record], *, limits: SessionLimits | None = None, clock: Clock = time.time) -> SessionView:
+    """Returns the view of these records: equal to that of the session they are from."""
+    view = SessionView(limits or SessionLimits(), clock)
+    for record in records:
+        fold_session(view, record)
+    return view
+
+
+# The connection.
+
+
+def _server(view: ServerView, record: Record) -> None:
+    if record.data.get("what") == "removed":
+        view.removed = True
+    elif (entry := as_dict_or_none(record.data.get("entry"))) is not None:
+        view.entry = entry
+
+
+def _state(view: ServerView, record: Record) -> None:
+    data = record.data
+    view.state = as_text(data.get("state")) or "disconnected"
+    view.tries = as_size(data.get("tries"))
+    view.next_retry = as_float(data.get("next_retry"))
+    error = ErrorView.read(data.get("error"))
+    if view.state == "connected":
+        view.was_connected, view.connected_at, view.error = True, record.at, None
+    else:
+        view.connected_at = view.pid = None  # Another process may get its number.
+        view.asked.clear()  # They are never answered.
+        if view.state != "connecting" or error is not None:
+            view.error = error
+        if view.state == "disconnected":
+            view.was_connected = False
+
+
+def _hello(view: ServerView, record: Record) -> None:
+    data = record.data
+    view.transport = as_text(data.get("transport"))
+    view.protocol_version = as_text(data.get("protocol_version"))
+    view.server_info = as_dict(data.get("server_info")) or None
+    view.capabilities = as_dict(data.get("capabilities")) or None
+    view.instructions = as_text(data.get("instructions"))
+    view.pid = as_int(data.get("pid"))
+
+
+# The wire.
+
+
+def _message(view: ServerView, record: Record) -> None:
     data = record.data
     body = as_dict(data.get("body"))
     incoming, size = data.get("incoming") is True, as_size(data.get("size"))
@@ -70,7 +137,7 @@ def _message(view: "ServerView", record: Record) -> None:
     view.messages.append(message, record.seq, size)
 
 
-def _pair(view: "ServerView", response: MessageView, known: str | int) -> None:
+def _pair(view: ServerView, response: MessageView, known: str | int) -> None:
     request = view.asked.pop((not response.incoming, known), None)
     if response.incoming:
         view.last_answer_at = response.at
@@ -82,12 +149,12 @@ def _pair(view: "ServerView", response: MessageView, known: str | int) -> None:
         view.last_answer_ms = response.took * 1000
 
 
-def _answer_time(view: "ServerView", record: Record) -> None:
+def _answer_time(view: ServerView, record: Record) -> None:
     view.last_answer_at = record.at
     view.last_answer_ms = as_float(record.data.get("ms"))
 
 
-def _exchange(view: "ServerView", record: Record) -> None:
+def _exchange(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_int(data.get("id"))) is None:
         return
@@ -120,102 +187,34 @@ _EXCHANGE: Final[dict[str, Callable[[object], Any]]] = {
 }
 
 
-def _notification(view: "ServerView", record: Record) -> None:
+def _notification(view: ServerView, record: Record) -> None:
     data = record.data
+    method, params = as_text(data.get("method")) or "", as_dict_or_none(data.get("params"))
     view.notifications.append(
-        NotificationView(
-            record.seq,
-            record.at,
-            as_text(data.get("method")) or "",
-            as_dict_or_none(data.get("params")),
-        ),
-        record.seq,
-        as_size(data.get("size")),
+        NotificationView(record.seq, record.at, method, params), record.seq, as_size(data.get("size"))
     )
 
 
-def _log(view: "ServerView", record: Record) -> None:
+def _log(view: ServerView, record: Record) -> None:
     data = record.data
-    view.logs.append(
-        LogView(
-            record.seq,
-            record.at,
-            as_text(data.get("level")) or "info",
-            as_text(data.get("logger")),
-            data.get("data"),
-        ),
-        record.seq,
-        as_size(data.get("size")),
-    )
+    level, name = as_text(data.get("level")) or "info", as_text(data.get("logger"))
+    log = LogView(record.seq, record.at, level, name, data.get("data"))
+    view.logs.append(log, record.seq, as_size(data.get("size")))
 
 
-def _line(view: "ServerView", record: Record) -> None:
+def _line(view: ServerView, record: Record) -> None:
     text = as_text(record.data.get("text")) or ""
     view.stderr.append(LineView(record.seq, record.at, text, record.kind == "garbage"), record.seq, len(text))
 
 
-def _missed(view: "ServerView", record: Record) -> None:
+def _missed(view: ServerView, record: Record) -> None:
     view.missed += as_size(record.data.get("count"))
 
 
-FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
-    "message": _message,
-    "exchange": _exchange,
-    "answer-time": _answer_time,
-    "notification": _notification,
-    "log": _log,
-    "stderr": _line,
-    "garbage": _line,
-    "missed": _missed,
-}
+# Changes, subscriptions and contents.
 
 
-def _server(view: "ServerView", record: Record) -> None:
-    if record.data.get("what") == "removed":
-        view.removed = True
-    elif (entry := as_dict_or_none(record.data.get("entry"))) is not None:
-        view.entry = entry
-
-
-def _state(view: "ServerView", record: Record) -> None:
-    data = record.data
-    view.state = as_text(data.get("state")) or "disconnected"
-    view.tries = as_size(data.get("tries"))
-    view.next_retry = as_float(data.get("next_retry"))
-    error = ErrorView.read(data.get("error"))
-    if view.state == "connected":
-        view.was_connected, view.connected_at, view.error = True, record.at, None
-    else:
-        view.connected_at = view.pid = None  # Its number may be another's soon.
-        view.asked.clear()  # What was asked on a connection that ended is never answered.
-        if view.state != "connecting" or error is not None:
-            view.error = error
-        if view.state == "disconnected":
-            view.was_connected = False
-
-
-def _hello(view: "ServerView", record: Record) -> None:
-    data = record.data
-    view.transport = as_text(data.get("transport"))
-    view.protocol_version = as_text(data.get("protocol_version"))
-    view.server_info = as_dict(data.get("server_info")) or None
-    view.capabilities = as_dict(data.get("capabilities")) or None
-    view.instructions = as_text(data.get("instructions"))
-    view.pid = as_int(data.get("pid"))
-
-
-CONNECTION_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
-    "server": _server,
-    "state": _state,
-    "hello": _hello,
-}
-
-
-_SEPARATOR: Final = re.compile(r"[/?#]")
-_METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
-
-
-def _change(view: "ServerView", record: Record) -> None:
+def _change(view: ServerView, record: Record) -> None:
     data = record.data
     times = as_dict(data.get("times"))
     name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
@@ -238,8 +237,8 @@ def _change(view: "ServerView", record: Record) -> None:
     _updated(view, change)
 
 
-def _updated(view: "ServerView", change: ChangeView) -> None:
-    """Tell the subscriptions that this change is of."""
+def _updated(view: ServerView, change: ChangeView) -> None:
+    """Counts a change for the subscriptions that cover it."""
     if change.uri is None:
         return
     for subscription in _covering(view, change.uri):
@@ -248,8 +247,8 @@ def _updated(view: "ServerView", change: ChangeView) -> None:
         subscription.merged += change.merged > 0
 
 
-def _covering(view: "ServerView", uri: str) -> list[SubscriptionView]:
-    """The subscriptions that this resource is of: its own, one to what it is a part of, and prefixes."""
+def _covering(view: ServerView, uri: str) -> list[SubscriptionView]:
+    """Returns the subscriptions that cover a resource: its own or that of its nearest parent, and prefixes."""
     subscriptions = view.subscriptions
     if not subscriptions:
         return []
@@ -262,7 +261,7 @@ def _covering(view: "ServerView", uri: str) -> list[SubscriptionView]:
     return found
 
 
-def _content(view: "ServerView", record: Record) -> None:
+def _content(view: ServerView, record: Record) -> None:
     data = record.data
     if (uri := as_text(data.get("uri"))) is None:
         return
@@ -278,12 +277,12 @@ def _content(view: "ServerView", record: Record) -> None:
         size = as_size(data.get("size"))
         version = ContentVersion(record.seq, record.at, uri, digest, kept, size, as_float(data.get("took")), change)
         before = last
-        # What is cut takes no more than its head.
+        # A content that is cut takes no more than its head.
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
         versions.append(version, record.seq, weight)
         _make_room(view, uri)
         was_away = last is not None and (last.confirmed or last.at) < (view.connected_at or 0)
-        # Of what nobody listens to, no one knows when it changed.
+        # Without a subscription, it may have changed at any time.
         if was_away and change is None and any(_covering(view, uri)):
             change = version.change = record.seq
             found = ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
@@ -297,24 +296,26 @@ def _content(view: "ServerView", record: Record) -> None:
         subscription.last_answered = max(subscription.last_answered, change or 0)
 
 
-def _versions(view: "ServerView", uri: str) -> Ring[ContentVersion]:
-    """The versions of this URI, which is then the one that was looked at last."""
+def _versions(view: ServerView, uri: str) -> Ring[ContentVersion]:
+    """Returns the versions of a URI, and makes it the one that was read last."""
     versions = view.contents.pop(uri, None)
     if versions is None:
         subscription = view.subscriptions.get(uri)
         versions = _ring(view) if subscription is None else subscription.versions
     view.contents[uri] = versions
     while len(view.contents) > view.limits.contents:
-        _let_go(view, next(iter(view.contents)))
+        oldest = view.contents.pop(next(iter(view.contents)))
+        view.contents_dropped += len(oldest)
+        oldest.clear()
     return versions
 
 
-def _ring(view: "ServerView") -> Ring[ContentVersion]:
+def _ring(view: ServerView) -> Ring[ContentVersion]:
     return Ring(view.limits.versions, view.limits.contents_bytes)
 
 
-def _make_room(view: "ServerView", newest: str) -> None:
-    """While all contents together take too much, let the oldest versions go of what was read longest ago."""
+def _make_room(view: ServerView, newest: str) -> None:
+    """Drops the oldest versions of the URIs read longest ago, while all contents together take too much."""
     total = sum(versions.bytes for versions in view.contents.values())
     for uri in tuple(view.contents):
         versions = view.contents[uri]
@@ -325,46 +326,31 @@ def _make_room(view: "ServerView", newest: str) -> None:
             return
 
 
-def _let_go(view: "ServerView", uri: str) -> None:
-    versions = view.contents.pop(uri)
-    view.contents_dropped += len(versions)
-    versions.clear()
-
-
-def _content_failed(view: "ServerView", record: Record) -> None:
+def _content_failed(view: ServerView, record: Record) -> None:
     uri, error = as_text(record.data.get("uri")) or "", ErrorView.read(record.data.get("error"))
     for subscription in _covering(view, uri):
         subscription.error = error
 
 
-def _subscriptions(view: "ServerView", record: Record) -> None:
+def _subscriptions(view: ServerView, record: Record) -> None:
     uris = list(dict.fromkeys(as_texts(record.data.get("uris"))))
     before = view.subscriptions
-    view.subscriptions = {uri: before.get(uri) or SubscriptionView(uri, record.at, _kept(view, uri)) for uri in uris}
+    view.subscriptions = {
+        uri: before.get(uri) or SubscriptionView(uri, record.at, view.contents.get(uri, _ring(view))) for uri in uris
+    }
     view.prefixes = tuple(uri for uri in uris if uri.endswith("*"))
 
 
-def _kept(view: "ServerView", uri: str) -> Ring[ContentVersion]:
-    versions = view.contents.get(uri)
-    return _ring(view) if versions is None else versions
-
-
-def _subscription_failed(view: "ServerView", record: Record) -> None:
+def _subscription_failed(view: ServerView, record: Record) -> None:
     subscription = view.subscriptions.get(as_text(record.data.get("uri")) or "")
     if subscription is not None:
         subscription.error = ErrorView.read(record.data.get("error"))
 
 
-CONTENT_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
-    "change": _change,
-    "content": _content,
-    "content-failed": _content_failed,
-    "subscriptions": _subscriptions,
-    "subscription-failed": _subscription_failed,
-}
+# Lists.
 
 
-def _list(view: "ServerView", record: Record) -> None:
+def _list(view: ServerView, record: Record) -> None:
     data = record.data
     name = as_text(data.get("list")) or ""
     if name not in LIST_KEYS:
@@ -388,12 +374,15 @@ def _list(view: "ServerView", record: Record) -> None:
     for what, kept in (("duplicates", view.duplicates), ("malformed", view.malformed)):
         if what in data:
             kept[name] = as_dicts(data[what])
-    _tell(view, record, name, before)
+    _add_differences(view, record, name, before)
     view.loaded_at[name] = record.at
 
 
-def _tell(view: "ServerView", record: Record, name: str, before: dict[str, dict[str, Any]]) -> None:
-    """Say with the change that led to this what is different; or make it a change of its own."""
+def _add_differences(view: ServerView, record: Record, name: str, before: dict[str, dict[str, Any]]) -> None:
+    """Adds the differences to the last announced change of this list.
+
+    If none was announced since the connection, the list changed while the server was away: that is a change of its own.
+    """
     kind = LIST_CHANGES[name]
     since = record.at if view.connected_at is None else view.connected_at
     seq = view.list_changes.get(kind)
@@ -407,15 +396,15 @@ def _tell(view: "ServerView", record: Record, name: str, before: dict[str, dict[
         view.changes.append(change, record.seq)
         view.list_changes[kind] = record.seq
     if change.items is None or before != now:
-        # What comes later without a word is added, but says nothing of how soon the change was known.
+        # Later differences that were not announced are added, but do not count for the time of delivery.
         change.read, change.items = change.read or record.at, change.items or ListDifference()
         change.items.add(before, now)
 
 
-LIST_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {"list": _list}
+# Requests and questions.
 
 
-def _request(view: "ServerView", record: Record) -> None:
+def _request(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_text(data.get("id"))) is None:
         return
@@ -424,7 +413,8 @@ def _request(view: "ServerView", record: Record) -> None:
         request = view.requests[known] = RequestView(known, record.seq)
         view.requests_total += 1
     elif request.over:
-        _forget_end(view, known)  # It is told anew: a session that was put together from two.
+        view.ended.pop(known, None)  # It is repeated: a session that was merged from two.
+        view.ended_aside.pop(known, None)
     for key, read in _REQUEST.items():
         if key in data:
             setattr(request, key, read(data[key]))
@@ -447,10 +437,8 @@ _REQUEST: Final[dict[str, Callable[[object], Any]]] = {
 }
 
 
-def _ended(view: "ServerView", request: RequestView) -> None:
-    """Keep it among those that ended, and let the oldest of its kind go. What the client reads by itself never costs
-    the user the results of their own calls.
-    """
+def _ended(view: ServerView, request: RequestView) -> None:
+    """Drops the oldest requests that ended. Those that the client made by itself never displace those of the user."""
     ended, most = (view.ended_aside, view.limits.requests // 4) if request.aside else (view.ended, view.limits.requests)
     ended[request.id] = request.result_size
     weight = sum(ended.values()) if request.result_size else 0
@@ -460,12 +448,7 @@ def _ended(view: "ServerView", request: RequestView) -> None:
         del view.requests[oldest]
 
 
-def _forget_end(view: "ServerView", known: str) -> None:
-    view.ended.pop(known, None)
-    view.ended_aside.pop(known, None)
-
-
-def _progress(view: "ServerView", record: Record) -> None:
+def _progress(view: ServerView, record: Record) -> None:
     data = record.data
     request = view.requests.get(as_text(data.get("id")) or "")
     if request is not None:
@@ -474,7 +457,7 @@ def _progress(view: "ServerView", record: Record) -> None:
         request.message = as_text(data.get("message"))
 
 
-def _question(view: "ServerView", record: Record) -> None:
+def _question(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_text(data.get("id"))) is not None:
         view.questions[known] = QuestionView(
@@ -489,7 +472,7 @@ def _question(view: "ServerView", record: Record) -> None:
         )
 
 
-def _answered(view: "ServerView", record: Record) -> None:
+def _answered(view: ServerView, record: Record) -> None:
     data = record.data
     question = view.questions.pop(as_text(data.get("id")) or "", None)
     if question is not None:
@@ -499,9 +482,26 @@ def _answered(view: "ServerView", record: Record) -> None:
         )
 
 
-REQUEST_FOLDS: Final[dict[str, Callable[["ServerView", Record], None]]] = {
+_FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
+    "server": _server,
+    "state": _state,
+    "hello": _hello,
+    "list": _list,
+    "message": _message,
+    "exchange": _exchange,
+    "answer-time": _answer_time,
+    "notification": _notification,
+    "log": _log,
+    "stderr": _line,
+    "garbage": _line,
+    "change": _change,
+    "content": _content,
+    "content-failed": _content_failed,
+    "subscriptions": _subscriptions,
+    "subscription-failed": _subscription_failed,
     "request": _request,
     "progress": _progress,
     "question": _question,
     "answered": _answered,
+    "missed": _missed,
 }

@@ -1,7 +1,6 @@
-"""Rings: the newest of many things, bounded in number and in bytes; what was dropped is counted.
+"""Rings: the newest of many entries, bounded in number and in bytes. Dropped ones are counted.
 
-Each entry has the `seq` of the record it came from, in rising order, so that a reader who knows how far they have read
-finds the rest at once.
+Each entry has the `seq` of the record it came from, in rising order, so that a reader finds the newer ones quickly.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,32 +10,32 @@ from typing import Generic, TypeVar, overload
 T = TypeVar("T")
 
 _ENTRY_BYTES = 200
-"""What an entry costs besides its content: a flood of empty ones is a flood too."""
+"""The cost of an entry besides its content."""
 
 
 class Ring(Generic[T]):
-    """The newest entries, oldest first. Looks like a list; `since` and `get` find entries by their `seq`."""
+    """The newest entries, oldest first, as a sequence. `since` and `get` find entries by their `seq`."""
 
     __slots__ = ("_items", "_seqs", "_sizes", "_start", "bytes", "max_bytes", "max_entries", "total")
 
     def __init__(self, max_entries: int, max_bytes: int = 64 * 2**20) -> None:
         if max_entries < 1 or max_bytes < 1:
-            raise ValueError(f"A ring needs room for one entry, not {max_entries} entries and {max_bytes} bytes")
+            raise ValueError(f"A ring needs room for one entry, not for {max_entries} entries and {max_bytes} bytes")
         self.max_entries = max_entries
         self.max_bytes = max_bytes
         self.total = 0
-        """How many there have been."""
+        """The number of entries ever added."""
         self.bytes = 0
-        """What the entries that are kept take, about."""
-        # Three lists beside each other, and where they begin: dropping the oldest is then no more than a step, and an
-        # entry in the middle is found by halving, which a deque cannot do.
+        """The approximate size of the kept entries."""
+        # Three parallel lists and their start: dropping the oldest is one step, and bisection finds an entry in the
+        # middle, which a deque cannot do.
         self._items: list[T | None] = []
         self._seqs: list[int] = []
         self._sizes: list[int] = []
         self._start = 0
 
     def append(self, item: T, seq: int, size: int = 0) -> None:
-        """Keep one more, and drop the oldest if there is no room. The newest is always kept, however large."""
+        """Adds an entry, and drops the oldest if there is no room. The newest is always kept."""
         size += _ENTRY_BYTES
         self._items.append(item)
         self._seqs.append(seq)
@@ -58,7 +57,7 @@ class Ring(Generic[T]):
             self._start = 0
 
     def drop_oldest(self) -> int:
-        """Let the oldest go, to make room elsewhere. The bytes that this freed."""
+        """Drops the oldest entry. Returns the bytes that this freed."""
         if len(self) == 0:
             return 0
         before = self.bytes
@@ -66,26 +65,26 @@ class Ring(Generic[T]):
         return before - self.bytes
 
     def clear(self) -> None:
-        """Drop them all."""
+        """Drops all entries."""
         self._items, self._seqs, self._sizes, self._start, self.bytes = [], [], [], 0, 0
 
     @property
     def dropped(self) -> int:
-        """How many there have been that are not kept any more."""
+        """The number of entries that are no longer kept."""
         return self.total - len(self)
 
     @property
     def last(self) -> T | None:
-        """The newest, if there is one."""
+        """The newest entry, if there is one."""
         return self[-1] if len(self) else None
 
     def get(self, seq: int) -> T | None:
-        """The entry that came from this record, if it is kept."""
+        """Returns the entry of this record, if it is kept."""
         at = bisect_left(self._seqs, seq, self._start)
         return self._items[at] if at < len(self._seqs) and self._seqs[at] == seq else None
 
     def since(self, seq: int) -> list[T]:
-        """The entries that came after the record with this number, oldest first. Takes as long as they are many."""
+        """Returns the entries after this record, oldest first, in time proportional to their number."""
         return self._items[bisect_right(self._seqs, seq, self._start) :]  # type: ignore[return-value]
 
     def __len__(self) -> int:
@@ -105,11 +104,11 @@ class Ring(Generic[T]):
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            if step == 1:  # The usual page of a list, without a copy of the rest.
+            if step == 1:  # The usual page of a list: do not copy the rest.
                 return self._items[self._start + start : self._start + max(start, stop)]  # type: ignore[return-value]
             return list(self)[index]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} entries, and none at {index}")
+            raise IndexError(f"There are {len(self)} entries; {index} is out of range")
         return self._items[index + (self._start if index >= 0 else len(self._items))]  # type: ignore[return-value]
 
     def __eq__(self, other: object) -> bool:

@@ -18,9 +18,10 @@ from tidings.inspector.http.exchange import MOST_IMPORTED, ApiProblem, body, end
 from tidings.inspector.http.rows import request_title, shown_diff
 from tidings.inspector.sessions.compare import ListComparison, RequestPair, ServerComparison
 from tidings.inspector.sessions.compare import compare as compare_sessions
-from tidings.inspector.sessions.export import export_lines, import_lines, replay
+from tidings.inspector.sessions.export import export_lines, import_lines
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import load_session, read_session
+from tidings.inspector.view.fold import replay
 
 if TYPE_CHECKING:
     from tidings.inspector.sessions.saved import SavedSession
