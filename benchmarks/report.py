@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tidings.cli.bench import NOTHING, aligned, figure, judged
+from benchmarks.table import NOTHING, aligned, figure, judged
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

@@ -11,7 +11,7 @@ from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import Yard, high, median
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Cell, Row, Target, say
-from tidings.cli.bench import figure
+from benchmarks.table import figure
 
 SOON = Target(50, "most", " ms")
 ONCE = Target(1, "most")

@@ -12,7 +12,7 @@ from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import BARE, Yard, high, median, ratios
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Cell, Row, Target, leave_out, say
-from tidings.cli.bench import figure
+from benchmarks.table import figure
 
 RG = "ripgrep"
 SMALL = Target(150, "most", " MB")

@@ -19,7 +19,7 @@ from benchmarks.parts.vault_servers import PEERS, Server, Tidings
 from benchmarks.parts.vault_session import Session
 from benchmarks.process import ProcessFailed
 from benchmarks.report import TIMES, Cell, leave_out, say
-from tidings.cli.bench import figure
+from benchmarks.table import figure
 
 T = TypeVar("T")
 

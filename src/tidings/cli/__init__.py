@@ -1,4 +1,4 @@
-"""The command `tidings`: one file for each subcommand, imported only when it is called.
+"""The command `tidings`: one file for each subcommand, imported when it is called.
 
-The only room that reads the environment, and the only one that may import every other.
+Only this package reads the environment, and it may import every other.
 """

@@ -1,38 +1,39 @@
-"""Who answers what a server asks during a one-shot command: a script, the person at the terminal, or nobody.
+"""Answers to a server's questions during a one-shot command: from a script, from the person at the terminal, or none.
 
-A person is asked on standard error and answers on standard input, line by line: a form field by field, each checked
-before the next. Nobody else types there meanwhile, and Ctrl-C ends it as it ends everything.
+Questions are printed to standard error and answered on standard input, line by line. The fields of a form are checked
+one by one.
 """
 
 import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 from mcp_types import CreateMessageRequestParams, ElicitResult, TextContent
 
+from tidings._kit.text import harmless
 from tidings.cli.exits import OneShotFailed
-from tidings.cli.oneshot import Asked
-from tidings.cli.terminal import harmless, styled
+from tidings.cli.oneshot import OneShotOptions
+from tidings.cli.terminal import styled
 from tidings.client.questions import ASK, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
 from tidings.client.schema import fill_in
+from tidings.inspector.forms import Field, form, from_texts
 
 HOW: Final = "Run the command in a terminal, or give --answers FILE with a script of answers."
-_YES: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _turn = asyncio.Lock()
 
 
-def responder(asked: Asked) -> Responder:
-    """The responder of a one-shot command.
+def responder(options: OneShotOptions) -> Responder:
+    """Returns the responder of a one-shot command.
 
     Raises:
-        Failed: The script is none.
+        OneShotFailed: The script is invalid.
     """
     try:
-        script = None if asked.answers is None else script_responder(asked.answers)
+        script = None if options.answers is None else script_responder(options.answers)
     except ValueError as error:
         raise OneShotFailed(str(error), code="bad-answers") from None
 
@@ -42,36 +43,36 @@ def responder(asked: Asked) -> Responder:
             return found
         if request.kind == "roots":
             return []
-        if asked.can_ask:
+        if options.can_ask:
             async with _turn:
                 return await ask(request)
-        why = "no rule of --answers fits" if asked.answers else "there is no terminal"
-        click.echo(f"The server asks ({request.kind}): {harmless(request.message)}\nRefused: {why}. {HOW}", err=True)
+        why = "no rule in --answers matches" if options.answers else "there is no terminal"
+        click.echo(f"The server asks ({request.kind}): {harmless(request.message)}\nDeclined: {why}. {HOW}", err=True)
         return refusal(f"Nobody can be asked: {why}. {HOW}")
 
     return answer
 
 
 async def ask(request: PendingRequest) -> Any:
-    """Ask the person at the terminal."""
-    _say("")
+    """Asks the person at the terminal."""
+    _print("")
     if request.kind == "sampling":
-        return await _ask_for_a_sample(request)
-    _say(styled(f"{harmless(request.server)} asks: ", "note", sys.stderr) + harmless(request.message))
+        return await _ask_for_sample(request)
+    _print(styled(f"{harmless(request.server)} asks: ", "note", sys.stderr) + harmless(request.message))
     if request.url is not None:
         return await _ask_to_open(request.url)
     return await _ask_to_fill_in(request.schema or {})
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     click.echo(text, err=True)
 
 
 async def _line(prompt: str) -> str:
-    """A line that the person types.
+    """Returns a line that the person types.
 
     Raises:
-        EOFError: They typed Ctrl-D instead.
+        EOFError: They pressed Ctrl-D.
     """
     sys.stderr.write(prompt)
     sys.stderr.flush()
@@ -92,120 +93,102 @@ async def _line(prompt: str) -> str:
     return data.decode(errors="replace").rstrip("\r\n")
 
 
-async def _ask_for_a_sample(request: PendingRequest) -> Any:
+async def _choose(prompt: str, *, default: str, at_end: str) -> str:
+    """Asks for yes, decline or cancel. Return stands for `default`, Ctrl-D for `at_end`."""
+    try:
+        said = (await _line(prompt)).strip().lower() or default
+    except EOFError:
+        _print("")
+        said = at_end
+    if said in ("y", "yes"):
+        return "accept"
+    return "decline" if said.startswith("d") else "cancel"
+
+
+async def _ask_for_sample(request: PendingRequest) -> Any:
     params = request.request
-    _say(styled(f"{harmless(request.server)} asks a model:", "note", sys.stderr))
+    _print(styled(f"{harmless(request.server)} asks for a model's answer:", "note", sys.stderr))
     if isinstance(params, CreateMessageRequestParams):
         if params.system_prompt:
-            _say(f"  system: {harmless(params.system_prompt)}")
+            _print(f"  system: {harmless(params.system_prompt)}")
         for message in params.messages:
             for part in message.content_as_list:
                 text = part.text if isinstance(part, TextContent) else f"[{part.type}]"
-                _say(f"  {message.role}: {harmless(text)}")
+                _print(f"  {message.role}: {harmless(text)}")
     try:
-        text = await _line("Answer in its place (nothing declines): ")
+        text = await _line("Your answer (empty to decline): ")
     except EOFError:
         text = ""
     return text or refusal("The user declined to answer in the model's place")
 
 
 async def _ask_to_open(url: str) -> Any:
-    _say(f"It wants you to open: {harmless(url)}\nOpen it yourself, if you trust it.")
-    try:
-        said = (await _line("Have you? [y]es, [d]ecline, [c]ancel: ")).strip().lower()
-    except EOFError:
-        said = "c"
-    if said in ("y", "yes"):
-        return ElicitResult(action="accept")
-    return ElicitResult(action="decline" if said.startswith("d") else "cancel")
+    _print(f"It asks you to open: {harmless(url)}\nOpen it in a browser if you trust it.")
+    action = await _choose("Done? [y]es, [d]ecline, [c]ancel: ", default="c", at_end="c")
+    return ElicitResult.model_validate({"action": action})
 
 
 async def _ask_to_fill_in(schema: Mapping[str, Any]) -> Any:
-    fields = {name: _mapping(field) for name, field in _mapping(schema.get("properties")).items()}
-    required: list[Any] = schema.get("required") or []
+    properties: Mapping[str, Any] = schema.get("properties") or {}
     content: dict[str, Any] = {}
+    _print("Press Return to accept the value in [brackets], Ctrl-D to decline.")
     try:
-        _say("Return takes what is in [brackets]; Ctrl-D declines.")
-        for name, field in fields.items():
-            value = await _ask_for_field(name, field, needed=name in required)
+        for field in form(schema).fields:
+            value = await _ask_for_field(field, properties[field.name])
             if value is not None:
-                content[name] = value
-        said = (await _line("Send this? [Y]es, [d]ecline, [c]ancel: ")).strip().lower()
+                content[field.name] = value
     except EOFError:
-        _say("")
-        said = "d"
-    if said in ("", "y", "yes"):
-        return content
-    return ElicitResult(action="decline" if said.startswith("d") else "cancel")
+        _print("")
+        return ElicitResult(action="decline")
+    action = await _choose("Send this? [Y]es, [d]ecline, [c]ancel: ", default="y", at_end="d")
+    return content if action == "accept" else ElicitResult.model_validate({"action": action})
 
 
-async def _ask_for_field(name: str, field: Mapping[str, Any], *, needed: bool) -> Any:
-    """Ask until it fits. None leaves it out."""
-    label = harmless(str(field.get("title") or name))
-    if isinstance(field.get("description"), str):
-        _say(styled(f"  {harmless(field['description'])}", "dim", sys.stderr))
-    choices = _choices(field) or _choices(_mapping(field.get("items")))
-    for number, (value, title) in enumerate(choices, 1):
-        _say(f"  {number}. {harmless(title)}" + (f" ({harmless(str(value))})" if title != str(value) else ""))
-    default = field.get("default")
-    hint = f" [{harmless(str(default))}]" if default is not None else "" if needed else " [leave out]"
+async def _ask_for_field(field: Field, schema: Mapping[str, Any]) -> Any:
+    """Asks until the value is valid. None omits the field."""
+    if field.description:
+        _print(styled(f"  {harmless(field.description)}", "dim", sys.stderr))
+    for number, option in enumerate(field.options, 1):
+        value = f" ({harmless(str(option.value))})" if option.label != str(option.value) else ""
+        _print(f"  {number}. {harmless(option.label)}{value}")
+    hint = "" if field.required else " [omit]"
+    if field.has_default and field.default is not None:
+        hint = f" [{harmless(str(field.default))}]"
     while True:
-        text = (await _line(f"{label}{'*' if needed else ''}{hint}: ")).strip()
-        if not text and default is not None:
-            return default
-        if not text and not needed:
-            return None
-        if not text:
-            _say(styled("  This one is needed.", "bad", sys.stderr))
-            continue
+        text = (await _line(f"{harmless(field.label)}{'*' if field.required else ''}{hint}: ")).strip()
+        if not text and hint:
+            return field.default
         try:
-            value = _value(text, field, choices)
-            fill_in({"properties": {name: field}}, {name: value})
+            return _value(text, field, schema)
         except ValueError as error:
-            _say(styled(f"  {harmless(str(error))}", "bad", sys.stderr))
-        else:
-            return value
+            _print(styled(f"  {harmless(str(error))}", "bad", sys.stderr))
 
 
-def _value(text: str, field: Mapping[str, Any], choices: list[tuple[Any, str]]) -> Any:
-    """What was typed, as the form wants it."""
-    match field.get("type"):
-        case "boolean":
-            if text.lower() not in _YES:
-                raise ValueError("Type yes or no.")
-            return _YES[text.lower()]
-        case "integer" | "number" as kind:
-            try:
-                return int(text) if kind == "integer" else float(text)
-            except ValueError:
-                raise ValueError(f"Type {'a whole number' if kind == 'integer' else 'a number'}.") from None
-        case "array":
-            return [_chosen(part.strip(), choices) for part in text.split(",") if part.strip()]
-        case _:
-            return _chosen(text, choices)
+def _value(text: str, field: Field, schema: Mapping[str, Any]) -> Any:
+    """Returns the value that was typed for a field.
+
+    Raises:
+        ValueError: The form does not allow it.
+    """
+    if not text:
+        raise ValueError("A value is required.")
+    typed: Any = text
+    if field.kind in ("multi", "array"):
+        typed = [_chosen(part.strip(), field) for part in text.split(",") if part.strip()]
+    elif field.kind == "enum":
+        typed = _chosen(text, field)
+    elif field.kind == "boolean":
+        typed = {"y": "yes", "n": "no"}.get(text.lower(), text)
+    filled = from_texts(field, typed)
+    if filled.problems:
+        raise ValueError(filled.problems[0].message)
+    fill_in({"properties": {field.name: schema}}, {field.name: filled.value})
+    return filled.value
 
 
-def _chosen(text: str, choices: list[tuple[Any, str]]) -> Any:
-    """A choice may be typed by its number, its title or its value."""
-    values = [value for value, _ in choices]
-    if text not in values and text.isdigit() and 1 <= int(text) <= len(choices):
+def _chosen(text: str, field: Field) -> Any:
+    """Returns the option that was typed by its number or its label; any other text as it is."""
+    values = [option.value for option in field.options]
+    if text not in values and text.isdigit() and 1 <= int(text) <= len(values):
         return values[int(text) - 1]
-    return next((value for value, title in choices if title.casefold() == text.casefold()), text)
-
-
-def _choices(field: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """What may be chosen, each with its title."""
-    plain = field.get("enum")
-    if isinstance(plain, list):
-        titles: list[Any] = field.get("enumNames") or []
-        values = cast("list[Any]", plain)
-        return [(value, str(titles[n]) if n < len(titles) else str(value)) for n, value in enumerate(values)]
-    for keyword in ("oneOf", "anyOf"):
-        options = [_mapping(option) for option in cast("list[Any]", field.get(keyword) or [])]
-        if options and all("const" in option for option in options):
-            return [(option["const"], str(option.get("title", option["const"]))) for option in options]
-    return []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    return next((option.value for option in field.options if option.label.casefold() == text.casefold()), text)

@@ -1,43 +1,40 @@
-"""`tidings call`: call a tool.
-
-How far a call is: one line on a terminal, lines elsewhere if they were asked for, JSON Lines with `--json`.
-"""
+"""`tidings call`: a tool call, with progress as one line on a terminal, as lines, or as JSON Lines."""
 
 import json
 import sys
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import click
 
+from tidings._kit.bounded_json import as_dict
+from tidings._kit.text import harmless, one_line
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
-from tidings.cli.conversation import unknown
+from tidings.cli.conversation import tools_of
 from tidings.cli.exits import BAD_ANSWER, OneShotFailed, failed, malformed
-from tidings.cli.live_conversation import arguments_for, document_of
-from tidings.cli.oneshot import Asked, OneShot, completes, one_shot
-from tidings.cli.terminal import DrawnLine, harmless
+from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
+from tidings.cli.terminal import DrawnLine
 from tidings.errors import MalformedMessage, TidingsError
 
 
 class ProgressLine:
-    """Shows what the server tells of a call's progress; the line on a terminal is gone when this is left."""
+    """Shows the progress of a call. A line on a terminal is cleared at the end."""
 
-    def __init__(self, asked: Asked, *, lines: bool) -> None:
-        self._events = lines and asked.as_json
-        self._lines = lines and not asked.as_json
+    def __init__(self, options: OneShotOptions, *, lines: bool) -> None:
+        self._as_json = options.as_json
         self._line = None if lines else DrawnLine()
 
-    def told(self, progress: float, total: float | None, message: str | None) -> None:
-        """The server told how far it is."""
-        if self._events:
+    def show(self, progress: float, total: float | None, message: str | None) -> None:
+        """Shows a progress notification."""
+        if self._line is None and self._as_json:
             event = {"progress": progress, "total": total, "message": message}
             click.echo(json.dumps({key: value for key, value in event.items() if value is not None}))
             return
-        far = f"{progress:g}" if not total else f"{progress:g}/{total:g} ({100 * progress / total:.0f} %)"
-        text = " ".join(f"{far} {message or ''}".split())
-        if self._lines:
+        share = f"{progress:g}" if not total else f"{progress:g}/{total:g} ({100 * progress / total:.0f} %)"
+        text = one_line(f"{share} {message or ''}")
+        if self._line is None:
             click.echo(harmless(text), err=True)
-        elif self._line is not None:
+        else:
             self._line.draw(text)
 
     def __enter__(self) -> Self:
@@ -51,13 +48,13 @@ class ProgressLine:
 
 
 class _Call(OneShot):
-    """`--json '{…}'` gives the arguments and asks for JSON in return; `--json` alone only asks for that."""
+    """Reads `--json '{…}'` as `--json --args '{…}'`; `--json` alone only asks for JSON output."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words: list[str] = []
         given = iter(args)
         for word in given:
-            if word == "--":  # What follows is the server's command.
+            if word == "--":  # The server's command follows.
                 words += [word, *given]
             elif word.startswith("--json="):
                 words += ["--json", "--args", word.partition("=")[2]]
@@ -71,14 +68,19 @@ class _Call(OneShot):
 @one_shot("call", cls=_Call)
 @click.argument("tool", shell_complete=completes("tools"))
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
-@click.option("--args", "document", metavar="JSON", help="All arguments as one JSON object; --json '{…}' does both.")
-@click.option("-o", "--output", metavar="FILE", help="Save images and other binary content there.")
-@click.option("--progress", is_flag=True, help="Tell how far it is: lines on standard error, JSON Lines with --json.")
 @click.option(
-    "--no-check", is_flag=True, help="Send it as it is: unknown tools and arguments that break the schema too."
+    "--args",
+    "document",
+    metavar="JSON",
+    help="All arguments as one JSON object. --json '{…}' does the same and prints JSON.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Save images and other binary content to this file or folder.")
+@click.option("--progress", is_flag=True, help="Print progress: lines on standard error, or JSON Lines with --json.")
+@click.option(
+    "--no-check", is_flag=True, help="Send the call even if the tool is unknown or arguments break its schema."
 )
 def command(
-    asked: Asked,
+    options: OneShotOptions,
     tool: str,
     pairs: tuple[str, ...],
     document: str | None,
@@ -87,57 +89,53 @@ def command(
     progress: bool,
     no_check: bool,
 ) -> None:
-    """Call a tool, and print what it returns.
+    """Call a tool and print its result.
 
-    Arguments are KEY=VALUE, by the types of the tool's schema: limit=5, tags=a tags=b, filter.since=2026-07-28, exact,
-    point:='{"x": 1}' for any JSON, body=@letter.txt for a file. Or one JSON object, with --args or, as -, on standard
-    input.
+    Arguments are KEY=VALUE, with the types of the tool's schema: limit=5, tags=a tags=b (a list),
+    filter.since=2026-07-28 (in an object), exact (true), point:='{"x": 1}' (any JSON), body=@letter.txt (a file). Or
+    give one JSON object, with --args or, as -, on standard input.
     """
-    from tidings.cli.live_conversation import LiveTalk
+    from tidings.cli.live_conversation import LiveConversation, arguments_for, document_of, plain
 
     given = document_of(pairs, document)
     try:
-        with LiveTalk(asked) as talk, ProgressLine(asked, lines=progress) as shown:
-            schema: Any = {"type": "object"}
-            found: dict[str, Any] | None = None
-            if not no_check:
-                tools = talk.tools()
-                found = tools.find(tool)
-                if found is None:
-                    raise unknown(tools, tool)
-                schema = found["inputSchema"]
+        with LiveConversation(options) as conversation, ProgressLine(options, lines=progress) as line:
+            client = conversation.client
+            found = {} if no_check else conversation.run(tools_of(client)).find(tool)
+            schema = found.get("inputSchema", {"type": "object"})
             arguments = arguments_for(tool, schema, () if given else pairs, given, checked=not no_check)
             try:
-                result = talk.call(tool, arguments, shown.told)
+                call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
             except MalformedMessage as error:
-                raise malformed(_complaint(tool, found, talk.answer) or error.message, talk.answer) from error
+                answer = conversation.raw_answer
+                raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+            result = {} if call.result is None else plain(call.result)
     except TidingsError as error:
-        raise failed(error, is_command=asked.chosen.is_command) from error
-    _show(asked, result, output, events=progress)
+        raise failed(error, is_command=options.chosen.is_command) from error
+    _show(options, result, output, events=progress)
 
 
-def _complaint(tool: str, found: dict[str, Any] | None, answer: Any) -> str | None:
-    """At which place a structured output breaks the schema that its tool promised; None if that is not it."""
+def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
+    """Returns where a structured output breaks the tool's output schema; None if that is not the fault."""
     from tidings.inspector.forms import check
 
-    schema: Any = (found or {}).get("outputSchema")
-    output: Any = cast("dict[str, Any]", answer).get("structuredContent") if isinstance(answer, dict) else None
+    schema, output = found.get("outputSchema"), as_dict(answer).get("structuredContent")
     if schema is None or output is None:
         return None
     problems = [problem.message for problem in check(schema, output) if problem.fault == "value"]
-    return f"What {tool!r} returned breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
+    return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
 
 
-def _show(asked: Asked, result: dict[str, Any], output: str | None, *, events: bool) -> None:
+def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *, events: bool) -> None:
     blocks: list[dict[str, Any]] = result.get("content") or []
     is_error = bool(result.get("isError"))
     if output is not None and not is_error:
-        save_blocks(blocks, output)
-    if asked.as_json:
+        _save(blocks, output)
+    if options.as_json:
         click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
     elif is_error:
         sys.stdout.flush()
-        click.echo("The tool said that it failed:", err=True)
+        click.echo("The tool reported an error:", err=True)
         show_blocks(blocks, err=True)
     elif blocks:
         show_blocks(blocks)
@@ -148,12 +146,11 @@ def _show(asked: Asked, result: dict[str, Any], output: str | None, *, events: b
         sys.exit(BAD_ANSWER)
 
 
-def save_blocks(blocks: list[dict[str, Any]], output: str) -> None:
-    """Write the binary content of a result to a file, or into a folder."""
+def _save(blocks: list[dict[str, Any]], output: str) -> None:
     found = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
+    if not found:
+        raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
     names = [
         f"{block.get('type', 'content')}.{str(block.get('mimeType', '')).rpartition('/')[2]}" for _, block in found
     ]
-    if not found:
-        raise OneShotFailed("The result has no binary content to save; its text is printed without --output.")
     save([data for data, _ in found], names, output)

@@ -1,11 +1,4 @@
-"""What commands that serve share towards AI clients: `--config CLIENT`, and how a client starts the command.
-
-What to paste where, so that a program with an agent in it uses this server.
-
-Each program has a shape of its own for the same facts, in a file of its own; one has a command instead.
-
-May import: nothing of Tidings.
-"""
+"""`--config CLIENT`: the configuration that an AI client needs to use a server."""
 
 import json
 import re
@@ -25,41 +18,40 @@ from tidings.cli.exits import Refusal
 from tidings.cli.serving import HttpAddress
 
 CLIENTS: Final = ("claude-desktop", "claude-code", "vscode", "cursor")
-"""As in `tidings.cli.client_config`, which is imported only when it is needed."""
 
 
 def config_option(what: str) -> Callable[[Any], Any]:
-    """The option `--config` of a command whose server is called `what`."""
+    """Returns the option `--config` of a command whose server is called `what`."""
     return click.option(
         "--config",
         type=click.Choice(CLIENTS),
         allow_from_autoenv=False,
-        help=f"Print what this client needs to use {what}, and end.",
+        help=f"Print the configuration that this client needs to use {what}, and exit.",
     )
 
 
 def program(extra: str) -> list[str]:
-    """How another program starts this one, from wherever it runs; `extra` brings the packages that it needs."""
+    """Returns the command that starts this program from anywhere; `extra` names the packages that it needs."""
     here = Path(sys.executable)
     if "archive-v0" in here.parts:
-        # In the cache of uv, from which it may vanish.
+        # In the cache of uv, from which it may be removed.
         return [shutil.which("uvx") or "uvx", "--from", f"tidings[{extra}]", "tidings"]
     found = shutil.which("tidings", path=str(here.parent)) or shutil.which("tidings")
     return [str(Path(found).absolute())] if found else [sys.executable, "-m", "tidings"]
 
 
 def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | None, token: str | None) -> None:
-    """Print what a client needs, alone, on standard output; what to do with it is said beside it.
+    """Prints the configuration to standard output, and how to use it to standard error.
 
     Args:
         client: One of `CLIENTS`.
-        name: What the client will call the server.
-        argv: What starts the server.
-        http: Where it runs already; None if the client starts it.
-        token: What has to be sent there.
+        name: The name of the server in the client.
+        argv: The command that starts the server.
+        http: The address of a server that the user starts. None: the client starts it.
+        token: The token that the server requires.
 
     Raises:
-        Refusal: The client cannot use a server of this kind.
+        Refusal: The client cannot use such a server.
     """
     server = Command(name, argv) if http is None else HttpEndpoint(name, http.url, token)
     try:
@@ -69,14 +61,14 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
     click.echo(made.text)
     click.echo(made.use, err=True)
     if http is not None:
-        click.echo(f"It names the server at {http.url}: run that yourself, with all of its options.", err=True)
+        click.echo(f"The client does not start the server at {http.url}: run it yourself, with all options.", err=True)
     if http is not None and token:
-        click.echo("It holds the token: keep it to yourself.", err=True)
+        click.echo("The configuration contains the token: keep it secret.", err=True)
 
 
 @dataclass(frozen=True)
 class Command:
-    """A server that the client starts itself."""
+    """A server that the client starts."""
 
     name: str
     argv: Sequence[str]
@@ -84,7 +76,7 @@ class Command:
 
 @dataclass(frozen=True)
 class HttpEndpoint:
-    """A server that runs already."""
+    """A server that is already running."""
 
     name: str
     url: str
@@ -93,49 +85,47 @@ class HttpEndpoint:
 
 @dataclass(frozen=True)
 class ConfigSnippet:
-    """A text to use as it is, and what to do with it."""
+    """The text of a configuration, and how to use it."""
 
     text: str
     use: str
 
 
 class CannotUse(ValueError):
-    """A client cannot use a server of this kind. Says why, and what to do."""
+    """A client cannot use such a server. The message says why, and what to do."""
 
 
 def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> ConfigSnippet:
-    """The snippet for one of `CLIENTS`, on a system named as `sys.platform` does.
+    """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`.
 
     Raises:
-        CannotUse: Not a server of this kind.
+        CannotUse: The client cannot use such a server.
     """
     windows = platform == "win32"
     if client == "claude-code":
-        return ConfigSnippet(
-            _claude_code(server, windows=windows), "Run this in a terminal; `/mcp` in Claude Code shows it."
-        )
+        use = "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
+        return ConfigSnippet(_claude_code(server, windows=windows), use)
     if client == "vscode":
         entry = {"type": "stdio" if isinstance(server, Command) else "http", **_entry(server)}
         return ConfigSnippet(
             _json({"servers": {server.name: entry}}),
-            "Put this into .vscode/mcp.json of a workspace, or into the file that the command "
-            "'MCP: Open User Configuration' opens, beside the servers that are there.",
+            "Add this to .vscode/mcp.json in a workspace, or to the file that the command "
+            "'MCP: Open User Configuration' opens.",
         )
     if client == "cursor":
         file = "%USERPROFILE%\\.cursor\\mcp.json" if windows else "~/.cursor/mcp.json"
-        return ConfigSnippet(
-            _json({"mcpServers": {server.name: _entry(server)}}), f"Put this into {file}, beside the servers there."
-        )
+        return ConfigSnippet(_json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file}.")
     if isinstance(server, HttpEndpoint):
-        raise CannotUse("Claude Desktop starts the servers of its file itself: leave out --http.")
+        raise CannotUse("Claude Desktop can only use servers that it starts itself. Omit --http.")
+    folder = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
+    file = folder.get(platform, "~/.config/Claude/") + "claude_desktop_config.json"
     return ConfigSnippet(
-        _json({"mcpServers": {server.name: _entry(server)}}),
-        f"Put this into {_desktop_file(platform)}, beside the servers there, and restart Claude Desktop.",
+        _json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file} and restart Claude Desktop."
     )
 
 
 def server_name(folder: str) -> str:
-    """A name that every client takes, made of that of a folder."""
+    """Returns a name that every client accepts, made from the name of a folder."""
     plain = unicodedata.normalize("NFKD", folder).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:32].rstrip("-") or "vault"
 
@@ -151,15 +141,10 @@ def _claude_code(server: Command | HttpEndpoint, *, windows: bool) -> str:
     if isinstance(server, Command):
         words = [*add, server.name, "--", *server.argv]
     else:
-        # The header comes last: it would take what follows for more headers.
+        # The header comes last: --header takes all words that follow.
         header = ["--header", f"Authorization: Bearer {server.token}"] if server.token else []
         words = [*add, "--transport", "http", server.name, server.url, *header]
     return subprocess.list2cmdline(words) if windows else shlex.join(words)
-
-
-def _desktop_file(platform: str) -> str:
-    folder = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
-    return folder.get(platform, "~/.config/Claude/") + "claude_desktop_config.json"
 
 
 def _json(value: dict[str, Any]) -> str:

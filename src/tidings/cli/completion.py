@@ -1,4 +1,4 @@
-"""`tidings completion`: what a shell needs to complete commands, servers, tools, resources and prompts."""
+"""`tidings completion`."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from tidings.cli.exits import Refusal
-from tidings.cli.main import main, use
+from tidings.cli.main import main, use_own_bash_completion
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_TIDINGS_COMPLETE"
@@ -17,13 +17,13 @@ VARIABLE = "_TIDINGS_COMPLETE"
 
 @click.command("completion")
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
-@click.option("--install", is_flag=True, help="Put it where the shell looks for it.")
+@click.option("--install", is_flag=True, help="Install the script where the shell looks for it.")
 def command(shell: str | None, *, install: bool) -> None:
-    """Complete commands, servers, tools and resources in your shell.
+    """Set up shell completion for commands, servers, tools and resources.
 
-    Prints the script for SHELL (bash, zsh or fish; yours, if it is left out), or installs it; a bash without
-    bash-completion gets a line in ~/.bashrc. Names of tools, resources and prompts are asked of the server, and
-    remembered for some minutes.
+    Prints the script for SHELL (bash, zsh or fish; by default yours), or installs it. If bash has no bash-completion,
+    --install adds a line to ~/.bashrc. Completion asks the server for the names of tools, resources and prompts, and
+    caches them for some minutes.
     """
     shell = shell or _own_shell()
     script = _script(shell)
@@ -34,32 +34,32 @@ def command(shell: str | None, *, install: bool) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(script + "\n")
-        changed = shell == "bash" and not _looks_by_itself() and _have_read(file)
+        changed = shell == "bash" and not _has_bash_completion() and _add_to_bashrc(file)
     except OSError as error:
-        raise Refusal(f"{error.filename or file} cannot be written ({error.strerror}).") from None
+        raise Refusal(f"Cannot write {error.filename or file}: {error.strerror}.") from None
     click.echo(f"Installed {file}", err=True)
     if changed:
-        click.echo(f"Added a line to {_bashrc()} that reads it: bash-completion is not at work here.", err=True)
+        click.echo(f"Added a line to {_bashrc()} that loads it, because bash-completion is not active.", err=True)
     click.echo(_NEXT[shell].format(folder=file.parent), err=True)
 
 
 _NEXT = {
     "bash": "Open a new shell.",
-    "zsh": "If ~/.zshrc does not have it yet, add before compinit: fpath=({folder} $fpath)",
+    "zsh": "If it is not there yet, add this line to ~/.zshrc before compinit: fpath=({folder} $fpath)",
     "fish": "Open a new shell.",
 }
 
 
-def _looks_by_itself() -> bool:
-    """Whether a new bash has bash-completion, which looks for the file when it is needed. Only bash itself can tell."""
+def _has_bash_completion() -> bool:
+    """Returns whether a new bash has bash-completion, which finds the file by itself. Only bash can tell."""
     program = ["bash", "-ic", "[[ -n ${BASH_COMPLETION_VERSINFO-} ]]"]
     try:
-        done = subprocess.run(  # noqa: S603 - nothing of anybody's goes into it
+        done = subprocess.run(  # noqa: S603 - fixed words
             program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # It must not take the terminal.
+            start_new_session=True,  # An interactive bash would take the terminal.
             timeout=10,
             check=False,
         )
@@ -68,8 +68,8 @@ def _looks_by_itself() -> bool:
     return done.returncode == 0
 
 
-def _have_read(file: Path) -> bool:
-    """Have each new bash read this file. Returns whether that took a change."""
+def _add_to_bashrc(file: Path) -> bool:
+    """Lets each new bash load a file. Returns whether ~/.bashrc was changed."""
     name = shlex.quote(str(file))
     line = f"[ ! -r {name} ] || . {name}  # completion of tidings"
     try:
@@ -90,20 +90,20 @@ def _bashrc() -> Path:
 def _own_shell() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        raise Refusal(f"Which shell? Give one of {', '.join(SHELLS)}.")
+        raise Refusal(f"Your shell is not known. Give one of {', '.join(SHELLS)}.")
     return name
 
 
 def _script(shell: str) -> str:
-    use()
+    use_own_bash_completion()
     kind = get_completion_class(shell)
     if kind is None:
         raise Refusal(f"There is no completion for {shell}.")
     try:
         script = kind(main, {}, "tidings", VARIABLE).source()
-    except RuntimeError as error:  # click looks at the version of bash.
+    except RuntimeError as error:  # click checks the version of bash.
         raise Refusal(f"{error}") from None
-    # What is offered to fish comes after the first comma, and may have others in it: URIs and descriptions do.
+    # URIs and descriptions may contain commas, too: only the first one is a separator.
     return script.replace('string split ","', 'string split --max 1 ","') if shell == "fish" else script
 
 

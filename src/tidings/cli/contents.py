@@ -1,7 +1,7 @@
-"""Content that a server sent, printed: text as it is, binary where it does no harm, everything else described.
+"""Printing content that a server sent: text as it is, binary content to pipes and files only, the rest described.
 
-On a terminal, binary content is refused and characters that would steer the terminal are made visible; into a pipe or a
-file goes what the server sent, byte for byte.
+On a terminal, binary content is refused and control characters are made visible. A pipe or a file gets exactly the
+bytes that the server sent.
 """
 
 import base64
@@ -15,20 +15,21 @@ from typing import Any, Final, cast
 
 import click
 
+from tidings._kit.text import harmless, harmless_json, size_text
 from tidings.cli.exits import OneShotFailed, malformed
-from tidings.cli.terminal import escaped, harmless, size_text, styled
+from tidings.cli.terminal import styled
 
 Content = dict[str, Any]
 
 _UNFIT: Final = re.compile(r"[^\w.~ -]")
-"""What has no place in the name of a file that a server proposes."""
+"""Characters that are replaced in a file name that a server proposes."""
 
 
 def decoded(blob: object) -> bytes:
-    """The bytes that a server sent as base64.
+    """Decodes base64.
 
     Raises:
-        Failed: It is none.
+        OneShotFailed: It is not base64.
     """
     try:
         return base64.b64decode(str(blob), validate=True)
@@ -37,7 +38,7 @@ def decoded(blob: object) -> bytes:
 
 
 def show_resource(contents: Sequence[Content], output: str | None) -> None:
-    """Print the contents of a resource, or write them to a file."""
+    """Prints the contents of a resource, or writes them to `output`."""
     parts = [bytes_of(content) for content in contents]
     if output is not None:
         save(parts, [str(content.get("uri", "")) for content in contents], output)
@@ -47,11 +48,12 @@ def show_resource(contents: Sequence[Content], output: str | None) -> None:
         if terminal and len(contents) > 1:
             click.echo(styled(f"— {harmless(str(content.get('uri')))}", "place"))
         if isinstance(content.get("text"), str):
-            write_text(content["text"])
+            text = harmless(content["text"]) if terminal else content["text"]
+            sys.stdout.write(text + ("\n" if terminal and not text.endswith("\n") else ""))
         elif terminal:
             raise OneShotFailed(
-                f"{content.get('uri')} is {described(content.get('mimeType'), len(data))}, which is nothing for a "
-                "terminal. Save it with --output FILE, or send it on with a pipe.",
+                f"{content.get('uri')} is {described(content.get('mimeType'), len(data))}, which cannot be shown in a "
+                "terminal. Save it with --output FILE, or send it to a pipe.",
                 code="binary-content",
             )
         else:
@@ -61,42 +63,34 @@ def show_resource(contents: Sequence[Content], output: str | None) -> None:
 
 
 def bytes_of(content: Content) -> bytes:
-    """What a content of a resource is.
+    """Returns the bytes of one content of a resource.
 
     Raises:
-        Failed: It is neither text nor binary.
+        OneShotFailed: It has neither a text nor a blob.
     """
     if isinstance(content.get("text"), str):
         return content["text"].encode(errors="backslashreplace")
     if not isinstance(content.get("blob"), str):
-        raise malformed("The server sent a content with neither a text nor a blob.", content)
+        raise malformed("The server sent content with neither a text nor a blob.", content)
     return decoded(content["blob"])
 
 
 def described(kind: object, size: int) -> str:
-    """Binary content, in words."""
+    """Returns binary content in words: "image/png of 12 KB"."""
     return f"{kind or 'binary content'} of {size_text(size)}"
 
 
-def write_text(text: str) -> None:
-    """Print a text; on a terminal harmless, and with an end of line."""
-    if sys.stdout.isatty():
-        text = harmless(text)
-        text += "" if text.endswith("\n") else "\n"
-    sys.stdout.write(text)
-
-
 def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
-    """Write content to a file; several contents into a folder.
+    """Writes content to a file, or several contents into a folder.
 
     Raises:
-        Failed: It cannot be written there.
+        OneShotFailed: It cannot be written there.
     """
     place = Path(output)
     if not parts:
         raise OneShotFailed("There is no content to save.", code="nothing-to-save")
     if len(parts) > 1 and not place.is_dir():
-        raise OneShotFailed(f"There are {len(parts)} contents: give --output a folder that exists.")
+        raise OneShotFailed(f"There are {len(parts)} contents. Give --output a folder that exists.")
     try:
         for number, (data, name) in enumerate(zip(parts, names, strict=True), 1):
             last = _UNFIT.sub("_", name.partition("?")[0].rstrip("/").rpartition("/")[2]).strip(".") or "content"
@@ -104,26 +98,23 @@ def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
             file.write_bytes(data)
             click.echo(f"Saved {size_text(len(data))} to {file}", err=True)
     except OSError as error:
-        raise OneShotFailed(f"{output} cannot be written ({error.strerror}).") from None
+        raise OneShotFailed(f"Cannot write {output}: {error.strerror}.") from None
 
 
 def show_blocks(blocks: Sequence[Content], *, err: bool = False) -> None:
-    """Print what a tool returned or a prompt says: texts as they are, the rest described."""
+    """Prints the content blocks of a tool result or a prompt: texts as they are, the rest described."""
     for block in blocks:
-        text = text_of(block)
-        terminal = (sys.stderr if err else sys.stdout).isatty()
-        click.echo(harmless(text) if terminal else text, err=err)
+        text = _text_of(block)
+        click.echo(harmless(text) if (sys.stderr if err else sys.stdout).isatty() else text, err=err)
 
 
-def text_of(block: Content) -> str:
-    """A block of content as text."""
+def _text_of(block: Content) -> str:
     match block.get("type"):
         case "text":
             return str(block.get("text", ""))
         case "image" | "audio" as kind:
-            return (
-                f"[{kind}: {described(block.get('mimeType'), len(decoded(block.get('data'))))}; --output FILE saves it]"
-            )
+            size = len(decoded(block.get("data")))
+            return f"[{kind}: {described(block.get('mimeType'), size)}; --output FILE saves it]"
         case "resource_link":
             return f"[resource: {block.get('uri')}]"
         case "resource":
@@ -136,7 +127,7 @@ def text_of(block: Content) -> str:
 
 
 def binary_of(block: Content) -> bytes | None:
-    """The bytes of a block of content that has some."""
+    """Returns the bytes of a content block; None if it has none."""
     if block.get("type") in ("image", "audio"):
         return decoded(block.get("data"))
     inner = cast("Content", block.get("resource") or {})
@@ -144,7 +135,7 @@ def binary_of(block: Content) -> bytes | None:
 
 
 def dumped(value: Any) -> str:
-    """A JSON document: for people to read on a terminal, on one line elsewhere."""
+    """Returns a JSON document: indented on a terminal, on one line elsewhere."""
     if not sys.stdout.isatty():
         return json.dumps(value, ensure_ascii=False)
-    return escaped(json.dumps(value, ensure_ascii=False, indent=2))
+    return harmless_json(json.dumps(value, ensure_ascii=False, indent=2))

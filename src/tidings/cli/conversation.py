@@ -1,123 +1,45 @@
-"""Which client speaks for a one-shot command: the small one where that will do, else the live one.
+"""The conversation of a one-shot command with a server: which client speaks, and the server's lists. Imports no SDK.
 
-A command says what it wants to know (`question`) and what to do with it (`then`). What it wants to know is safe to ask
-twice; a tool call is not, and goes to the live client from the beginning.
-
-The server's lists for one-shot commands: all pages, with what is malformed put aside.
+A command gives `converse` a question, which must be safe to ask twice: the wire client tries first where it can, and
+hands over to the live client. Tool calls are not safe to repeat, and use the live client directly.
 """
 
 import gc
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tidings._kit.suggest import closest
+from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.suggest import did_you_mean
+from tidings._kit.text import harmless, listed, one_line
 from tidings.cli.exits import OneShotFailed, failed, malformed
-from tidings.cli.oneshot import Asked
-from tidings.cli.terminal import listed
+from tidings.cli.oneshot import OneShotOptions
 from tidings.errors import NotSupported, TidingsError
 
+if TYPE_CHECKING:
+    from tidings.cli.live_conversation import LiveConversation
+    from tidings.cli.wire_client import WireClient
+    from tidings.client.live import LiveClient
+
 T = TypeVar("T")
-
-
-class Conversation(Protocol):
-    """A conversation with a server, as both clients have it. What they return is what the server sent."""
-
-    @property
-    def name(self) -> str:
-        """The server, as people call it."""
-        ...
-
-    @property
-    def transport(self) -> str:
-        """How it is spoken to: stdio, http, sse."""
-        ...
-
-    @property
-    def protocol_version(self) -> str:
-        """The version that both sides agreed on."""
-        ...
-
-    @property
-    def server_info(self) -> dict[str, Any] | None:
-        """Who the server says it is."""
-        ...
-
-    @property
-    def capabilities(self) -> dict[str, Any]:
-        """What it says it can do."""
-        ...
-
-    @property
-    def instructions(self) -> str | None:
-        """What it tells models about its use."""
-        ...
-
-    @property
-    def took(self) -> float:
-        """Seconds until it was connected."""
-        ...
-
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request."""
-        ...
-
-    def ping(self) -> float:
-        """Seconds that the server takes to answer."""
-        ...
-
-
-def converse(asked: Asked, question: Callable[[Conversation], T], then: Callable[[T], object]) -> None:
-    """Ask the server, and do something with the answer before the server is let go.
-
-    Raises:
-        Failed: There is no answer.
-    """
-    gc.disable()  # A process that ends in a moment has no garbage worth looking for.
-    try:
-        if not asked.is_ordinary or not _quickly(asked, question, then):
-            _at_length(asked, question, then)
-    except TidingsError as error:
-        raise failed(error, is_command=asked.chosen.is_command) from error
-
-
-def _quickly(asked: Asked, question: Callable[[Conversation], T], then: Callable[[T], object]) -> bool:
-    """False if this is not for the small client after all."""
-    from tidings.cli.wire_client import Unusual, WireClient
-
-    client = WireClient(asked.chosen.entry, era=asked.era, timeout=asked.timeout, can_ask=asked.can_ask)
-    try:
-        client.open()
-        answer = question(client)
-        then(answer)
-    except Unusual:
-        return False
-    finally:
-        client.close()
-    return True
-
-
-def _at_length(asked: Asked, question: Callable[[Conversation], T], then: Callable[[T], object]) -> None:
-    from tidings.cli.live_conversation import LiveTalk
-
-    with LiveTalk(asked) as client:
-        then(question(client))
-
-
 Item = dict[str, Any]
+
+_MAX_PAGES: Final = 1_000
 
 
 @dataclass(frozen=True)
 class ListKind:
-    """One of the server's lists: what it is called, how it is asked for, and what its items are known by."""
+    """One of the server's lists."""
 
     word: str
     one: str
     method: str
     key: str
+    """The key of the list in the answer."""
     id: str
+    """The key that identifies an item."""
     capability: str
 
 
@@ -130,123 +52,182 @@ KINDS: Final = {
         ListKind("prompts", "prompt", "prompts/list", "prompts", "name", "prompts"),
     )
 }
-_MAX_PAGES: Final = 1_000
 
 
 @dataclass
 class ListedItems:
-    """A list as the server has it."""
+    """A list of the server, with malformed items apart."""
 
     kind: ListKind
     items: list[Item] = field(default_factory=list[Item])
     malformed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """What is no item, each with the reason."""
+    """Each with "list", "item" and "reason"."""
 
     @property
     def ids(self) -> list[str]:
-        """What the items are known by."""
+        """The names or URIs of the items."""
         return [str(item[self.kind.id]) for item in self.items]
 
     @property
     def twice(self) -> list[str]:
-        """What several items are known by."""
+        """The names or URIs that several items have."""
         return [name for name, times in Counter(self.ids).items() if times > 1]
 
-    def find(self, name: str) -> Item | None:
-        """The item that is known by this."""
-        return next((item for item in self.items if item[self.kind.id] == name), None)
+    def find(self, name: str) -> Item:
+        """Returns the item of this name or URI.
+
+        Raises:
+            OneShotFailed: There is none.
+        """
+        for item in self.items:
+            if item[self.kind.id] == name:
+                return item
+        raise unknown(name, self)
 
 
-def load(talk: Conversation, kind: ListKind) -> ListedItems:
-    """One of the server's lists, all pages.
+class Conversation:
+    """A connection to the server, by either client."""
+
+    def __init__(self, client: "WireClient | LiveConversation") -> None:
+        self._client = client
+        self.server = client.server
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the server's answer to a request, as JSON."""
+        return self._client.request(method, params)
+
+    def ping(self) -> float:
+        """Returns the seconds that the server takes to answer."""
+        return self._client.ping()
+
+    def load(self, kind: ListKind) -> ListedItems:
+        """Returns one of the server's lists, with all pages.
+
+        Raises:
+            TidingsError: The server answered with an error, or not at all.
+            OneShotFailed: Its answer is not a list.
+        """
+        found, cursor, seen = ListedItems(kind), None, set[str]()
+        for _ in range(_MAX_PAGES):
+            page = self.request(kind.method, {} if cursor is None else {"cursor": cursor})
+            if not isinstance(page.get(kind.key), list):
+                raise _invalid(kind, f"it has no list {kind.key!r}", page)
+            for item in as_list(page[kind.key]):
+                if (reason := _complaint(kind, item)) is None:
+                    found.items.append(item)
+                else:
+                    found.malformed.append({"list": kind.key, "item": item, "reason": reason})
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return found
+            if not isinstance(cursor, str) or cursor in seen:
+                raise _invalid(kind, "its nextCursor is not a text, or was used before", {"nextCursor": cursor})
+            seen.add(cursor)
+        raise _invalid(kind, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
+
+    def load_if_any(self, kind: ListKind) -> ListedItems:
+        """Returns one of the server's lists; an empty one if the server does not support it."""
+        if kind.capability not in self.server.capabilities:
+            return ListedItems(kind)
+        try:
+            return self.load(kind)
+        except NotSupported:  # Many servers with resources have no templates.
+            return ListedItems(kind)
+
+
+def converse(options: OneShotOptions, question: Callable[[Conversation], T], then: Callable[[T], object]) -> None:
+    """Asks the server, and hands the answer to `then` before the connection is closed.
 
     Raises:
-        TidingsError: The server does not give it.
-        Failed: What it gives is no list.
+        OneShotFailed: There is no answer.
     """
-    found, cursor, seen = ListedItems(kind), None, set[str]()
-    for _ in range(_MAX_PAGES):
-        page = talk.request(kind.method, {} if cursor is None else {"cursor": cursor})
-        items = page.get(kind.key)
-        if not isinstance(items, list):
-            raise _broken(kind, f"it has no list {kind.key!r}", page)
-        for item in cast("list[Any]", items):
-            if (reason := _complaint(kind, item)) is None:
-                found.items.append(item)
-            else:
-                found.malformed.append({"list": kind.key, "item": item, "reason": reason})
-        cursor = page.get("nextCursor")
-        if not cursor:
-            return found
-        if not isinstance(cursor, str) or cursor in seen:
-            raise _broken(kind, "its nextCursor is none, or leads back to where it was", {"nextCursor": cursor})
-        seen.add(cursor)
-    raise _broken(kind, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
-
-
-def load_if_any(talk: Conversation, kind: ListKind) -> ListedItems:
-    """The same; empty if the server does not have such a list."""
-    if kind.capability not in talk.capabilities:
-        return ListedItems(kind)
+    gc.disable()  # The process ends soon.
     try:
-        return load(talk, kind)
-    except NotSupported:  # Many servers with resources know nothing of templates.
-        return ListedItems(kind)
+        if not options.suits_wire_client or not _by_wire_client(options, question, then):
+            from tidings.cli.live_conversation import LiveConversation
+
+            with LiveConversation(options) as client:
+                then(question(Conversation(client)))
+    except TidingsError as error:
+        raise failed(error, is_command=options.chosen.is_command) from error
 
 
-def _broken(kind: ListKind, reason: str, payload: Any) -> OneShotFailed:
-    return malformed(f"The server's answer to {kind.method} is not what the protocol says: {reason}.", payload)
+def _by_wire_client(
+    options: OneShotOptions, question: Callable[[Conversation], T], then: Callable[[T], object]
+) -> bool:
+    """Returns False if the live client is needed after all."""
+    from tidings.cli.wire_client import Unusual, WireClient
+
+    try:
+        with WireClient(options) as client:
+            then(question(Conversation(client)))
+    except Unusual:
+        return False
+    return True
 
 
-def _complaint(kind: ListKind, item: object) -> str | None:
-    """What is wrong with an item; None if nothing is."""
-    if not isinstance(item, dict):
-        return "one is no object"
-    given = cast("Item", item)
-    for key in dict.fromkeys((kind.id, "name")):
-        if not isinstance(given.get(key), str) or not given[key]:
-            return f"the {key} of one is {_type(given.get(key))}, not a text"
-    about = _about_schema(given) if kind.word == "tools" else _about_arguments(given) if kind.word == "prompts" else ""
-    return f"{given[kind.id]!r}: {about}" if about else None
+async def tools_of(client: "LiveClient") -> ListedItems:
+    """Returns the tools as the live client has them; it then knows their output schemas."""
+    kind = KINDS["tools"]
+    tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in await client.list_tools()]
+    aside = [{"list": kind.key, "item": each.item, "reason": each.reason} for each in client.malformed]
+    return ListedItems(kind, tools, aside)
 
 
-def _about_schema(tool: Item) -> str:
-    schema = tool.get("inputSchema")
-    if not isinstance(schema, dict):
-        return f"its inputSchema is {_type(schema)}, not an object"
-    return "" if cast("Item", schema).get("type") == "object" else 'its inputSchema has no "type": "object"'
-
-
-def _about_arguments(prompt: Item) -> str:
-    arguments = prompt.get("arguments")
-    if arguments is not None and not isinstance(arguments, list):
-        return f"its arguments are {_type(arguments)}, not a list"
-    for each in cast("list[Any]", arguments or []):
-        if not isinstance(each, dict) or not isinstance(cast("Item", each).get("name"), str):
-            return "one of its arguments has no name"
-    return ""
-
-
-def _type(value: object) -> str:
-    return "missing" if value is None else json.dumps(value)[:40]
-
-
-def unknown(found: ListedItems, name: str, more: Iterable[ListedItems] = ()) -> OneShotFailed:
-    """The end of a command that named what the server does not have."""
-    lists = [found, *more]
-    one = found.kind.one
+def unknown(name: str, found: ListedItems, *more: ListedItems) -> OneShotFailed:
+    """Returns the end of a command that named an item that the server does not have."""
+    one, lists = found.kind.one, (found, *more)
     names = [each for each_list in lists for each in each_list.ids]
-    close = closest(name, names, most=3, cutoff=0.5)
-    meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     has = " ".join(
         f"It has the {each.kind.word} {listed(each.ids)}." if each.ids else f"It has no {each.kind.word}."
         for each in lists
     )
-    return OneShotFailed(f"The server has no {one} {name!r}.{meant} {has}", code=f"unknown-{one}", data={"has": names})
+    return OneShotFailed(
+        f"The server has no {one} {name!r}.{did_you_mean(name, names, most=3, cutoff=0.5)} {has}",
+        code=f"unknown-{one}",
+        data={"has": names},
+    )
 
 
-def title_of(item: Mapping[str, Any]) -> str:
-    """What people call an item, and what it is for."""
-    title, description = item.get("title"), item.get("description")
-    texts = [text for text in (title, description) if isinstance(text, str) and text.strip()]
-    return ": ".join(texts)
+def summary_of(item: Mapping[str, Any]) -> str:
+    """Returns the title and the first paragraph of the description of an item, as one line."""
+    texts = [text for text in (item.get("title"), item.get("description")) if isinstance(text, str) and text.strip()]
+    return one_line(harmless(": ".join(texts)).strip().split("\n\n")[0])
+
+
+def _invalid(kind: ListKind, reason: str, payload: Any) -> OneShotFailed:
+    return malformed(f"The server's answer to {kind.method} is invalid: {reason}.", payload)
+
+
+def _complaint(kind: ListKind, item: object) -> str | None:
+    """Returns the reason why an item is malformed; None if it is not."""
+    if not isinstance(item, dict):
+        return "an item is not an object"
+    given = as_dict(item)
+    for key in dict.fromkeys((kind.id, "name")):
+        if not isinstance(given.get(key), str) or not given[key]:
+            return f"the {key} of an item is {_shown(given.get(key))}, not a text"
+    about = ""
+    if kind.word == "tools":
+        about = _about_schema(given.get("inputSchema"))
+    elif kind.word == "prompts":
+        about = _about_arguments(given.get("arguments"))
+    return f"{given[kind.id]!r}: {about}" if about else None
+
+
+def _about_schema(schema: object) -> str:
+    if not isinstance(schema, dict):
+        return f"its inputSchema is {_shown(schema)}, not an object"
+    return "" if as_dict(schema).get("type") == "object" else 'its inputSchema has no "type": "object"'
+
+
+def _about_arguments(arguments: object) -> str:
+    if arguments is not None and not isinstance(arguments, list):
+        return f"its arguments are {_shown(arguments)}, not a list"
+    if all(isinstance(as_dict(each).get("name"), str) for each in as_list(arguments)):
+        return ""
+    return "one of its arguments has no name"
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else json.dumps(value)[:40]

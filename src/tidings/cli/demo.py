@@ -1,12 +1,12 @@
-"""`tidings demo`: everything at work, on a sample vault and a small site, with a tour."""
+"""`tidings demo`."""
 
 import os
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import click
 
+from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli.exits import BAD_ANSWER, BUG, OK, YOURS, Refusal, epilog
 from tidings.cli.inspecting import listen_for_page, opened, page_options
 from tidings.cli.logs import log_options
@@ -20,18 +20,22 @@ from tidings.cli.terminal import is_terminal
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="End after so long; the steps are left to you, in any case.",
+    help="End after this time. The tour then waits for you even without a terminal.",
 )
 @log_options
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:
-    """See it work: a sample vault, a small site, the inspector on both, and a tour.
+    """Take a tour: a sample vault, a small site, and the inspector on both.
 
-    The tour is in the page and in the terminal. Without a terminal to type into, as in CI, it does each step by itself,
-    says what was seen and how long it took, and ends: with 1 if a step did not have its effect.
+    The tour is in the page and in the terminal. Without a terminal, for example in CI, the tour does each step by
+    itself, prints what happened and how long it took, and ends with exit code 1 if a step had no effect.
 
-    Everything is written into a temporary folder, which is removed at the end.
+    All files are in a temporary folder, which is removed at the end.
     """
-    _check_packages()
+    from tidings.vault import PACKAGES as VAULT_PACKAGES
+    from tidings.web.needs import PACKAGES as WEB_PACKAGES
+
+    if missing := not_installed(dict.fromkeys((*VAULT_PACKAGES, *WEB_PACKAGES))):
+        raise Refusal(packages_missing("The demo", missing, extra="vault,web"))
     listening, address = listen_for_page("127.0.0.1", port)
 
     from tidings.inspector.http.gate import Key
@@ -41,41 +45,28 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     typed = is_terminal(sys.stdin)
     automatic = not typed and seconds is None
     click.echo(f"{url}\n")
-    built = _is_built()
+    from tidings.inspector.http.app import STATIC
+
+    built = (STATIC / "index.html").is_file()
     with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
-    # Everything has ended. Taking the SDK's thousands of classes apart would take longer than all of that.
+    # Everything is closed. A regular exit would spend time on deleting the SDK's thousands of classes.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def _check_packages() -> None:
-    from tidings.vault import PACKAGES as OF_VAULT
-    from tidings.web.needs import PACKAGES as OF_WEB
-
-    if missing := [name for name in dict.fromkeys((*OF_VAULT, *OF_WEB)) if find_spec(name) is None]:
-        how = 'pip install "tidings[vault,web]" (in a clone: pip install ".[vault,web]")'
-        raise Refusal(f"The demo needs more packages ({', '.join(missing)}): {how}")
-
-
-def _is_built() -> bool:
-    from tidings.inspector.http.app import STATIC
-
-    return (STATIC / "index.html").is_file()
-
-
 def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
     if automatic:
-        where = "Nobody can type here, so the tour goes by itself; meanwhile the address above shows it in a browser."
+        where = "There is no terminal to type into, so the tour runs by itself. The URL above shows it in a browser."
     elif not built:
-        where = "The page was not built (in a clone, `make ui` does it); the tour in the terminal needs none."
+        where = "The page is not built (in a clone, run `make ui`). The tour in the terminal works without it."
     elif on_screen:
-        where = "The page opens in your browser; the tour is in it, and here."
+        where = "The page opens in your browser. The tour is in the page and here."
     else:
-        where = "Open the address above in a browser: the tour is in the page, and here."
-    return f"A sample vault, a small site, a server for each, and the inspector on both are starting.\n{where}\n"
+        where = "Open the URL above in a browser. The tour is in the page and here."
+    return f"Starting a sample vault, a small site, a server for each, and the inspector.\n{where}\n"
 
 
 def _show(**how: Any) -> int:
@@ -83,7 +74,7 @@ def _show(**how: Any) -> int:
 
     from tidings.demo.show import DemoOptions, StageFailed, show
 
-    # Ctrl-C ends the tour in order while it runs; before and after, and on Windows, it is an interrupt.
+    # While the tour runs, it handles Ctrl-C itself, except on Windows.
     try:
         return asyncio.run(show(DemoOptions(say=_say, **how)))
     except KeyboardInterrupt:

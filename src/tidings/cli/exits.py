@@ -1,11 +1,8 @@
-"""How a command ends: the exit code of each kind of failure, whose fault it is, and the words for it.
+"""Exit codes, and the end of a command: every outcome becomes an exit code and, if needed, a message on standard error.
 
-One table (`EXITS`) is what `--help`, the documentation and the code go by.
-
-How a command ends: whatever happens in it becomes an exit code, and words on standard error if people need some.
-
-Signals that ask a process to end are told as exceptions, so that no server that was started is left behind. Whoever
-handles SIGTERM in another way has SIGHUP, too, which is passed on as it.
+`EXITS` is the one table for `--help`, the documentation and the code. Signals that ask a process to end are raised as
+exceptions, so that every server that was started is stopped. A command that handles SIGTERM itself gets SIGHUP as
+SIGTERM.
 """
 
 import contextlib
@@ -18,11 +15,13 @@ import threading
 import traceback
 from collections.abc import Generator
 from pathlib import Path
+from textwrap import indent
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import click
 
-from tidings.cli.terminal import escaped, harmless, is_terminal
+from tidings._kit.text import harmless, harmless_json
+from tidings.cli.terminal import is_terminal
 from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, TidingsError
 
 if TYPE_CHECKING:
@@ -38,22 +37,22 @@ PIPE_CLOSED: Final = 141
 TERMINATED: Final = 143
 
 EXITS: Final[dict[int, str]] = {
-    OK: "done: also what runs until it is stopped, when it is (Ctrl-C, SIGTERM, SIGHUP)",
-    BAD_ANSWER: "done, and the answer is bad: the tool said that it failed, a step of the demo had no effect, "
-    "the doctor found something wrong, a benchmark missed its target",
-    YOURS: "your mistake: usage, an unknown name, arguments that break the schema, a target that is none, a question "
-    "that nobody answered",
-    3: "connection: the server cannot be reached, or went away",
-    4: "transport: the command did not start, wrong credentials, a message too large",
+    OK: "success: also for a command that runs until Ctrl-C, SIGTERM or SIGHUP stops it",
+    BAD_ANSWER: "negative result: the tool reported an error, a step of the demo had no effect, the doctor found a "
+    "problem, or a benchmark missed its target",
+    YOURS: "usage error: wrong options, an unknown name, an invalid target, arguments that break the tool's schema, or "
+    "a question that nobody answered",
+    3: "connection: the server cannot be reached, or the connection was lost",
+    4: "transport: the command did not start, the credentials were refused, or a message was too large",
     5: "timeout: no answer in time",
-    6: "protocol: one side said what MCP does not allow, or lacks what was asked for",
-    7: "server: it answered, and the answer is no",
-    BUG: "this program failed: please report it",
-    INTERRUPTED: "interrupted (Ctrl-C) before it was done",
-    PIPE_CLOSED: "whoever read the output went away",
-    TERMINATED: "ended by SIGTERM or SIGHUP before it was done",
+    6: "protocol: a message broke the MCP specification, or the server does not support the request",
+    7: "server error: the server answered with an error",
+    BUG: "internal error: a bug in Tidings; please report it",
+    INTERRUPTED: "interrupted: Ctrl-C before the command was done",
+    PIPE_CLOSED: "output closed: the program that read the output went away",
+    TERMINATED: "terminated: SIGTERM or SIGHUP before the command was done",
 }
-"""Each exit code and what it says."""
+"""Each exit code and its meaning."""
 
 _BY_CATEGORY: Final = {
     Category.CONNECTION: 3,
@@ -61,10 +60,10 @@ _BY_CATEGORY: Final = {
     Category.TIMEOUT: 5,
     Category.PROTOCOL: 6,
     Category.SERVER: 7,
-    Category.CANCELLED: YOURS,  # Nobody was there to be asked, or whoever was said no.
+    Category.CANCELLED: YOURS,  # Nobody could be asked, or the user declined.
 }
 _BY_CODE: Final = {"bad-target": YOURS, "invalid-uri": YOURS, "effect-unknown": _BY_CATEGORY[Category.CONNECTION]}
-"""What is another's than its category says: a call whose effect nobody knows is one whose server went away."""
+"""Exceptions. A call with an unknown effect is one whose connection was lost."""
 
 YOU: Final = "you"
 NETWORK: Final = "the network"
@@ -72,17 +71,17 @@ SERVER: Final = "the server"
 
 
 def epilog(*codes: int) -> str:
-    """The line in `--help` that says what these exit codes mean."""
+    """Returns the line in `--help` about these exit codes."""
     return "Exit codes: " + "; ".join(f"{code} {EXITS[code].partition(':')[0]}" for code in codes) + "."
 
 
 ALL: Final = epilog(*EXITS)
 FEW: Final = epilog(OK, YOURS, BUG)
-"""Of a command that runs until it is stopped."""
+"""The codes of a command that runs until it is stopped."""
 
 
 class Refusal(click.ClickException):
-    """The command cannot do what it was asked to. One line says why, and what to do."""
+    """The command cannot do its work. The message says why, and what to do."""
 
     exit_code = YOURS
 
@@ -94,14 +93,14 @@ class Refusal(click.ClickException):
 
 
 def json_log() -> "logging.Logger | None":
-    """Where to write, if standard error is one JSON object a line."""
+    """Returns the logger to write to if standard error is JSON; else None."""
     # Not imported here: most commands have no log, and end sooner than it is imported.
     logs = sys.modules.get("tidings.cli.logs")
     return logs.logger if logs is not None and logs.is_json() else None
 
 
 class OneShotFailed(Exception):
-    """A command ends here: with a message for people, facts for programs, and an exit code."""
+    """Ends a one-shot command, with a message for people, facts for programs and an exit code."""
 
     def __init__(
         self,
@@ -120,26 +119,27 @@ class OneShotFailed(Exception):
         self.who = who
         self.code = code
         self.payload = payload
-        """What the server sent that is wrong."""
+        """The part of the server's answer that is wrong."""
         self.help_page = help_page
         self.data = data
 
 
 def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
-    """The end of a command that an error of the tree means.
+    """Returns the end of a command that failed with an error of the tree.
 
-    Args:
-        error: What went wrong.
-        is_command: Whether the server is a command: there is no network between then.
+    `is_command`: the server is a command, so that the network cannot be the cause.
     """
     from tidings.inspector.view.error_report import error_data
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
-        error = error.__cause__  # There is but one try: what went wrong says more.
+        error = error.__cause__  # There was only one try, and its error says more.
     data: Any = error.data
     answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    message = error.message
+    for advice, in_the_shell in _IN_THE_SHELL.items():
+        message = message.replace(advice, in_the_shell)
     return OneShotFailed(
-        _in_the_shell(error.message),
+        message,
         exit_code=exit_code_of(error),
         who=error_data(error, is_command=is_command).get("who", SERVER),
         code=error.code,
@@ -150,7 +150,7 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
 
 
 def _payload(data: Any) -> Any:
-    """What a server sent with its error, apart from what a server of ours calls it."""
+    """Returns the data of the server's error, without the two keys that Tidings servers add to every error."""
     if not isinstance(data, dict):
         return data
     return {
@@ -158,7 +158,7 @@ def _payload(data: Any) -> Any:
     } or None
 
 
-_HERE: Final = {
+_IN_THE_SHELL: Final = {
     "connect with era='legacy'": "try --era legacy",
     "timeout=... or Timeouts(request=...), or cancel earlier": "--timeout",
     "Timeouts(connect=...)": "--timeout",
@@ -170,24 +170,18 @@ _HERE: Final = {
     "Leave era out": "Leave --era out",
     ", or raise ClientConfig.max_message": "",
 }
-"""What errors advise programs to do, and what that is on a command line."""
-
-
-def _in_the_shell(message: str) -> str:
-    for there, here in _HERE.items():
-        message = message.replace(there, here)
-    return message
+"""Advice in error messages for programs, and the same for the command line."""
 
 
 def exit_code_of(error: TidingsError) -> int:
-    """The exit code of an error of the tree."""
+    """Returns the exit code of an error of the tree."""
     return _BY_CODE.get(error.code, _BY_CATEGORY[error.category])
 
 
 def malformed(message: str, payload: Any) -> OneShotFailed:
-    """The end of a command that got what the protocol does not allow; `payload` is what it got."""
+    """Returns the end of a command whose server broke the protocol. `payload` is what it sent."""
     return OneShotFailed(
-        f"{message.partition(' This is a fault')[0]} This is a fault of the server: tell its authors.",
+        f"{message.partition(' This is a fault')[0]} This is a fault of the server: please report it to its authors.",
         exit_code=_BY_CATEGORY[Category.PROTOCOL],
         who=SERVER,
         code=MalformedMessage.code,
@@ -197,10 +191,10 @@ def malformed(message: str, payload: Any) -> OneShotFailed:
 
 
 def report(end: OneShotFailed, *, as_json: bool) -> None:
-    """Say on standard error what went wrong: in words, as one JSON document with `--json`, or as the log has it."""
+    """Writes a failure to standard error: as text, as one JSON document with `--json`, or in the format of the log."""
     if as_json:
         text = json.dumps({"error": as_facts(end)}, ensure_ascii=False)
-        click.echo(escaped(text) if is_terminal(sys.stderr) else text, err=True)
+        click.echo(harmless_json(text) if is_terminal(sys.stderr) else text, err=True)
     elif (logger := json_log()) is not None:
         logger.error("%s", words(end))
     else:
@@ -208,7 +202,7 @@ def report(end: OneShotFailed, *, as_json: bool) -> None:
 
 
 def as_facts(end: OneShotFailed) -> dict[str, Any]:
-    """A failure as programs read it."""
+    """Returns a failure as JSON for programs."""
     facts = {
         "code": end.code,
         "exit": end.exit_code,
@@ -222,41 +216,35 @@ def as_facts(end: OneShotFailed) -> dict[str, Any]:
 
 
 def words(end: OneShotFailed) -> str:
-    """A failure as people read it: whose fault, what, the payload, where to read on."""
-    lines = [f"Error{_fault(end.who)}: {end.message}"]
+    """Returns a failure as text: its origin, the message, the payload and the help page."""
+    origin = {YOU: "", NETWORK: " (network)", SERVER: " (server)"}.get(end.who, f" ({end.who})")
+    lines = [f"Error{origin}: {end.message}"]
     if end.payload is not None:
-        lines += ["What the server sent:", _indented(payload_text(end.payload))]
+        lines += ["The server sent:", indent(payload_text(end.payload), "  ", lambda _: True)]
     if end.help_page is not None:
-        lines.append(f"More about it: {end.help_page}")
+        lines.append(f"Help: {end.help_page}")
     return "\n".join(lines)
 
 
-def _fault(who: str) -> str:
-    """Whose it is, if it is not that of whoever reads it."""
-    return {YOU: "", NETWORK: " (the network's)", SERVER: " (the server's)"}.get(who, f" ({who})")
-
-
 def payload_text(payload: Any, longest: int = 4_000) -> str:
-    """What the server sent, to be looked at; a huge one is cut, and says so."""
+    """Returns a payload for people, cut if it is too long."""
     text = payload if isinstance(payload, str) else json.dumps(payload, indent=2, ensure_ascii=False)
     if len(text) <= longest:
         return text
-    return f"{text[:longest]}\n… ({len(text) - longest:,} characters more; --verbose shows every message)"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return f"{text[:longest]}\n… ({len(text) - longest:,} more characters; --verbose shows every message)"
 
 
 class Terminated(BaseException):
-    """Somebody asked this process to end."""
+    """A signal asked this process to end."""
 
 
 @contextlib.contextmanager
 def ending(*, as_json: bool = False) -> Generator[None]:
-    """Whatever happens within becomes an exit code, and words on standard error if people need some."""
-    with _asked_to_end():
-        _take_any_text()
+    """Turns every outcome of the block into an exit code and, if needed, a message on standard error."""
+    with _signals_raised():
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # A character that the encoding lacks is written as an escape.
+                stream.reconfigure(errors="backslashreplace")
         try:
             yield
             sys.stdout.flush()
@@ -265,25 +253,21 @@ def ending(*, as_json: bool = False) -> Generator[None]:
         except OneShotFailed as end:
             _end(end, as_json=as_json)
         except BrokenPipeError:
-            _nobody_reads()
+            # What is left in the buffer goes nowhere: writing it at the end would fail again.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(PIPE_CLOSED)
         except (KeyboardInterrupt, click.Abort):
-            _goodbye()
+            if sys.stderr.isatty():
+                click.echo("\nInterrupted.", err=True)
             sys.exit(INTERRUPTED)
         except Terminated:
             sys.exit(TERMINATED)
-        except Exception as error:  # noqa: BLE001 - a trace is nothing for whoever only called a tool
-            _end(_unforeseen(error), as_json=as_json)
+        except Exception as error:  # noqa: BLE001 - users get a message, not a traceback
+            _end(_internal_error(error), as_json=as_json)
 
 
-def _take_any_text() -> None:
-    """Half a character, or one that the terminal's encoding lacks, is written as an escape; in JSON, it stays JSON."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _unforeseen(error: Exception) -> OneShotFailed:
+def _internal_error(error: Exception) -> OneShotFailed:
     if isinstance(error, click.ClickException | click.exceptions.Exit):
         raise error
     from tidings.cli.logs import logger
@@ -292,7 +276,7 @@ def _unforeseen(error: Exception) -> OneShotFailed:
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno}"
     return OneShotFailed(
-        f"{type(error).__name__}: {error} (at {where}). Please report it, with the command.",
+        f"{type(error).__name__}: {error} (at {where}). This is a bug in Tidings: please report it, with the command.",
         exit_code=BUG,
         who="this program",
         code="unforeseen",
@@ -306,20 +290,9 @@ def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
     sys.exit(end.exit_code)
 
 
-def _goodbye() -> None:
-    if sys.stderr.isatty():
-        click.echo("\nInterrupted.", err=True)
-
-
-def _nobody_reads() -> None:
-    """What is left in the buffer goes nowhere: writing it at the end would fail, and say so."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextlib.contextmanager
-def _asked_to_end() -> Generator[None]:
-    """SIGTERM and SIGHUP end the process in good order, unless SIGHUP is to be ignored: so `nohup` has it."""
+def _signals_raised() -> Generator[None]:
+    """Raises `Terminated` on SIGTERM and SIGHUP. A SIGHUP that is ignored, as under `nohup`, stays so."""
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return

@@ -1,87 +1,87 @@
-"""`tidings info`: who a server is.
-
-`tidings ping`: whether a server is there.
-"""
+"""`tidings info` and `tidings ping`."""
 
 import json
 import sys
 import time
-from typing import Any, cast
+from typing import Any
 
 import click
 
+from tidings._kit.bounded_json import as_dict
+from tidings._kit.text import harmless
 from tidings.cli.contents import dumped
 from tidings.cli.conversation import Conversation, converse
-from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.terminal import harmless, styled, table
+from tidings.cli.oneshot import OneShotOptions, ServerFacts, one_shot
+from tidings.cli.terminal import styled, table
 
 
 @one_shot("info")
-def command(asked: Asked) -> None:
-    """Say who a server is, and what it can do.
+def command(options: OneShotOptions) -> None:
+    """Show a server's name, version and capabilities.
 
-    Its name and version, the protocol that both sides agreed on, its capabilities, and what it tells models about its
-    use.
+    Also shows the protocol version in use, and the instructions that the server has for models.
     """
-    converse(asked, _facts, lambda facts: click.echo(dumped(facts)) if asked.as_json else _show(facts))
+    converse(
+        options,
+        lambda conversation: conversation.server,
+        lambda server: click.echo(dumped(_as_json(server))) if options.as_json else _show(server),
+    )
 
 
-def _facts(talk: Conversation) -> dict[str, Any]:
+def _as_json(server: ServerFacts) -> dict[str, Any]:
     return {
-        "serverInfo": talk.server_info,
-        "protocolVersion": talk.protocol_version,
-        "era": "modern" if talk.protocol_version >= "2026" else "legacy",
-        "transport": talk.transport,
-        "capabilities": talk.capabilities,
-        "instructions": talk.instructions,
-        "connectMs": round(talk.took * 1000, 1),
+        "serverInfo": server.server_info,
+        "protocolVersion": server.protocol_version,
+        "era": server.era,
+        "transport": server.transport,
+        "capabilities": server.capabilities,
+        "instructions": server.instructions,
+        "connectMs": round(server.seconds * 1000, 1),
     }
 
 
-def _show(facts: dict[str, Any]) -> None:
-    server: dict[str, Any] = facts["serverInfo"] or {}
-    name = " ".join(str(server[key]) for key in ("name", "version") if server.get(key)) or "(it does not say)"
+def _show(server: ServerFacts) -> None:
+    info = server.server_info or {}
+    name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "(not stated)"
+    capabilities: list[str] = []
+    for key, more in server.capabilities.items():
+        details = [detail for detail, value in as_dict(more).items() if value]
+        capabilities.append(f"{key} ({', '.join(details)})" if details else key)
     rows = [
         ("server", harmless(name)),
-        ("title", harmless(str(server.get("title") or ""))),
-        ("website", harmless(str(server.get("websiteUrl") or ""))),
-        ("protocol", f"{facts['protocolVersion']} ({facts['era']} era)"),
-        ("transport", facts["transport"]),
-        ("can", harmless(", ".join(_abilities(facts["capabilities"])) or "nothing that it says")),
-        ("connected in", f"{facts['connectMs']:,.0f} ms"),
+        ("title", harmless(str(info.get("title") or ""))),
+        ("website", harmless(str(info.get("websiteUrl") or ""))),
+        ("protocol", f"{server.protocol_version} ({server.era} era)"),
+        ("transport", server.transport),
+        ("capabilities", harmless(", ".join(capabilities) or "none stated")),
+        ("connected in", f"{server.seconds * 1000:,.0f} ms"),
     ]
     table([row for row in rows if row[1]], ("dim", "name"), sys.stdout)
-    if facts["instructions"]:
-        click.echo("\n" + styled("Instructions", "heading") + "\n" + harmless(facts["instructions"].strip()))
-
-
-def _abilities(capabilities: dict[str, Any]) -> list[str]:
-    """Each capability, with what is special about it."""
-    words: list[str] = []
-    for name, more in capabilities.items():
-        items = cast("dict[str, Any]", more).items() if isinstance(more, dict) else ()
-        details = [key for key, value in items if value]
-        words.append(f"{name} ({', '.join(details)})" if details else name)
-    return words
+    if server.instructions:
+        click.echo("\n" + styled("Instructions", "heading") + "\n" + harmless(server.instructions.strip()))
 
 
 @one_shot("ping")
-@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Ask so many times.")
+@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Send N pings (default 1).")
 @click.option(
-    "--interval", type=click.FloatRange(min=0), default=1.0, metavar="SECONDS", help="Wait so long between (1)."
+    "--interval",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    metavar="SECONDS",
+    help="Time between two pings (default 1).",
 )
-def ping_command(asked: Asked, count: int, interval: float) -> None:
-    """Ask a server whether it is there, and how soon it answers.
+def ping_command(options: OneShotOptions, count: int, interval: float) -> None:
+    """Check whether a server answers, and how fast.
 
-    The time to start or to reach it is not counted. With --json, one line for each answer.
+    The time to connect is not counted. With --json, prints one line per answer.
     """
 
-    def ask(talk: Conversation) -> None:
+    def ask(conversation: Conversation) -> None:
+        name = conversation.server.name
         for number in range(count):
             if number:
                 time.sleep(interval)
-            took = talk.ping() * 1000
-            words = json.dumps({"ms": round(took, 3)}) if asked.as_json else f"{talk.name} answered in {took:.1f} ms"
-            click.echo(words)
+            took = conversation.ping() * 1000
+            click.echo(json.dumps({"ms": round(took, 3)}) if options.as_json else f"{name} answered in {took:.1f} ms")
 
-    converse(asked, ask, lambda _: None)
+    converse(options, ask, lambda _: None)

@@ -1,7 +1,4 @@
-"""What both inspectors are told on the command line: which servers, and what to keep.
-
-What commands that show the inspector's page have in common: where it is served, and opening it.
-"""
+"""Parts of commands that show the inspector: their options, the socket of the page, and opening it in a browser."""
 
 import os
 import sys
@@ -14,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tidings.cli.exits import Refusal
-from tidings.cli.oneshot import complete_target, era_option, explaining_target
-from tidings.cli.serving import HttpAddress, listen
+from tidings.cli.oneshot import completes, era_option, with_target_help
+from tidings.cli.serving import HttpAddress, PortInUse, listen
 from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
@@ -24,25 +21,32 @@ if TYPE_CHECKING:
     from tidings.inspector.catalog import ServerEntry
 
 
+_FIRST_PORT: Final = 6280
+_PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
+_REDIRECT_SECONDS: Final = 60.0
+
+_PORT: Final = click.IntRange(0, 65535)
+_PORT.name = "port"  # For the error message of a wrong value.
+
 _OPTIONS = (
-    click.argument("targets", metavar="[TARGET]...", nargs=-1, shell_complete=complete_target),
+    click.argument("targets", metavar="[TARGET]...", nargs=-1, shell_complete=completes("targets")),
     era_option,
     click.option(
         "--catalog",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="The file of servers to use, instead of your own; an mcpServers file of another program will do.",
+        help="Use this file of servers instead of your own catalog. It may be the mcpServers file of another program.",
     ),
     click.option("--read-only", is_flag=True, help="Never change the catalog."),
-    click.option("--no-journal", is_flag=True, help="Keep nothing of what was seen."),
+    click.option("--no-journal", is_flag=True, help="Do not record the session."),
 )
 
 
 def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make the command of an inspector: adds the TARGETs, which era to speak with them, and what to keep."""
+    """Makes the command of an inspector: adds TARGETs and the options of both inspectors."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
-        help_ = explaining_target(
-            function, "Several are inspected at once; without one, those of your catalog are there."
+        help_ = with_target_help(
+            function, "Several servers can be inspected at once. Without TARGET, the servers of your catalog are shown."
         )
         for option in reversed(_OPTIONS):
             function = option(function)
@@ -51,26 +55,28 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     return decorate
 
 
-def catalog_path(stated: Path | None) -> Path:
-    """The file of servers: the one that was stated, or the user's own.
+def catalog_path(given: Path | None) -> Path:
+    """Returns the catalog file: the one of `--catalog`, or the user's own.
 
     Raises:
-        Refusal: It could not even be made.
+        Refusal: The folder of the given file does not exist.
     """
-    if stated is not None:
-        if not stated.exists() and not stated.parent.is_dir():
-            raise Refusal(f"There is no folder {stated.parent}. Check --catalog.")
-        return stated
+    if given is not None:
+        if not given.exists() and not given.parent.is_dir():
+            raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
+        return given
     from tidings.inspector.catalog import user_catalog
 
     return user_catalog(os.environ, sys.platform, Path.home())
 
 
-def meant(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
-    """The servers that these targets mean; spoken with in this era, if one was asked for.
+def chosen_servers(
+    targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool
+) -> "tuple[ServerEntry, ...]":
+    """Returns the servers of these targets, with the era if one was given.
 
     Raises:
-        Refusal: One of them means none, and why.
+        Refusal: A target is invalid.
     """
     if not targets:
         return ()
@@ -86,7 +92,7 @@ def meant(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: b
 
 
 def journal_path(*, keep: bool) -> Path | None:
-    """Where sessions are kept; None: nowhere."""
+    """Returns the file in which sessions are recorded; None if not `keep`."""
     if not keep:
         return None
     from tidings.inspector.sessions.saved import default_path
@@ -94,23 +100,15 @@ def journal_path(*, keep: bool) -> Path | None:
     return default_path()
 
 
-_FIRST_PORT: Final = 6280
-_PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
-_DOOR_SECONDS: Final = 60.0
-
-_PORT: Final = click.IntRange(0, 65535)
-_PORT.name = "port"  # As it is called where it is none.
-
-
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--port` and `--no-browser`."""
+    """Adds `--port` and `--no-browser`."""
     for option in (
-        click.option("--no-browser", is_flag=True, help="Do not open the page; its address is printed in any case."),
+        click.option("--no-browser", is_flag=True, help="Do not open the page in a browser; only print its URL."),
         click.option(
             "--port",
             type=_PORT,
             metavar="PORT",
-            help=f"Where to serve the page (the first free from {_FIRST_PORT}).",
+            help=f"Port of the page (default: the first free port from {_FIRST_PORT}).",
         ),
     ):
         command = option(command)
@@ -118,33 +116,29 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
-    """A socket for the page, and where that is: at the port that was asked for, or at the first that is free.
+    """Opens the socket of the page, at the given port or at the first free one.
 
     Raises:
-        Refusal: There is none to be had.
+        Refusal: The host is unknown or the port is not available.
     """
     if port is not None:
         try:
             return listen(HttpAddress(host, port))
-        except Refusal as refusal:
-            if "is in use" in refusal.message:
-                message = f"Port {port} of {host} is in use. Choose another with --port, or leave --port out."
-                raise Refusal(message) from None
-            raise
+        except PortInUse:
+            raise Refusal(f"Port {port} of {host} is in use. Choose another with --port, or omit --port.") from None
     for each in _PORTS:
         try:
             return listen(HttpAddress(host, each))
-        except Refusal as refusal:
-            if "is in use" not in refusal.message:
-                raise
+        except PortInUse:
+            continue
     return listen(HttpAddress(host, 0))
 
 
 @contextmanager
 def opened(url: str, *, asked: bool) -> Generator[bool]:
-    """Open the page while the rest is imported; yields whether there is a screen to open it on.
+    """Opens the page in a browser while the rest is imported. Yields whether there is a screen to open it on.
 
-    What leads the browser there is deleted after a while, or at the end.
+    The file that leads the browser to the page is deleted after a minute, or at the end.
     """
     if not asked:
         yield False
@@ -156,12 +150,12 @@ def opened(url: str, *, asked: bool) -> Generator[bool]:
     if not can_open(os.environ):
         yield False
         return
-    door = doorway(url)
+    redirect = doorway(url)
     try:
-        Thread(target=open_page, args=(door,), daemon=True).start()
-        closing = Timer(_DOOR_SECONDS, close_door, (door,))
+        Thread(target=open_page, args=(redirect,), daemon=True).start()
+        closing = Timer(_REDIRECT_SECONDS, close_door, (redirect,))
         closing.daemon = True
         closing.start()
         yield True
     finally:
-        close_door(door)
+        close_door(redirect)

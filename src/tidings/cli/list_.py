@@ -1,27 +1,17 @@
-"""`tidings list`: what a server has."""
+"""`tidings list`."""
 
 import sys
-from typing import Any, cast
+from typing import Any
 
 import click
 
+from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.text import counted, harmless, listed
 from tidings.cli.contents import dumped
-from tidings.cli.conversation import (
-    KINDS,
-    Conversation,
-    Item,
-    ListedItems,
-    ListKind,
-    converse,
-    load,
-    load_if_any,
-    title_of,
-    unknown,
-)
-from tidings.cli.exits import malformed as broken
-from tidings.cli.exits import payload_text
-from tidings.cli.oneshot import Asked, one_shot
-from tidings.cli.terminal import harmless, listed, one_line, styled, table
+from tidings.cli.conversation import KINDS, Conversation, Item, ListedItems, ListKind, converse, summary_of
+from tidings.cli.exits import malformed, payload_text
+from tidings.cli.oneshot import OneShotOptions, one_shot
+from tidings.cli.terminal import styled, table
 
 _STYLES = ("name", "dim", "")
 
@@ -29,40 +19,36 @@ _STYLES = ("name", "dim", "")
 @one_shot("list")
 @click.argument("kind", required=False, type=click.Choice(list(KINDS)), metavar="[tools|resources|templates|prompts]")
 @click.argument("name", required=False, metavar="[NAME]")
-def command(asked: Asked, kind: str | None, name: str | None) -> None:
-    """List what a server has: tools, resources, templates and prompts.
+def command(options: OneShotOptions, kind: str | None, name: str | None) -> None:
+    """List a server's tools, resources, templates and prompts.
 
-    With NAME, one of them is shown in full.
+    With NAME, show one item in full.
     """
-    converse(asked, lambda talk: _load(talk, kind), lambda lists: _show(asked, lists, name))
+
+    def load(conversation: Conversation) -> list[ListedItems]:
+        if kind is not None:
+            return [conversation.load(KINDS[kind])]
+        return [conversation.load_if_any(each) for each in KINDS.values()]
+
+    converse(options, load, lambda lists: _show(options, lists, name))
 
 
-def _load(talk: Conversation, word: str | None) -> list[ListedItems]:
-    if word is not None:
-        return [load(talk, KINDS[word])]
-    return [load_if_any(talk, kind) for kind in KINDS.values()]
-
-
-def _show(asked: Asked, lists: list[ListedItems], name: str | None) -> None:
-    malformed = [each for found in lists for each in found.malformed]
+def _show(options: OneShotOptions, lists: list[ListedItems], name: str | None) -> None:
     if name is not None:
         item = lists[0].find(name)
-        if item is None:
-            raise unknown(lists[0], name)
-        click.echo(dumped(item) if asked.as_json else _in_full(lists[0].kind, item))
+        click.echo(dumped(item) if options.as_json else _in_full(lists[0].kind, item))
         return
-    if asked.as_json:
+    invalid = [each for found in lists for each in found.malformed]
+    if options.as_json:
         document: dict[str, Any] = {found.kind.key: found.items for found in lists}
-        click.echo(dumped(document | ({"malformed": malformed} if malformed else {})))
+        click.echo(dumped(document | ({"malformed": invalid} if invalid else {})))
     else:
         _as_tables(lists)
     sys.stdout.flush()
-    if malformed:
-        reasons = "; ".join(f"in {each['list']}, {each['reason']}" for each in malformed[:5])
-        raise broken(
-            f"{len(malformed)} of what the server lists is not what the protocol says: {reasons}.",
-            [each["item"] for each in malformed[:5]],
-        )
+    if invalid:
+        reasons = "; ".join(f"in {each['list']}, {each['reason']}" for each in invalid[:5])
+        message = f"The server lists {counted(len(invalid), 'invalid item')}: {reasons}."
+        raise malformed(message, [each["item"] for each in invalid[:5]])
 
 
 def _as_tables(lists: list[ListedItems]) -> None:
@@ -79,35 +65,32 @@ def _as_tables(lists: list[ListedItems]) -> None:
         cut = table(rows, styles, sys.stdout, indent="  " if several else "") or cut
     sys.stdout.flush()
     if not shown:
-        what = " or ".join(found.kind.word for found in lists)
-        click.echo(f"The server has no {what}.", err=True)
+        click.echo(f"The server has no {' or '.join(found.kind.word for found in lists)}.", err=True)
     for found in shown:
         if found.twice:
             names = harmless(listed(found.twice))
-            click.echo(f"Several {found.kind.word} are called the same, and a client sees one: {names}.", err=True)
+            click.echo(f"Several {found.kind.word} have the same name, and clients see only one: {names}.", err=True)
     if cut:
-        click.echo("… is where a text was cut: `tidings list TARGET tools NAME` shows one in full.", err=True)
+        click.echo("Some texts are shortened (…): `tidings list TARGET tools NAME` shows one in full.", err=True)
 
 
 def _row(kind: ListKind, item: Item) -> tuple[str, str, str]:
     match kind.word:
         case "tools":
-            middle = " ".join(_arguments(item))
+            schema = as_dict(item["inputSchema"])
+            required = as_list(schema.get("required"))
+            middle = " ".join(_argument(name, name in required) for name in as_dict(schema.get("properties")))
         case "prompts":
             arguments: list[Item] = item.get("arguments") or []
-            middle = " ".join(each["name"] if each.get("required") else f"[{each['name']}]" for each in arguments)
+            middle = " ".join(_argument(each["name"], each.get("required")) for each in arguments)
         case _:
             middle = str(item.get("mimeType") or "")
-    about = title_of(item) or (str(item["name"]) if kind.id != "name" else "")
-    return harmless(str(item[kind.id])), harmless(middle), one_line(about)
+    about = summary_of(item) or (harmless(str(item["name"])) if kind.id != "name" else "")
+    return harmless(str(item[kind.id])), harmless(middle), about
 
 
-def _arguments(tool: Item) -> list[str]:
-    schema = tool["inputSchema"]
-    properties, required = schema.get("properties"), schema.get("required")
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
-    names = cast("Item", properties) if isinstance(properties, dict) else {}
-    return [name if name in needed else f"[{name}]" for name in names]
+def _argument(name: str, required: object) -> str:
+    return name if required else f"[{name}]"
 
 
 def _in_full(kind: ListKind, item: Item) -> str:

@@ -1,6 +1,7 @@
 """The log of a command that runs on: lines on standard error, for people or, with `--log-json`, for programs.
 
-Standard output is not touched. Unless a level is asked for, Tidings tells what it does and everybody else warns.
+Standard output is not touched. By default the log has messages of Tidings from "info" on and of other packages from
+"warning" on.
 """
 
 import json
@@ -12,16 +13,17 @@ from typing import Any, Final, TextIO
 
 import click
 
-from tidings.cli.terminal import DrawnLine, bar, harmless
+from tidings._kit.text import harmless
+from tidings.cli.terminal import DrawnLine, bar
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 logger = logging.getLogger("tidings.cli")
-"""What commands tell whoever started them: a part of the log, so that it is where and as that is."""
+"""The messages of commands to their user."""
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--log-level` and `--log-json`. The log is set up before the command begins, which need not know of it."""
+    """Adds `--log-level` and `--log-json`, which set up the log before the command begins."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -50,19 +52,19 @@ def _option(name: str, help_: str, **kind: Any) -> Callable[[Any], Any]:
 _OPTIONS: Final = (
     _option(
         "level",
-        "Log this and what is worse, of all parts; otherwise info of Tidings, and warnings of the rest.",
+        "Log messages of this level and above. Default: info for Tidings, warning for other packages.",
         type=click.Choice(LEVELS, case_sensitive=False),
     ),
-    _option("json", "Log one JSON object a line.", is_flag=True),
+    _option("json", "Log one JSON object per line.", is_flag=True),
 )
 
 
 def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
-    """Write the log to standard error from now on.
+    """Writes the log to standard error from now on.
 
     Args:
-        level: The least that is logged, of everybody; None: info of Tidings, and warnings of the rest.
-        as_json: One JSON object a line: time, level, logger, message and, if there is one, the traceback.
+        level: The lowest level that is logged. None: "info" for Tidings and "warning" for other packages.
+        as_json: Write one JSON object per line: time, level, logger, message and, if there is one, the traceback.
     """
     handler = logging.StreamHandler(sys.stderr) if as_json else _Terminal()
     handler.setFormatter(_JsonLine() if as_json else _Line(None if level is None else _DETAILED))
@@ -75,7 +77,7 @@ def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
 
 
 def is_json() -> bool:
-    """Whether the log is one JSON object a line: then nothing else may be written to standard error."""
+    """Returns whether the log is JSON: then nothing else may be written to standard error."""
     return any(isinstance(handler.formatter, _JsonLine) for handler in logging.getLogger().handlers)
 
 
@@ -83,14 +85,12 @@ _DETAILED: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Line(logging.Formatter):
-    """For people: without what would steer their terminal."""
-
     def format(self, record: logging.LogRecord) -> str:
         return harmless(super().format(record))
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """On a terminal, how far something is (`progress` of a record: done, of how much) is drawn in one place."""
+    """Draws records with `progress` (done, total) on one line of the terminal."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -103,13 +103,13 @@ class _Terminal(logging.StreamHandler[TextIO]):
                 self._line.draw(f"{bar(progress[0] / progress[1])} {record.getMessage()}")
                 return
             self._line.clear()
-        except (OSError, ValueError):  # The terminal is gone. Whoever logs has other things to do than to know it.
+        except (OSError, ValueError):  # The terminal is gone, which must not disturb the code that logs.
             self.handleError(record)
         super().emit(record)
 
 
 class _JsonLine(logging.Formatter):
-    """For programs. In ASCII, so that it is JSON in every encoding."""
+    """Formats a record as JSON in ASCII, which is JSON in every encoding."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = {

@@ -1,18 +1,15 @@
-"""The root of the command: which subcommands there are, and what they are for.
+"""The root of the command: its subcommands, imported when they are called; completion in bash.
 
-A subcommand is `command` in the file of its name (`PLACES` names the others). The file is imported when
-the subcommand is called or completed, so that `tidings --help` costs what click costs.
+A subcommand is `command` in the file of its name (`PLACES` names the exceptions). `tidings --help` imports none of
+them.
 
-Completion for bash, which takes words apart at each `:` and `=`, and so every URL and URI.
-
-The words are read from the line as it was typed, and what is offered begins where bash thinks that the word does. It is
-written as the shell wants it: a server may put blanks, or worse, into its names.
+bash splits words at each `:` and `=`, and so every URL and URI. `_Bash` reads the words from the line as it was typed,
+offers what follows the last such split, and escapes names that contain spaces or special characters.
 """
 
-import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
@@ -22,25 +19,25 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 from tidings._version import __version__
 
 COMMANDS = {
-    "bench": "Run a benchmark of a checkout: Tidings beside its peer and the limit.",
-    "call": "Call a tool, and print what it returns.",
-    "completion": "Complete commands, servers, tools and resources in your shell.",
-    "demo": "See it work: a sample vault, a small site, the inspector on both, and a tour.",
-    "doctor": "Look at what Tidings uses on this machine, and say what to do.",
-    "info": "Say who a server is, and what it can do.",
-    "inspect": "Inspect servers in the browser: what they have, what they say, what changes.",
-    "list": "List what a server has: tools, resources, templates and prompts.",
-    "load": "Call a tool many times, and say how quickly it answers.",
-    "mock": "Serve a recorded session: an MCP server that answers as it did.",
-    "ping": "Ask a server whether it is there, and how soon it answers.",
-    "prompt": "Get a prompt, filled in, and print its messages.",
-    "read": "Read a resource, and print its content.",
-    "tui": "Inspect servers in the terminal: changes as they come, tools, resources, messages.",
-    "vault": "Serve an Obsidian vault to agents, and tell them of every change.",
-    "watch": "Print a resource's content, and again whenever it changes.",
-    "web": "Fetch pages for agents, watch them, and tell of every change.",
+    "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
+    "call": "Call a tool and print its result.",
+    "completion": "Set up shell completion for commands, servers, tools and resources.",
+    "demo": "Take a tour: a sample vault, a small site, and the inspector on both.",
+    "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
+    "info": "Show a server's name, version and capabilities.",
+    "inspect": "Open the inspector in the browser.",
+    "list": "List a server's tools, resources, templates and prompts.",
+    "load": "Call a tool many times and measure its response times.",
+    "mock": "Serve a recorded session as an MCP server.",
+    "ping": "Check whether a server answers, and how fast.",
+    "prompt": "Get a prompt and print its messages.",
+    "read": "Read a resource and print its content.",
+    "tui": "Open the inspector in the terminal.",
+    "vault": "Serve an Obsidian vault over MCP, with live change notifications.",
+    "watch": "Print a resource, and print it again after each change.",
+    "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
 }
-"""Each subcommand and its line in `--help`, the same as the first of its own help."""
+"""Each subcommand with its line in `--help`, which is also the first line of its own help."""
 
 PLACES = {
     "doctor": "doctor.command:command",
@@ -56,13 +53,15 @@ _INTERRUPTED = 130
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when they are needed."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         if os.environ.get("_TIDINGS_COMPLETE", "").startswith("bash"):
-            use()
+            use_own_bash_completion()
         return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -84,7 +83,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
+            from tidings._kit.suggest import did_you_mean
+
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS, most=2)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -93,22 +94,31 @@ class LazyGroup(click.Group):
 
 
 def load(name: str) -> click.Command:
-    """The subcommand of this name, from its file."""
-    module, _, command = PLACES.get(name, f"{name}:command").partition(":")
-    return getattr(import_module(f"tidings.cli.{module}"), command)
+    """Imports a subcommand."""
+    return _imported(PLACES.get(name, f"{name}:command"))
 
 
-def did_you_mean(word: str, possibilities: Iterable[str]) -> str:
-    """A question to add to an error message; empty if nothing is close to `word`."""
-    close = difflib.get_close_matches(word, possibilities, n=2)
-    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+def completer(place: str) -> Completer:
+    """Returns the completion function at `module:name`, which is imported when the shell asks for it."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _imported(place)(ctx, param, incomplete)
+
+    return complete
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"tidings.cli.{module}"), name)
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(__version__, "-V", "--version", message="tidings %(version)s")
 def main() -> None:
-    """Live MCP: resource subscriptions and change notifications that really work."""
+    """Live MCP: servers and clients with reliable resource subscriptions and change notifications."""
 
+
+# Completion in bash
 
 _SCRIPT: Final = """\
 %(complete_func)s() {
@@ -126,19 +136,17 @@ _SCRIPT: Final = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-_ODD: Final = re.compile(r"[^\w./:@%+=,-]")
+_TO_ESCAPE: Final = re.compile(r"[^\w./:@%+=,-]")
 _NOT_IN_QUOTES: Final = re.compile(r"""['"$`\\!]""")
 
 
-class Bash(BashComplete):
-    """Takes the place of click's own."""
-
+class _Bash(BashComplete):
     source_template = _SCRIPT
     _typed = ""
     _quote = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one that is being typed, and that one."""
+        """Returns the words before the one that is being typed, and that one."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         self._quote = _open_quote(line)
@@ -146,7 +154,7 @@ class Bash(BashComplete):
         return words[1:], self._typed
 
     def format_completion(self, item: CompletionItem) -> str:
-        """One offer; an empty one if it cannot be written within the quotes that are open."""
+        """Returns one offer; an empty text if it cannot be written inside the quotes that are open."""
         if item.type != "plain":
             return super().format_completion(item)
         value: str = item.value
@@ -154,16 +162,16 @@ class Bash(BashComplete):
             return "" if _NOT_IN_QUOTES.search(value) else f"plain,{value}"
         breaks = os.environ.get("COMP_WORDBREAKS", ":=")
         begins = 1 + max(self._typed.rfind(each) for each in ":=" if each in breaks) if set(":=") & set(breaks) else 0
-        return f"plain,{_ODD.sub(lambda found: chr(92) + found[0], value[begins:])}"
+        return f"plain,{_TO_ESCAPE.sub(lambda found: chr(92) + found[0], value[begins:])}"
 
 
-def use() -> None:
-    """Have bash completed in this way."""
-    add_completion_class(Bash)
+def use_own_bash_completion() -> None:
+    """Replaces click's completion for bash."""
+    add_completion_class(_Bash)
 
 
 def _open_quote(line: str) -> str:
-    """The quotation mark that was not closed yet."""
+    """Returns the quotation mark that is still open at the end of a line; empty if none is."""
     quote, skip = "", False
     for each in line:
         if skip:

@@ -1,4 +1,4 @@
-"""`tidings mock`: a recorded session, served."""
+"""`tidings mock`."""
 
 import sys
 import time
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from tidings._kit.text import counted, harmless
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
 from tidings.cli.serving import (
@@ -21,7 +22,7 @@ from tidings.cli.serving import (
     serve_app,
     until_stopped,
 )
-from tidings.cli.terminal import harmless, table
+from tidings.cli.terminal import table
 from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
@@ -40,15 +41,15 @@ def _complete_session(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "listing",
     is_flag=True,
     allow_from_autoenv=False,
-    help="List the sessions that the inspector keeps, and end.",
+    help="List the sessions that the inspector recorded, and exit.",
 )
 @http_options
-@click.option("--server", metavar="NAME", help="Which server of the session, if it has several.")
+@click.option("--server", metavar="NAME", help="The server to serve, if the session has several.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="Repeat the changes that were recorded: 1 at their pace, 2 twice as fast, 0 at once.",
+    help="Replay the recorded changes: 1 at the original pace, 2 twice as fast, 0 at once.",
 )
 @log_options
 @click.pass_context
@@ -62,20 +63,22 @@ def command(
     speed: float | None,
     listing: bool,
 ) -> None:
-    """Serve a recorded session: an MCP server that answers as it did.
+    """Serve a recorded session as an MCP server.
 
-    SESSION is a file that the inspector exported, or the number or the name of a session that it keeps (see --list).
+    SESSION is a file that the inspector exported, or the number or the name of a recorded session (see --list).
 
-    Without --http, this speaks MCP on standard input and output, for a client that starts it: tidings list "tidings
-    mock session.jsonl"
+    Without --http, the server speaks MCP over stdio, for a client that starts it: tidings list "tidings mock
+    session.jsonl"
     """
     address = None if http is None else http_address(http)
     check_token_use(ctx, address, token)
     if listing:
-        _list(_kept())
+        _list(_recorded())
         return
     if session is None:
-        raise Refusal("Which session? Give a file, or the number or the name of one that `tidings mock --list` has.")
+        raise Refusal(
+            "SESSION is missing. Give a file, or the number or the name of a session of `tidings mock --list`."
+        )
     records = _records(session)
     try:
         _serve(records, address, token, server=server, speed=speed)
@@ -88,48 +91,48 @@ def _records(session: str) -> "Sequence[Record]":
     from tidings.inspector.sessions.saved import default_path, load_session
 
     path = Path(session)
-    if not path.exists() and (found := _find(session, _kept())) is not None:
+    if not path.exists() and (found := _find(session, _recorded())) is not None:
         return load_session(default_path(), found.id)
     try:
         return import_session(path).records
     except NotASession as error:
         raise Refusal(f"{error}. Export one from the inspector.") from None
     except FileNotFoundError:
-        raise Refusal(f"There is no file {session}, and no such session is kept: see `tidings mock --list`.") from None
+        raise Refusal(f"There is no file or recorded session {session}. See `tidings mock --list`.") from None
     except OSError as error:
-        raise Refusal(f"{session} cannot be read ({error.strerror}).") from None
+        raise Refusal(f"Cannot read {session}: {error.strerror}.") from None
 
 
-def _kept() -> "list[SavedSession]":
+def _recorded() -> "list[SavedSession]":
     from tidings.inspector.sessions.saved import Unusable, default_path, list_sessions
 
     try:
         return list_sessions(default_path())
     except Unusable as error:
-        raise Refusal(f"{default_path()} cannot be read: {error}.") from None
+        raise Refusal(f"Cannot read {default_path()}: {error}.") from None
 
 
-def _find(session: str, kept: "Sequence[SavedSession]") -> "SavedSession | None":
-    """The session of this number, or else the newest of this name."""
-    return next((each for each in kept if str(each.id) == session), None) or next(
-        (each for each in kept if each.title == session), None
+def _find(session: str, recorded: "Sequence[SavedSession]") -> "SavedSession | None":
+    """Returns the session of this number, or else the newest of this name."""
+    return next((each for each in recorded if str(each.id) == session), None) or next(
+        (each for each in recorded if each.title == session), None
     )
 
 
-def _list(kept: "Sequence[SavedSession]") -> None:
+def _list(recorded: "Sequence[SavedSession]") -> None:
     rows = [
         (
             str(each.id),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began)),
-            f"{each.records:,} records",
+            counted(each.records, "record"),
             harmless(each.title or ""),
             harmless(", ".join(each.servers)),
         )
-        for each in kept
+        for each in recorded
     ]
     table(rows, ("name", "dim", "dim", "", ""), sys.stdout)
     if not rows:
-        click.echo("No session is kept: `tidings inspect` keeps them.", err=True)
+        click.echo("There are no recorded sessions. `tidings inspect` records them.", err=True)
 
 
 def _serve(records: "Sequence[Record]", address: HttpAddress | None, token: str | None, **which: Any) -> None:

@@ -1,7 +1,7 @@
-"""What a shell is offered: names of servers in the catalog, and of what the TARGET has.
+"""Names for shell completion: servers of the catalog, and tools, resources and prompts of the TARGET.
 
-The server is asked with little patience, and its answer is kept for some minutes: whoever presses Tab must not wait,
-nor read errors. A TARGET that is a command is started for it, once it is typed in full.
+The server is asked with a short timeout, and its answer is cached for some minutes. Nothing is printed and no error is
+raised. A TARGET that is a command is started, once it is typed in full.
 """
 
 import contextlib
@@ -9,26 +9,26 @@ import hashlib
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 from click.shell_completion import CompletionItem
 
-from tidings.cli.conversation import KINDS, load_if_any, title_of
-from tidings.cli.oneshot import Asked, Extras, catalog, choose
-from tidings.cli.terminal import one_line
+from tidings.cli.conversation import KINDS, Conversation, converse, summary_of
+from tidings.cli.oneshot import Extras, OneShotOptions, catalog, choose
 
-KEPT_SECONDS: Final = 300.0
-PATIENCE: Final = 2.0
+CACHE_SECONDS: Final = 300.0
+TIMEOUT: Final = 2.0
 _LONGEST_HELP: Final = 60
 _MOST: Final = 500
 
 Names = list[tuple[str, str]]
 
 
-def targets(incomplete: str) -> list[CompletionItem]:
-    """The servers of the catalog; and files, for those who keep theirs in one."""
+def targets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the servers of the catalog; if none matches, the shell offers files."""
     with contextlib.suppress(Exception):
         names = [CompletionItem(name) for name in catalog().names() if name.startswith(incomplete)]
         if names:
@@ -36,15 +36,19 @@ def targets(incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(incomplete, type="file")]
 
 
-def names(ctx: click.Context, kind: str, incomplete: str) -> list[CompletionItem]:
-    """What the TARGET has of this kind. Empty if it cannot be said quickly."""
+def _complete(kind: str, ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     try:
         found = _names(ctx, kind)
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, somebody is typing
+    except (Exception, SystemExit):  # noqa: BLE001 - nothing may disturb the person who is typing
         return []
-    # A name with an end of line in it would be two.
+    # A name that contains a line feed would become two.
     matching = [(name, about) for name, about in found if name.startswith(incomplete) and name.isprintable()]
     return [CompletionItem(name, help=about[:_LONGEST_HELP] or None) for name, about in matching[:_MOST]]
+
+
+tools = partial(_complete, "tools")
+resources = partial(_complete, "resources")
+prompts = partial(_complete, "prompts")
 
 
 def _names(ctx: click.Context, kind: str) -> Names:
@@ -61,44 +65,30 @@ def _names(ctx: click.Context, kind: str) -> Names:
     chosen = choose(target, extras)
     entry = chosen.entry
     identity = json.dumps([entry.command, entry.args, sorted(entry.env.items()), entry.cwd, entry.url, kind])
-    file = _folder() / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
-    if (kept := _kept(file)) is not None:
-        return kept
-    found = _ask(Asked(chosen, era=given.get("era") or "auto", timeout=PATIENCE), kind)
-    _keep(file, found)
-    return found
-
-
-def _ask(asked: Asked, kind: str) -> Names:
-    from tidings.cli.conversation import Conversation, converse
-
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings/completion"
+    file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
+    if (cached := _cached(file)) is not None:
+        return cached
     found: Names = []
 
-    def question(talk: Conversation) -> None:
-        chosen = KINDS[kind]
-        found.extend((str(item[chosen.id]), one_line(title_of(item))) for item in load_if_any(talk, chosen).items)
+    def load(conversation: Conversation) -> None:
+        items = conversation.load_if_any(KINDS[kind]).items
+        found.extend((str(item[KINDS[kind].id]), summary_of(item)) for item in items)
 
-    converse(asked, question, lambda _: None)
+    converse(OneShotOptions(chosen, era=given.get("era") or "auto", timeout=TIMEOUT), load, lambda _: None)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch = file.with_suffix(f".{os.getpid()}")
+        scratch.write_text(json.dumps(found), "utf-8")
+        scratch.replace(file)
     return found
 
 
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings/completion"
-
-
-def _kept(file: Path) -> Names | None:
+def _cached(file: Path) -> Names | None:
     try:
-        if time.time() - file.stat().st_mtime > KEPT_SECONDS:
+        if time.time() - file.stat().st_mtime > CACHE_SECONDS:
             return None
         pairs = cast("list[list[str]]", json.loads(file.read_text("utf-8")))
         return [(str(name), str(about)) for name, about in pairs]
     except (OSError, ValueError, TypeError):
         return None
-
-
-def _keep(file: Path, found: Names) -> None:
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch = file.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps(found), "utf-8")
-        scratch.replace(file)

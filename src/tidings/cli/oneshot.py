@@ -1,15 +1,7 @@
-"""What one-shot commands have in common: a TARGET, and the options that say how to speak with it.
+"""Parts of one-shot commands: TARGET, the common options, and facts about the server. Imports no SDK.
 
-A command is a function that gets `Asked` first. What it raises becomes words on standard error and an exit code;
-standard output has nothing but data.
-
-What a TARGET on the command line stands for, with the options that were given for it.
-
-Without the SDK: a one-shot command must not wait for it to learn what was meant.
-
-What several commands have, with the same words: TARGET, and `--era`.
-
-Names that the shell completes: imported by each command, so that nothing is imported here before it is needed.
+`one_shot` makes a command of a function that gets `OneShotOptions` first. An exception becomes a message on standard
+error and an exit code; standard output has only data.
 """
 
 import functools
@@ -24,10 +16,10 @@ from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from tidings.cli import exits
 from tidings.cli.exits import ending
+from tidings.cli.main import Completer, completer
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, user_catalog
@@ -35,12 +27,21 @@ from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.catalog.targets import resolve
 
 TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
-"""Not TIDINGS_TOKEN, which is what a server of ours asks of its clients: it must not reach other people's servers."""
+"""Not TIDINGS_TOKEN, the token of the user's own servers: it must not be sent to other servers."""
+
+TARGET: Final = (
+    "TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server in a JSON file "
+    "(mcp.json#name), or a name in your catalog."
+)
+
+_AFTER_DASHES: Final = "\0after --"
+"""Stands for TARGET if the command is given after `--`."""
+_WORDS: Final = "tidings.words"
 
 
 @dataclass(frozen=True)
 class ChosenTarget:
-    """The server that was meant, with all that the user gave for it, and what the catalog has for it besides."""
+    """The server that TARGET names, with the user's options and the catalog's settings."""
 
     entry: ServersFileEntry
     era: str | None = None
@@ -55,7 +56,7 @@ class ChosenTarget:
 
 @dataclass(frozen=True)
 class Extras:
-    """What was given besides the target."""
+    """Options that change how the target is reached or started."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     token: str | None = None
@@ -64,8 +65,53 @@ class Extras:
     cwd: str | None = None
 
 
+@dataclass(frozen=True)
+class OneShotOptions:
+    """The server, and the options that all one-shot commands share."""
+
+    chosen: ChosenTarget
+    era: str = "auto"
+    timeout: float | None = None
+    as_json: bool = False
+    verbose: bool = False
+    answers: str | None = None
+    roots: tuple[str, ...] = ()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person at the terminal can answer questions."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    @property
+    def suits_wire_client(self) -> bool:
+        """Whether the wire client can do it: the server is a command, and there is nothing to answer or to show."""
+        return (
+            self.chosen.is_command
+            and not (self.verbose or self.answers or self.roots)
+            and sys.platform != "win32"  # `poll` does not work with its pipes.
+        )
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """Facts about a server that both clients know once they are connected."""
+
+    name: str
+    transport: str
+    protocol_version: str
+    era: str
+    server_info: dict[str, Any] | None
+    capabilities: dict[str, Any]
+    instructions: str | None
+    seconds: float
+    """The time it took to connect."""
+
+
+# The target
+
+
 def choose(target: str | Sequence[str], extras: Extras) -> ChosenTarget:
-    """The server that `target` stands for: a text, or the words of a command.
+    """Returns the server that `target` names. `target` is a text, or the words of a command.
 
     Raises:
         BadTarget: It was not understood, or an option does not fit it.
@@ -73,7 +119,7 @@ def choose(target: str | Sequence[str], extras: Extras) -> ChosenTarget:
     try:
         found = resolve(target, catalog())
     except BadTarget:
-        # The program may be there only as seen from the folder that it is to run in.
+        # The path of the program may be relative to the folder in which it is to run.
         if extras.cwd is None or not (words := _words(target)) or not Path(extras.cwd, words[0]).is_file():
             raise
         found = ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
@@ -93,7 +139,7 @@ def _words(target: str | Sequence[str]) -> list[str]:
 
 
 def catalog() -> Catalog:
-    """The user's catalog of servers."""
+    """Returns the user's catalog of servers."""
     return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
 
 
@@ -101,11 +147,13 @@ def _with(entry: ServersFileEntry, extras: Extras) -> ServersFileEntry:
     if entry.command is not None:
         for option, given in (("--header", extras.headers), ("--token", extras.token_is_explicit)):
             if given:
-                raise BadTarget(f"{option} is for a server at a URL; this one is a command. Give it a variable: --env.")
+                raise BadTarget(
+                    f"{option} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
+                )
         return replace(entry, env={**entry.env, **extras.env}, cwd=extras.cwd or entry.cwd)
     for option, given in (("--env", extras.env), ("--cwd", extras.cwd)):
         if given:
-            raise BadTarget(f"{option} is for a command; this server is at a URL. Leave it out.")
+            raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
     own = {name.lower() for name in extras.headers}
     headers = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(extras.headers)
     if extras.token and (extras.token_is_explicit or not any(name.lower() == "authorization" for name in headers)):
@@ -114,66 +162,17 @@ def _with(entry: ServersFileEntry, extras: Extras) -> ServersFileEntry:
     return replace(entry, headers=headers)
 
 
-TARGET: Final = (
-    "TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server of a JSON file "
-    "(mcp.json#name), or a name in your catalog."
-)
-
-era_option: Final = click.option(
-    "--era",
-    type=click.Choice(["auto", "legacy", "2026-07-28"]),
-    help="Which era of the protocol to speak; auto takes the newest that both sides know.",
-)
+def completes(kind: str) -> Completer:
+    """Returns the shell completion for "targets", "tools", "resources" or "prompts"."""
+    return completer(f"names:{kind}")
 
 
-def explaining_target(function: Callable[..., Any], more: str) -> str:
-    """The help of a command: what its function says, then what TARGET is."""
+def with_target_help(function: Callable[..., Any], more: str) -> str:
+    """Returns the help of a command: the docstring of its function, then an explanation of TARGET."""
     return f"{inspect.cleandoc(function.__doc__ or '')}\n\n{TARGET} {more}"
 
 
-def complete_target(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What the shell is offered for a TARGET."""
-    from tidings.cli.names import targets
-
-    return targets(incomplete)
-
-
-_AFTER_DASHES: Final = "\0after --"
-"""Stands where TARGET would, if the command is given after `--`."""
-
-_WORDS: Final = "tidings.words"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The server that was meant, and how to speak with it."""
-
-    chosen: ChosenTarget
-    era: str = "auto"
-    timeout: float | None = None
-    as_json: bool = False
-    verbose: bool = False
-    answers: str | None = None
-    roots: tuple[str, ...] = ()
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether there is a person at the terminal who can be asked."""
-        return sys.stdin.isatty() and sys.stderr.isatty()
-
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether the small client can do it: a command, and nothing to answer or to show."""
-        return (
-            self.chosen.is_command
-            and not (self.verbose or self.answers or self.roots)
-            and sys.platform != "win32"  # Its pipes cannot be waited for in this way.
-        )
-
-
-def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
-    """A TARGET: its text, or the words after `--`."""
-    return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
+# The command
 
 
 class OneShot(click.Command):
@@ -184,7 +183,7 @@ class OneShot(click.Command):
             place = args.index("--")
             words = args[place + 1 :]
             if not words and not ctx.resilient_parsing:
-                ctx.fail("What is the command? Give it after --, as in: -- python server.py")
+                ctx.fail("There is no command after --. Give one, for example: -- python server.py")
             ctx.meta[_WORDS] = words
             args = [_AFTER_DASHES, *args[:place]]
         return super().parse_args(ctx, args)
@@ -195,25 +194,29 @@ class OneShot(click.Command):
 
 
 def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function that takes `Asked` and its own parameters: adds TARGET and the options in common."""
+    """Makes a command of a function that takes `OneShotOptions` and its own parameters; adds TARGET and the options."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
         @click.pass_context
         def run(ctx: click.Context, /, **given: Any) -> Any:
-            return function(_asked(ctx, given), **given)
+            return function(_taken(ctx, given), **given)
 
         for option in reversed(_OPTIONS):
             run = option(run)
-        run = click.argument("target", callback=_target, shell_complete=complete_target)(run)
-        help_ = explaining_target(function, "Or leave it out, and give the command after --.")
+        run = click.argument("target", callback=_target, shell_complete=completes("targets"))(run)
+        help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
         return click.command(name, cls=cls, help=help_, epilog=exits.ALL)(run)
 
     return decorate
 
 
-def _asked(ctx: click.Context, given: dict[str, Any]) -> Asked:
-    """Takes what is in common out of `given`."""
+def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
+    return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
+
+
+def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
+    """Takes the common options out of `given`."""
     token = given.pop("token")
     extras = Extras(
         dict(given.pop("headers")),
@@ -224,7 +227,7 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> Asked:
     )
     chosen = choose(given.pop("target"), extras)
     era, timeout = given.pop("era"), given.pop("timeout")
-    return Asked(
+    return OneShotOptions(
         chosen,
         era=era or chosen.era or "auto",
         timeout=timeout or chosen.timeout,
@@ -241,22 +244,29 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
         name, equals, text = value.partition("=")
         if not name.strip() or (not equals and param.name != "env"):
             raise click.BadParameter("write NAME=VALUE.", param=param)
-        if not equals:  # As it is here.
+        if not equals:  # Passed on from this environment.
             if name not in os.environ:
-                raise click.BadParameter(f"{name} is not set here: write {name}=VALUE.", param=param)
+                raise click.BadParameter(f"{name} is not set here. Write {name}=VALUE.", param=param)
             text = os.environ[name]
         pairs.append((name.strip(), text))
     return pairs
 
 
+era_option: Final = click.option(
+    "--era",
+    type=click.Choice(["auto", "legacy", "2026-07-28"]),
+    help="Protocol era to use. auto: the newest version that both sides support.",
+)
+
 _OPTIONS: Final = (
-    click.option("--json", "as_json", is_flag=True, help="Print JSON: one document, or one a line for a stream."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON: one document, or one line per item of a stream."),
     era_option,
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="How long to wait for a connection (30) and an answer (60). Progress starts it anew, five times at most.",
+        help="Time limit for a connection (default 30) and for an answer (default 60). Each progress notification "
+        "restarts it, at most five times.",
     ),
     click.option(
         "--header",
@@ -264,43 +274,29 @@ _OPTIONS: Final = (
         multiple=True,
         callback=_pairs,
         metavar="K=V",
-        help="Send this with each request, to a URL.",
+        help="Send this HTTP header with each request.",
     ),
     click.option(
         "--token",
         envvar=TOKEN_VARIABLE,
         show_envvar=True,
         metavar="SECRET",
-        help="Send this bearer token, to a URL.",
+        help="Send this bearer token to a server at a URL.",
     ),
     click.option(
         "--env",
         multiple=True,
         callback=_pairs,
         metavar="K[=V]",
-        help="Set a variable for a command; without =V, pass it on.",
+        help="Set an environment variable for a command; without =V, pass on the current value.",
     ),
-    click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False), help="Run a command there."),
-    click.option("--root", "roots", multiple=True, metavar="DIR", help="A folder that the server may work in."),
+    click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False), help="Working directory for a command."),
+    click.option("--root", "roots", multiple=True, metavar="DIR", help="Offer this folder to the server as a root."),
     click.option(
         "--answers",
         metavar="FILE",
         type=click.Path(dir_okay=False),
-        help="Answer what the server asks from this script.",
+        help="Answer the server's questions from this script.",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Show each message on standard error."),
+    click.option("-v", "--verbose", is_flag=True, help="Print every message to standard error."),
 )
-
-
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
-
-def completes(kind: str) -> Completer:
-    """A completer for the names of what the TARGET has: tools, resources, prompts."""
-
-    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from tidings.cli.names import names
-
-        return names(ctx, kind, incomplete)
-
-    return complete

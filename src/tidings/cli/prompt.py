@@ -1,76 +1,67 @@
-"""`tidings prompt`: the messages of a prompt, filled in."""
+"""`tidings prompt`."""
 
 import sys
-from typing import Any, cast
+from typing import Any
 
 import click
 
-from tidings._kit.suggest import closest
+from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.suggest import did_you_mean
+from tidings._kit.text import listed
 from tidings.cli.contents import Content, dumped, show_blocks
-from tidings.cli.conversation import KINDS, Conversation, converse, load, unknown
+from tidings.cli.conversation import KINDS, Conversation, converse
 from tidings.cli.exits import OneShotFailed, malformed
-from tidings.cli.oneshot import Asked, completes, one_shot
-from tidings.cli.terminal import listed, styled
+from tidings.cli.oneshot import OneShotOptions, completes, one_shot
+from tidings.cli.terminal import styled
 
 
 @one_shot("prompt")
 @click.argument("name", shell_complete=completes("prompts"))
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--no-check", is_flag=True, help="Send it as it is: unknown names and missing arguments too.")
-def command(asked: Asked, name: str, pairs: tuple[str, ...], *, no_check: bool) -> None:
-    """Get a prompt, filled in, and print its messages.
+@click.option("--no-check", is_flag=True, help="Send the request even if the prompt or its arguments look wrong.")
+def command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *, no_check: bool) -> None:
+    """Get a prompt and print its messages.
 
-    One message is printed as it is; several, each under its role.
+    The text of a single message is printed alone; several messages have their roles as headings.
     """
-    arguments = _arguments(pairs)
-
-    def get(talk: Conversation) -> dict[str, Any]:
-        if not no_check:
-            _check(talk, name, arguments)
-        return _checked(talk.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})}))
-
-    converse(asked, get, lambda result: click.echo(dumped(result)) if asked.as_json else _show(result["messages"]))
-
-
-def _arguments(pairs: tuple[str, ...]) -> dict[str, str]:
     arguments: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise OneShotFailed(f"{pair!r} is no argument: write KEY=VALUE.")
+            raise OneShotFailed(f"{pair!r} is not an argument. Write KEY=VALUE.")
         arguments[key] = value
-    return arguments
+
+    def get(conversation: Conversation) -> dict[str, Any]:
+        if not no_check:
+            _check(conversation, name, arguments)
+        result = conversation.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
+        if not isinstance(result.get("messages"), list) or not all(map(_is_message, as_list(result["messages"]))):
+            raise malformed("The server's answer to prompts/get has no list of messages with role and content.", result)
+        return result
+
+    converse(options, get, lambda result: click.echo(dumped(result)) if options.as_json else _show(result["messages"]))
 
 
-def _check(talk: Conversation, name: str, arguments: dict[str, str]) -> None:
-    prompts = load(talk, KINDS["prompts"])
-    prompt = prompts.find(name)
-    if prompt is None:
-        raise unknown(prompts, name)
+def _check(conversation: Conversation, name: str, arguments: dict[str, str]) -> None:
+    prompt = conversation.load(KINDS["prompts"]).find(name)
     listing: list[dict[str, Any]] = prompt.get("arguments") or []
     known = {str(each["name"]): bool(each.get("required")) for each in listing}
     for key in arguments:
         if key not in known:
-            close = closest(key, known, most=3, cutoff=0.5)
-            meant = f" Did you mean {close[0]!r}?" if close else ""
-            has = listed(known) or "none"
             raise OneShotFailed(
-                f"The prompt {name!r} has no argument {key!r}.{meant} It has: {has}.", code="unknown-argument"
+                f"The prompt {name!r} has no argument {key!r}.{did_you_mean(key, known, cutoff=0.5)} "
+                f"Its arguments: {listed(known, none='none')}.",
+                code="unknown-argument",
             )
     if missing := [key for key, needed in known.items() if needed and key not in arguments]:
         more = " ".join(f"{key}=…" for key in missing)
-        raise OneShotFailed(f"The prompt {name!r} needs more: {more}", code="missing-argument")
-
-
-def _checked(result: dict[str, Any]) -> dict[str, Any]:
-    messages = result.get("messages")
-    if isinstance(messages, list) and all(_is_message(each) for each in cast("list[Any]", messages)):
-        return result
-    raise malformed("The server's answer to prompts/get has no list of messages, each with role and content.", result)
+        raise OneShotFailed(
+            f"The prompt {name!r} has required arguments that are missing: {more}", code="missing-argument"
+        )
 
 
 def _is_message(value: object) -> bool:
-    message = cast("Content", value) if isinstance(value, dict) else {}
+    message = as_dict(value)
     return isinstance(message.get("role"), str) and isinstance(message.get("content"), dict)
 
 

@@ -1,65 +1,50 @@
-"""Options from the environment: `--read-only` of `tidings vault` is also a variable, `TIDINGS_` + `VAULT_READ_ONLY`.
+"""Options from the environment: `--read-only` of `tidings vault` is also the variable `TIDINGS_VAULT_READ_ONLY`.
 
-The order is the same everywhere: the command line, then the environment, then the default. An empty variable is as one
-that is not set.
+The command line wins over the environment, and the environment over the default. An empty variable counts as not set.
 """
 
 import os
-from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+from tidings._kit.suggest import did_you_mean
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 
 PREFIX: Final = "TIDINGS_"
 COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")
-"""The commands whose options are variables, too."""
+"""The commands whose options are also variables."""
 
 
 class ListOption(click.types.StringParamType):
-    """A text that may be given several times; in a variable, several are parted by commas."""
+    """A text that may be given several times; a variable separates several by commas."""
 
     def split_envvar_value(self, rv: str) -> list[str]:
         return [word.strip() for word in rv.split(",") if word.strip()]
 
 
 class Configured(click.Command):
-    """A command each of whose options can be given as a variable, but for those without `allow_from_autoenv`."""
+    """A command whose options are also variables, except those with `allow_from_autoenv=False`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        for option in self._options():
+        self._options = [each for each in self.params if isinstance(each, click.Option)]
+        self.prefix = f"{PREFIX}{(self.name or '').upper()}_"
+        for option in self._options:
             if option.envvar is None and option.allow_from_autoenv:
                 option.envvar = f"{self.prefix}{long_name(option)[2:].replace('-', '_').upper()}"
-        self.epilog = f"{self._example()}\n\n{FEW}"
-
-    @property
-    def prefix(self) -> str:
-        """What the names of its variables begin with."""
-        return f"{PREFIX}{(self.name or '').upper()}_"
+        variable, option = next(iter(self.variables.items()))
+        self.epilog = f"Options can also be set with variables: {long_name(option)} is {variable}.\n\n{FEW}"
 
     @property
     def variables(self) -> dict[str, click.Option]:
-        """The variables that are its own, and the option that each stands for."""
-        return {str(each.envvar): each for each in self._options() if str(each.envvar).startswith(self.prefix)}
-
-    def _options(self) -> Iterator[click.Option]:
-        return (each for each in self.params if isinstance(each, click.Option))
-
-    def _example(self) -> str:
-        variable, option = next(iter(self.variables.items()))
-        return f"Each option that sets something is also a variable: {long_name(option)} is {variable}."
+        """The variables of this command, each with its option."""
+        return {str(each.envvar): each for each in self._options if str(each.envvar).startswith(self.prefix)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options.
-
-        Raises:
-            Refusal: A variable has a value that its option does not take.
-        """
+        """Parses the options; a variable with a wrong value is named in the error."""
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as error:
@@ -69,18 +54,13 @@ class Configured(click.Command):
             raise Refusal(f"{option.envvar}: {error.message}") from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        self._warn_of_unknown_variables()
-        return super().invoke(ctx)
-
-    def _warn_of_unknown_variables(self) -> None:
-        """Say of each variable that is named as if it were an option that it is none: most likely it is misspelt."""
-        for name in sorted(os.environ):
+        for name in sorted(os.environ):  # Most likely misspelled.
             if name.startswith(self.prefix) and name not in self.variables:
-                near = get_close_matches(name, self.variables, n=1)
-                cure = f"Did you mean {near[0]}?" if near else f"See tidings {self.name} --help."
-                logger.warning("The variable %s is not heeded: there is no such setting. %s", name, cure)
+                cure = did_you_mean(name, self.variables, show=str) or f" See tidings {self.name} --help."
+                logger.warning("The variable %s is ignored: there is no such setting.%s", name, cure)
+        return super().invoke(ctx)
 
 
 def long_name(option: click.Option) -> str:
-    """The option as it is written out."""
+    """Returns the long form of an option, with its dashes."""
     return max(option.opts, key=len)

@@ -1,19 +1,19 @@
-"""`tidings vault`: an Obsidian vault for agents, over standard input and output or over HTTP."""
+"""`tidings vault`."""
 
-import difflib
 import gc
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from tidings._kit.lazy import not_installed
+from tidings._kit.suggest import closest, question
+from tidings._kit.text import counted
 from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VaultOptions:
-    """What the command was asked for."""
+    """The options of the command."""
 
     paths: tuple[Path, ...]
     http: HttpAddress | None
@@ -43,16 +43,18 @@ class VaultOptions:
 @click.command("vault", cls=Configured)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())
 @http_options
-@click.option("--read-only", is_flag=True, help="Offer nothing that writes, and refuse every write.")
+@click.option("--read-only", is_flag=True, help="Offer no tools that write, and refuse every write.")
 @click.option(
     "--exclude",
     multiple=True,
     type=ListOption(),
     metavar="GLOB",
-    help="Leave out what matches, as in 'Private' or '*.bak'.",
+    help="Exclude files and folders that match, for example 'Private' or '*.bak'.",
 )
-@click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host.")
-@click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there.")
+@click.option(
+    "--bus", metavar="URL", help="Share changes with other processes over this bus, for example redis://host."
+)
+@click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Store the index in this folder.")
 @config_option("the vault")
 @log_options
 @click.pass_context
@@ -68,24 +70,26 @@ def command(
     token: str | None,
     config: str | None,
 ) -> None:
-    """Serve an Obsidian vault to agents, and tell them of every change.
+    """Serve an Obsidian vault over MCP, with live change notifications.
 
-    PATH is the folder of the vault; several are served together, each under its name. Neither the app nor a plugin is
-    needed.
+    PATH is the folder of the vault; several vaults are served together, each under its name. Neither the Obsidian app
+    nor a plugin is needed.
 
-    Without --http, this speaks MCP on standard input and output, for a client that starts it. The snippet that such a
-    client needs is printed by --config.
+    Without --http, the server speaks MCP over stdio, for a client that starts it. --config prints the configuration
+    for such a client.
     """
     address = None if http is None else parse_address(http)
     if http is not None and address is None:
-        # `--http PATH`: the address was left out, and what follows is the vault.
+        # `--http PATH`: no address was given, and the next word is the vault.
         typed = ctx.get_parameter_source("http") is ParameterSource.COMMANDLINE
         if not typed or not Path(http).is_dir():
-            raise Refusal(f"--http takes HOST:PORT, as in {DEFAULT}; {http!r} is neither that nor a folder.")
+            raise Refusal(
+                f"--http takes HOST:PORT, for example {DEFAULT}; {http!r} is neither an address nor a folder."
+            )
         paths, address = (http, *paths), parse_address(DEFAULT)
     if not paths or not all(paths):
-        ctx.fail("Which vault? Give its folder, as in: tidings vault ~/Notes")
-    folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - there may be no such user
+        ctx.fail("PATH is missing. Give the folder of the vault, for example: tidings vault ~/Notes")
+    folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - leaves an unknown ~user as it is
     options = VaultOptions(folders, address, read_only, bus, exclude, cache, token or None)
     check_token_use(ctx, address, options.token)
     if config is not None:
@@ -95,26 +99,27 @@ def command(
 
 
 def serve(options: VaultOptions) -> None:
-    """Serve until the process is asked to stop.
+    """Serves until the process is asked to stop.
 
     Raises:
-        Refusal: It cannot, for a reason that has a name.
+        Refusal: The vault cannot be served.
     """
-    gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
+    gc.disable()  # The start produces no garbage, and a tenth of it would be spent on searching for some.
     vault = check(options)
-    read_meanwhile(vault, options.cache)
+    from tidings.vault.index import parallel
+
+    parallel.begin(vault, options.cache)  # Without an index, notes are read while the server is imported.
     server = make_server(options)
     gc.freeze()
     gc.enable()
-    http = begin(_names(options.paths), options.http, options.token)
+    http = begin(", ".join(path.resolve().name for path in options.paths), options.http, options.token)
     for path in options.paths:
         if not (path / ".obsidian").is_dir():
             logger.info("%r has no .obsidian folder: serving it as a plain folder of notes.", path.resolve().name)
-    run(server, http, partial(say_when_indexed, server.library))
+    run(server, http, partial(_log_when_indexed, server.library))
 
 
-async def say_when_indexed(library: "VaultLibrary") -> None:
-    """One line when the index is complete."""
+async def _log_when_indexed(library: "VaultLibrary") -> None:
     from tidings.vault.index.database import IndexBlocked
 
     began = time.monotonic()
@@ -122,27 +127,26 @@ async def say_when_indexed(library: "VaultLibrary") -> None:
     try:
         stats = await library.ask(lambda view: view.queries.stats())
     except IndexBlocked:
-        return  # The server stops already.
+        return  # The server is stopping.
     took = time.monotonic() - began
-    notes = f"{stats.notes:,} note{'' if stats.notes == 1 else 's'}"
-    logger.info("Indexed %s in %.1f s; %s", notes, took, library.status.phase)
+    logger.info("Indexed %s in %.1f s; %s", counted(stats.notes, "note"), took, library.status.phase)
 
 
 def check(options: VaultOptions) -> "Vault":
-    """The folders, if they can be served: found out before anything is imported that takes long.
+    """Checks the options before anything large is imported, and returns the folders.
 
     Raises:
-        Refusal: A package is missing, a folder cannot be served, or the index cannot be kept where it is to be.
+        Refusal: A package is missing, a folder cannot be served, or the index cannot be stored.
     """
     from tidings.vault import PACKAGES, packages_missing
 
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    if missing := not_installed(PACKAGES):
         raise Refusal(packages_missing(missing))
     for path in options.paths:
         if not path.exists() and (similar := _similar(path)):
-            raise Refusal(f"There is no folder {str(path)!r}. Did you mean {similar!r}?")
+            raise Refusal(f"There is no folder {str(path)!r}.{question(similar)}")
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
-        raise Refusal(f"--cache takes a folder, and {str(options.cache)!r} is a file.")
+        raise Refusal(f"--cache takes a folder; {str(options.cache)!r} is a file.")
     from tidings.vault.files.paths import Vault
     from tidings.vault.index.database import folder_for
 
@@ -154,18 +158,11 @@ def check(options: VaultOptions) -> "Vault":
     return vault
 
 
-def read_meanwhile(vault: "Vault", cache: Path | None) -> None:
-    """Let the first notes be read, if there is no index yet, while the server is imported."""
-    from tidings.vault.index import parallel
-
-    parallel.begin(vault, cache)
-
-
 def make_server(options: VaultOptions) -> "VaultServer":
-    """The server, not yet running, once `check` had nothing against it.
+    """Makes the server, after `check`.
 
     Raises:
-        Refusal: There is no such bus, or a folder cannot be served any more.
+        Refusal: The bus is invalid, or a folder cannot be served any more.
     """
     from tidings.vault.server import VaultServer
 
@@ -181,34 +178,26 @@ def make_server(options: VaultOptions) -> "VaultServer":
         raise Refusal(str(error)) from error
 
 
-def _similar(path: Path) -> str | None:
-    """A folder that is there and that may have been meant by `path`, which is not."""
+def _similar(path: Path) -> list[str]:
+    """Returns the folder whose name is closest to that of `path`, if one is close."""
     try:
-        folders = {each.name.casefold(): each for each in path.parent.iterdir() if each.is_dir()}
+        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
     except OSError:
-        return None
-    close = difflib.get_close_matches(path.name.casefold(), folders, n=1)
-    return str(folders[close[0]]) if close else None
+        return []
+    return [str(path.parent / name) for name in closest(path.name, names)]
 
 
 def print_snippet(client: str, options: VaultOptions) -> None:
-    """Print what a client needs to use the vault."""
-    from tidings.cli.client_config import server_name
-
-    # A snippet with which it could not start is none.
-    check(options)
+    """Prints the configuration that a client needs to use the vault."""
+    check(options)  # A server that cannot start gets no configuration.
     make_server(options)
-    name = server_name(options.paths[0].resolve().name)
-    client_config.print_snippet(client, name, [*program(), "vault", *arguments(options)], options.http, options.token)
-
-
-def program() -> list[str]:
-    """How another program starts this one."""
-    return client_config.program("vault")
+    name = client_config.server_name(options.paths[0].resolve().name)
+    argv = [*client_config.program("vault"), "vault", *arguments(options)]
+    client_config.print_snippet(client, name, argv, options.http, options.token)
 
 
 def arguments(options: VaultOptions) -> list[str]:
-    """The arguments of this command, as another program has to give them: independent of the current folder."""
+    """Returns the arguments of this command with absolute paths, for a client that starts it anywhere."""
     given = [str(path.resolve()) for path in options.paths]
     if options.read_only:
         given.append("--read-only")
@@ -218,7 +207,3 @@ def arguments(options: VaultOptions) -> list[str]:
     if options.cache:
         given += ["--cache", str(options.cache.absolute())]
     return given
-
-
-def _names(paths: Sequence[Path]) -> str:
-    return ", ".join(path.resolve().name for path in paths)

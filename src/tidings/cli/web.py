@@ -1,18 +1,15 @@
-"""`tidings web`: the web for agents, over standard input and output or over HTTP.
-
-Its options come from the table of settings: see `tidings.web.settings`.
-"""
+"""`tidings web`. Its options come from the table of settings in `tidings.web.settings`."""
 
 import gc
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from tidings._kit.lazy import not_installed
 from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
@@ -26,12 +23,12 @@ if TYPE_CHECKING:
 
     _ParamType = click.ParamType[Any]
 else:
-    _ParamType = click.ParamType  # Not every version of click has it with a type.
+    _ParamType = click.ParamType  # Generic only in newer versions of click.
 
 
 @dataclass(frozen=True)
 class WebOptions:
-    """What the command was asked for."""
+    """The options of the command."""
 
     settings: Settings
     http: HttpAddress | None
@@ -40,18 +37,14 @@ class WebOptions:
 
 
 class Value(_ParamType):
-    """The value of a setting, from the command line or the environment."""
+    """The value of a setting, as an option or a variable."""
 
     def __init__(self, setting: Setting) -> None:
         self.name = setting.name
         self._setting = setting
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it.
-
-        Raises:
-            Refusal: It is not what the setting takes.
-        """
+        """Parses the value; an error names the option or the variable."""
         try:
             return self._setting.parse(value)
         except BadSetting as error:
@@ -60,12 +53,12 @@ class Value(_ParamType):
             raise Refusal(f"{where}: {error}") from None
 
     def split_envvar_value(self, rv: str) -> list[str]:
-        """Several values in a variable are parted by commas or spaces."""
+        """Splits the value of a variable at commas and spaces."""
         return [word for word in re.split(r"[,\s]+", rv) if word]
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each setting."""
+    """Adds an option for each setting."""
     for setting in reversed(SETTINGS):
         command = _option(setting)(command)
     return command
@@ -91,7 +84,11 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
 
 @click.command("web", cls=Configured)
 @http_options
-@click.option("--bus", metavar="URL", help="Share changes with other processes, as in redis://host; needs --store.")
+@click.option(
+    "--bus",
+    metavar="URL",
+    help="Share changes with other processes over this bus, for example redis://host. Needs --store.",
+)
 @settings_options
 @config_option("the web server")
 @log_options
@@ -105,13 +102,13 @@ def command(
     config: str | None,
     **given: Any,
 ) -> None:
-    """Fetch pages for agents, watch them, and tell of every change.
+    """Serve web pages over MCP: fetch them, watch them, report changes.
 
-    Pages are read safely: no address of this machine or network is fetched from unless --allow-private says so. A SIZE
-    may be 500k or 10M, SECONDS may be 90s, 5m, 2h or 1d.
+    Fetching is safe: addresses of this machine and its network are refused unless --allow-private permits them. A SIZE
+    is for example 500k or 10M; SECONDS can also be 90s, 5m, 2h or 1d.
 
-    Without --http, this speaks MCP on standard input and output, for a client that starts it. The snippet that such a
-    client needs is printed by --config.
+    Without --http, the server speaks MCP over stdio, for a client that starts it. --config prints the configuration
+    for such a client.
     """
     address = None if http is None else http_address(http)
     try:
@@ -127,12 +124,12 @@ def command(
 
 
 def serve(options: WebOptions) -> None:
-    """Serve until the process is asked to stop.
+    """Serves until the process is asked to stop.
 
     Raises:
-        Refusal: It cannot, for a reason that has a name.
+        Refusal: The server cannot run.
     """
-    gc.disable()  # Nothing of what a start makes is garbage, and looking for some takes a tenth of it.
+    gc.disable()  # The start produces no garbage, and a tenth of it would be spent on searching for some.
     server = make_server(options)
     gc.freeze()
     gc.enable()
@@ -140,17 +137,17 @@ def serve(options: WebOptions) -> None:
 
 
 def make_server(options: WebOptions) -> "WebServer":
-    """The server, not yet running.
+    """Makes the server.
 
     Raises:
-        Refusal: A package is missing, the store cannot be used, or there is no such bus.
+        Refusal: A package is missing, the store cannot be used, or the bus is invalid.
     """
     from tidings.web.needs import PACKAGES, packages_missing
 
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    if missing := not_installed(PACKAGES):
         raise Refusal(packages_missing(missing))
-    if options.settings.render and find_spec("playwright") is None:
-        raise Refusal(packages_missing(["playwright"], extra="render"))
+    if options.settings.render and (missing := not_installed(["playwright"])):
+        raise Refusal(packages_missing(missing, extra="render"))
     from tidings.web.server import WebServer
 
     try:
@@ -160,15 +157,14 @@ def make_server(options: WebOptions) -> "WebServer":
 
 
 def print_snippet(client: str, options: WebOptions) -> None:
-    """Print what a client needs to use the web server."""
-    make_server(options)  # A snippet with which it could not start is none.
-    client_config.print_snippet(
-        client, "web", [*client_config.program("web"), "web", *arguments(options)], options.http, options.token
-    )
+    """Prints the configuration that a client needs to use the web server."""
+    make_server(options)  # A server that cannot start gets no configuration.
+    argv = [*client_config.program("web"), "web", *arguments(options)]
+    client_config.print_snippet(client, "web", argv, options.http, options.token)
 
 
 def arguments(options: WebOptions) -> list[str]:
-    """The arguments of this command, as another program has to give them: independent of where it is started."""
+    """Returns the arguments of this command, for a client that starts it anywhere."""
     values = [(setting, getattr(options.settings, setting.name)) for setting in SETTINGS]
     given = [word for setting, value in values if value != setting.default for word in setting.written(value)]
     return [*given, "--bus", options.bus] if options.bus else given

@@ -1,18 +1,10 @@
-"""A small MCP client for one-shot questions to a command, without the SDK, whose import alone would take longer.
+"""A small MCP client for one-shot requests to a command, without the SDK, whose import takes longer than the request.
 
-It finds out the era as the SDK's client does (`server/discover`, else `initialize`), asks for lists, resources and
-prompts, and ends the command in good order. Whatever is out of the ordinary (the server asks something of the user, a
-result that wants input) raises `Unusual`: what this client asks for can be asked for again, by the live client.
+It finds out the era as the SDK's client does (`server/discover`, else `initialize`), sends one request at a time, and
+ends the command. It raises `Unusual` for everything else, for example a question to the user: all its requests are safe
+to repeat, so the live client then starts again. Output that is not a message is skipped and quoted in errors.
 
-A command that speaks MCP on its standard input and output, for one short conversation, without an event loop.
-
-It runs in a process group of its own and does not outlive whoever started it: its input is closed, it is asked to end,
-it is killed, each after a second; and so is what it started and left behind. What it says is bounded: one message, the
-messages for one answer, and the last of what it wrote to standard error.
-
-Questions to a command, one after the other: for the small client, without the SDK.
-
-What is no message is remembered and passed over; what the server asks in turn is refused, or raises `Unusual`.
+This file knows the protocol versions of both eras by itself: a test compares them with the SDK's.
 """
 
 import contextlib
@@ -25,12 +17,15 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from types import TracebackType
+from typing import Any, Final, Self, cast
 
+from tidings._kit.bounded_json import as_dict, as_texts
+from tidings._kit.process import GRACE, end_group, explain_start, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import OneShotFailed, malformed
+from tidings.cli.oneshot import OneShotOptions, ServerFacts
 from tidings.client.masking import forms, masked, shown_arguments
-from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import (
     CommandFailed,
     ConnectTimedOut,
@@ -41,40 +36,69 @@ from tidings.errors import (
     UnsupportedVersion,
 )
 
-_GRACE: Final = 1.0
+OLD: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN: Final = ("2026-07-28",)
+"""The protocol versions of the two eras, oldest first."""
+
+_META: Final = "io.modelcontextprotocol/"
+_METHOD_NOT_FOUND: Final = -32601
+_UNSUPPORTED_VERSION: Final = -32022
+_CLIENT_INFO: Final = {"name": "tidings", "version": __version__}
+_CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+
+_CONNECT_SECONDS: Final = 30.0
+_REQUEST_SECONDS: Final = 60.0
+_DISCOVER_SECONDS: Final = 10.0
+_MAX_MESSAGE: Final = 32 * 2**20
+_STDERR_KEPT: Final = 4096
+_STDERR_SHOWN: Final = 1_000
 _CHUNK: Final = 64 * 2**10
-_TAIL: Final = 4096
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """What the program finds in its environment: the few variables that are safe to inherit, and its own."""
+    """Returns the environment of a command: its own variables, and the few that are safe to inherit."""
     kept = {name: os.environ[name] for name in _INHERITED if not os.environ.get(name, "()").startswith("()")}
     return {**kept, **own}
 
 
-class MessageTooLong(Exception):
-    """A line has more bytes than a message may have."""
+class Unusual(Exception):
+    """This request needs the live client."""
 
 
-class Silent(Exception):
-    """Nothing more came in time."""
+class _Silent(Exception):
+    """No message came in time."""
 
 
-class ProcessGone(Exception):
-    """The program ended, or closed its output."""
+class _TooLong(Exception):
+    """A line is longer than a message may be."""
 
 
-class Conversation:
-    """A running program, and the lines that go both ways.
+class _Closed(Exception):
+    """The command ended or closed its output."""
+
+
+class _Refused(Exception):
+    """The server answered a request with an error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        code = error.get("code")
+        self.code = code if isinstance(code, int) else 0
+        self.message = str(error.get("message", ""))
+        self.data: Any = error.get("data")
+
+
+class CommandPipe:
+    """A running command and the lines that go both ways, without an event loop.
+
+    The command runs in a process group of its own, which `close` ends.
 
     Raises:
-        OSError, ValueError: It could not be started.
+        OSError, ValueError: The command could not be started.
     """
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None, max_message: int) -> None:
-        self._max_message = max_message
-        self._process = subprocess.Popen(  # noqa: S603 - what the user asked for
+    def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
+        self._process = process = subprocess.Popen(  # noqa: S603 - the command that the user gave
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -84,36 +108,26 @@ class Conversation:
             cwd=cwd,
             start_new_session=True,
         )
-        if not (self._process.stdin and self._process.stdout and self._process.stderr):
-            raise ValueError("a program has three pipes")
-        self._in, self._out, self._err = (
-            self._process.stdin.fileno(),
-            self._process.stdout.fileno(),
-            self._process.stderr.fileno(),
-        )
+        self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
+        self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes)
         for pipe in (self._in, self._out, self._err):
             os.set_blocking(pipe, False)
         self._outgoing = bytearray()
         self._incoming = bytearray()
         self._lines: deque[bytes] = deque()
-        self._said = bytearray()
+        self._stderr = bytearray()
         self._poll = select.poll()
-        self._poll.register(self._out, select.POLLIN)
-        self._poll.register(self._err, select.POLLIN)
         self._open = {self._out, self._err}
+        for pipe in self._open:
+            self._poll.register(pipe, select.POLLIN)
 
     @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
-
-    @property
-    def said(self) -> str:
-        """The last that it wrote to its standard error."""
-        return self._said.decode(errors="replace").strip()
+    def stderr(self) -> str:
+        """The end of what the command wrote to its standard error."""
+        return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
-        """Have a line written, as soon as the program reads."""
+        """Writes a line, as soon as the command reads."""
         self._outgoing += line + b"\n"
         self._write()
 
@@ -125,26 +139,26 @@ class Conversation:
         except BlockingIOError:
             self._poll.register(self._in, select.POLLOUT)
             return
-        except OSError:  # It does not listen any more; it may have said why.
+        except OSError:  # It reads no more. Its output may say why.
             self._outgoing.clear()
         with contextlib.suppress(KeyError):
             self._poll.unregister(self._in)
 
     def line(self, deadline: float) -> bytes:
-        """The next line that it writes.
+        """Returns the next line of output. `deadline` is by the monotonic clock.
 
         Raises:
-            Silent: None came before `deadline`, by the monotonic clock.
-            Gone: There will be none.
-            TooLong: It is longer than a message may be.
+            _Silent: None came in time.
+            _Closed: None will come.
+            _TooLong: It is longer than a message may be.
         """
         while not self._lines:
             if self._out not in self._open:
-                raise ProcessGone
+                raise _Closed
             left = deadline - time.monotonic()
             ready = self._poll.poll(max(left, 0) * 1000)
             if not ready and left <= 0:
-                raise Silent
+                raise _Silent
             for pipe, _ in ready:
                 self._write() if pipe == self._in else self._read(pipe)
         return self._lines.popleft()
@@ -162,195 +176,262 @@ class Conversation:
             if pipe == self._out and self._incoming:
                 self._lines.append(bytes(self._incoming))
         elif pipe == self._err:
-            self._said = (self._said + data)[-_TAIL:]
+            self._stderr = (self._stderr + data)[-_STDERR_KEPT:]
         else:
             *whole, rest = data.split(b"\n")
             for piece in whole:
                 self._lines.append(bytes(self._incoming + piece))
                 self._incoming.clear()
             self._incoming += rest
-            if len(self._incoming) > self._max_message:
-                raise MessageTooLong
+            if len(self._incoming) > _MAX_MESSAGE:
+                raise _TooLong
 
-    def last_words(self) -> int | None:
-        """Hear what it still says on standard error; returns its exit code, or the negative number of a signal."""
-        until = time.monotonic() + _GRACE / 2
+    def exit_code(self) -> int | None:
+        """Reads the rest of standard error and returns the exit code; None if the command still runs."""
+        until = time.monotonic() + GRACE / 2
         while self._err in self._open and (left := until - time.monotonic()) > 0:
             for pipe, _ in self._poll.poll(left * 1000):
                 if pipe != self._in:
-                    with contextlib.suppress(MessageTooLong):
+                    with contextlib.suppress(_TooLong):
                         self._read(pipe)
         return self._wait(max(until - time.monotonic(), 0.05))
 
     def close(self) -> None:
-        """End it, in good order if it lets us. Takes a few seconds at most."""
-        process = self._process
+        """Ends the command: closes its input, asks it to end, kills it, with a second for each step."""
+        process, pid = self._process, self._process.pid
         try:
             with contextlib.suppress(OSError):
-                process.stdin.close()  # type: ignore[union-attr]
+                self._pipes[0].close()
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
-                    self._signal(number)
-                if self._drained(_GRACE) is not None:
+                    signal_group(pid, number)
+                if self._ended():
                     break
-        finally:  # Whoever interrupts the wait, nobody is left behind.
+        finally:  # Also if the wait is interrupted.
             if process.poll() is None:
-                self._signal(signal.SIGKILL)
-                process.wait(_GRACE)
-            self._sweep()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
+                signal_group(pid, signal.SIGKILL)
+                process.wait(GRACE)
+            end_group(pid)
+            for pipe in self._pipes[1:]:
+                pipe.close()
 
-    def _drained(self, seconds: float) -> int | None:
-        """Wait for its end, reading what it still writes: one that cannot write may not get to its end."""
-        until = time.monotonic() + seconds
-        while (code := self._process.poll()) is None and (left := until - time.monotonic()) > 0:
-            # A program that closes its output is most likely at its end; how it ends is seen a moment later.
-            ready = self._poll.poll(min(left, 0.05) * 1000) if self._open else []
-            for pipe, _ in ready:
+    def _ended(self) -> bool:
+        """Waits for the end of the command. Reads its output meanwhile: a command that cannot write may never end."""
+        until = time.monotonic() + GRACE
+        while self._process.poll() is None and (left := until - time.monotonic()) > 0:
+            if not self._open:
+                return self._wait(left) is not None
+            for pipe, _ in self._poll.poll(min(left, 0.05) * 1000):
                 with contextlib.suppress(OSError):
                     if pipe == self._in or not os.read(pipe, _CHUNK):
                         self._poll.unregister(pipe)
                         self._open.discard(pipe)
-            if not self._open:
-                return self._wait(max(until - time.monotonic(), 0))
-        return code
+        return self._process.returncode is not None
 
     def _wait(self, seconds: float) -> int | None:
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def _sweep(self) -> None:
-        """End what the program started and left behind, at once: later, its number may be another's."""
-        if not self._signal(signal.SIGTERM):
-            return
-        until = time.monotonic() + _GRACE
-        while self._signal(0):
-            if time.monotonic() > until:
-                self._signal(signal.SIGKILL)
-                return
-            time.sleep(0.01)
-
-    def _signal(self, number: int) -> bool:
-        """Send a signal to the program and all that it started; False if nobody is left."""
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+        return None
 
 
-META: Final = "io.modelcontextprotocol/"
-METHOD_NOT_FOUND: Final = -32601
-ME: Final = {"name": "tidings", "version": __version__}
-MAX_MESSAGE: Final = 32 * 2**20
-_STDERR_SHOWN: Final = 1_000
+class WireClient:
+    """One connection to a command. Entering it starts the command and performs the handshake.
 
+    Raises:
+        TidingsError, OneShotFailed: On entering: the command does not start, or is not an MCP server.
+    """
 
-class Unusual(Exception):
-    """This is for the live client."""
+    server: ServerFacts
 
-
-class RequestRefused(Exception):
-    """The server answered a request with an error."""
-
-    def __init__(self, code: int, message: str, data: Any) -> None:
-        super().__init__(message)
-        self.code, self.message, self.data = code, message, data
-
-
-class Asking:
-    """A command that is asked. `start` it, `ask`, and `close` it in any case."""
-
-    def __init__(self, entry: ServersFileEntry, capabilities: dict[str, Any]) -> None:
-        self._entry = entry
-        self._capabilities = capabilities
+    def __init__(self, options: OneShotOptions) -> None:
+        self._entry = entry = options.chosen.entry
+        self._era = options.era
+        self._connect_seconds = options.timeout or _CONNECT_SECONDS
+        self._request_seconds = options.timeout or _REQUEST_SECONDS
+        # If these are offered, the server may ask: then `Unusual` hands over to the live client.
+        self._capabilities = _CAN_BE_ASKED if options.can_ask else {}
+        shown, secrets = shown_arguments(entry.args)
+        self._secrets = forms({*entry.env.values(), *entry.hidden} | secrets)
+        self._name = entry.name or self._clean(" ".join([entry.command or "", *shown]))
         self._numbers = itertools.count(1)
+        self._version = ""
+        """The modern version that each request states; empty in the old era."""
         self._garbage = ""
-        self._astray: Any = None
-        self._talk: Conversation | None = None
-        self.version = ""
-        """The version of the new era that each request is to say, once that is known."""
-
-    @property
-    def name(self) -> str:
-        """The command, as people call it. Secrets are left out."""
-        shown = " ".join([self._entry.command or "", *shown_arguments(self._entry.args)[0]])
-        return self._entry.name or self._clean(shown)
+        self._stray_id: Any = None
 
     def _clean(self, text: str) -> str:
-        secrets = {*self._entry.env.values(), *self._entry.hidden} | shown_arguments(self._entry.args)[1]
-        return masked(text, forms(secrets))
+        return masked(text, self._secrets)
 
-    def start(self) -> None:
-        """Start the command.
-
-        Raises:
-            TidingsError: It does not start.
-        """
-        entry = self._entry
-        env = environment(entry.env)
+    def __enter__(self) -> Self:
+        entry, env = self._entry, environment(self._entry.env)
+        self._began = time.monotonic()
         try:
-            self._talk = Conversation((entry.command or "", *entry.args), env, entry.cwd, MAX_MESSAGE)
+            self._pipe = CommandPipe((entry.command or "", *entry.args), env, entry.cwd)
         except (OSError, ValueError) as error:
-            raise _not_started(entry, error, env) from error
+            reason = explain_start(entry.command or "", entry.cwd, env, error)
+            message = self._clean(f"{self._name} could not be started: {reason}")
+            raise CommandFailed(message, server=self._name) from error
+        try:
+            self._shake_hands()
+        except BaseException:
+            self._pipe.close()
+            raise
+        return self
 
-    def close(self) -> None:
-        """End the command."""
-        if self._talk is not None:
-            self._talk.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipe.close()
 
-    @property
-    def _running(self) -> Conversation:
-        if self._talk is None:
-            raise RuntimeError("a command is asked before it is started")
-        return self._talk
+    # Handshake
 
-    def ask(self, method: str, params: dict[str, Any], deadline: float) -> dict[str, Any]:
-        """The server's answer to a request.
+    def _shake_hands(self) -> None:
+        if self._era != "legacy" and self._discover():
+            return
+        if self._era not in ("auto", "legacy"):
+            raise Unusual  # The live client explains which versions the server supports.
+        try:
+            self._initialize()
+        except _Refused as refusal:
+            raise _named(refusal, "initialize") from None
+
+    def _discover(self) -> bool:
+        """Tries the modern era. False: try the old one."""
+        self._version = MODERN[-1]
+        # At most a third of the time: a server of the old era may not answer, and needs time for `initialize`.
+        limit = time.monotonic() + min(_DISCOVER_SECONDS, self._connect_seconds / 3)
+        found: dict[str, Any] = {}
+        try:
+            found = self._ask("server/discover", {}, limit)
+        except _Silent:
+            pass
+        except _Refused as refusal:
+            supported = as_texts(as_dict(refusal.data).get("supported"))
+            if refusal.code == _UNSUPPORTED_VERSION and supported and not set(supported) & set(OLD):
+                raise _named(refusal, "server/discover") from None
+        mutual = [each for each in MODERN if each in as_texts(found.get("supportedVersions"))]
+        if not mutual or not isinstance(found.get("capabilities"), dict):
+            self._version = ""
+            return False
+        self._version = mutual[-1]
+        self._take(found, self._version, "modern", as_dict(found.get("_meta")).get(_META + "serverInfo"))
+        return True
+
+    def _initialize(self) -> None:
+        params = {"protocolVersion": OLD[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
+        try:
+            found = self._ask("initialize", params, self._began + self._connect_seconds)
+        except _Silent:
+            raise ConnectTimedOut(
+                f"{self._name} did not answer within {self._connect_seconds:.3g} s. If it is an MCP server, give it "
+                f"more time with --timeout.{self._last_output()}",
+                server=self._name,
+                elapsed=self._connect_seconds,
+            ) from None
+        version = found.get("protocolVersion")
+        if not isinstance(version, str) or not isinstance(found.get("capabilities"), dict):
+            raise _malformed("initialize", "it has no protocolVersion or no capabilities", found)
+        if version not in OLD:
+            raise UnsupportedVersion(
+                f"{self._name} speaks protocol version {version}; Tidings speaks {OLD[0]} to {MODERN[-1]}. Upgrade the "
+                "older of the two.",
+                server=self._name,
+            )
+        self._take(found, version, "legacy", found.get("serverInfo"))
+        self._send({"method": "notifications/initialized"})
+
+    def _take(self, found: dict[str, Any], version: str, era: str, server_info: object) -> None:
+        instructions = found.get("instructions")
+        self.server = ServerFacts(
+            name=self._name,
+            transport="stdio",
+            protocol_version=version,
+            era=era,
+            server_info=as_dict(server_info) or None,
+            capabilities=as_dict(found.get("capabilities")),
+            instructions=instructions if isinstance(instructions, str) else None,
+            seconds=time.monotonic() - self._began,
+        )
+
+    # Requests
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the server's answer to a request.
 
         Raises:
-            Silent: There is none in time, by the monotonic clock.
-            Refused: It is an error.
-            Unusual: The server asks something first.
-            TidingsError, Failed: It went away, or answered what is none.
+            TidingsError: There was none, or it was an error.
+            Unusual: It was a question.
         """
+        try:
+            result = self._ask(method, params, time.monotonic() + self._request_seconds)
+        except _Silent:
+            raise RequestTimedOut(
+                f"{self._name} did not answer {method} within {self._request_seconds:g} s. Give it more time with "
+                f"--timeout.{self._last_output()}",
+                server=self._name,
+                method=method,
+                elapsed=self._request_seconds,
+            ) from None
+        except _Refused as refusal:
+            raise _named(refusal, method) from None
+        if result.get("resultType", "complete") != "complete":
+            raise Unusual
+        return result
+
+    def ping(self) -> float:
+        """Returns the seconds that the server takes to answer."""
+        began = time.monotonic()
+        try:
+            self._ask("server/discover" if self._version else "ping", {}, began + self._request_seconds)
+        except _Refused:
+            pass  # An error is an answer too.
+        except _Silent:
+            raise RequestTimedOut(
+                f"{self._name} did not answer within {self._request_seconds:g} s.", server=self._name, method="ping"
+            ) from None
+        return time.monotonic() - began
+
+    def _ask(self, method: str, params: dict[str, Any], deadline: float) -> dict[str, Any]:
         number = next(self._numbers)
-        if self.version:
-            stamp = {"protocolVersion": self.version, "clientInfo": ME, "clientCapabilities": self._capabilities}
-            params = {**params, "_meta": {META + key: value for key, value in stamp.items()}}
-        self.send({"id": number, "method": method, **({"params": params} if params else {})})
+        if self._version:
+            stamp = {
+                "protocolVersion": self._version,
+                "clientInfo": _CLIENT_INFO,
+                "clientCapabilities": self._capabilities,
+            }
+            params = {**params, "_meta": {_META + key: value for key, value in stamp.items()}}
+        self._send({"id": number, "method": method, **({"params": params} if params else {})})
         while True:
-            message = self._next(method, deadline)
+            message = self._receive(method, deadline)
             if "method" in message:
-                self._heard(message)
+                self._answer(message)
             elif message.get("id") == number:
-                return self._result(message, method)
-            elif message.get("id") is not None and self._astray is None:
-                self._astray = message["id"]
+                break
+            elif message.get("id") is not None and self._stray_id is None:
+                self._stray_id = message["id"]
+        if isinstance(message.get("error"), dict):
+            raise _Refused(message["error"])
+        if not isinstance(message.get("result"), dict):
+            raise _malformed(method, "it has neither a result nor an error", message)
+        return message["result"]
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message."""
-        self._running.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
+    def _send(self, message: dict[str, Any]) -> None:
+        self._pipe.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def _next(self, method: str, deadline: float) -> dict[str, Any]:
-        """The next message; what is none is remembered, and passed over."""
+    def _receive(self, method: str, deadline: float) -> dict[str, Any]:
         while True:
-            if time.monotonic() > deadline:  # A flood must not keep us for ever.
-                raise Silent
+            if time.monotonic() > deadline:  # Also if lines keep coming.
+                raise _Silent
             try:
-                line = self._running.line(deadline)
-            except MessageTooLong:
+                line = self._pipe.line(deadline)
+            except _TooLong:
                 raise MessageTooLarge(
-                    f"{self.name} sent a message of more than {MAX_MESSAGE:,} bytes, which is the limit.",
-                    server=self.name,
+                    f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit.",
+                    server=self._name,
                     method=method,
                 ) from None
-            except ProcessGone:
-                raise self._died() from None
+            except _Closed:
+                raise self._ended() from None
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
@@ -360,252 +441,45 @@ class Asking:
             if line.strip():
                 self._garbage = self._garbage or line[:200].decode(errors="replace").strip()
 
-    def _heard(self, message: dict[str, Any]) -> None:
-        """The server asks or tells something."""
+    def _answer(self, message: dict[str, Any]) -> None:
+        """Answers a request of the server. Notifications are ignored."""
         if "id" not in message:
             return
         if message["method"] == "ping":
-            self.send({"id": message["id"], "result": {}})
+            self._send({"id": message["id"], "result": {}})
         elif self._capabilities:
             raise Unusual
         else:
-            error = {"code": METHOD_NOT_FOUND, "message": "This client cannot be asked."}
-            self.send({"id": message["id"], "error": error})
+            error = {"code": _METHOD_NOT_FOUND, "message": "This client cannot be asked."}
+            self._send({"id": message["id"], "error": error})
 
-    def _result(self, message: dict[str, Any], method: str) -> dict[str, Any]:
-        error = message.get("error")
-        if isinstance(error, dict):
-            told = cast("dict[str, Any]", error)
-            code = told.get("code")
-            raise RequestRefused(code if isinstance(code, int) else 0, str(told.get("message", "")), told.get("data"))
-        result = message.get("result")
-        if not isinstance(result, dict):
-            raise self.malformed(method, "it has neither a result nor an error", message)
-        return cast("dict[str, Any]", result)
-
-    # What went wrong
-
-    def malformed(self, method: str, reason: str, payload: Any) -> OneShotFailed:
-        """The end of a command whose server answered what is no answer."""
-        return malformed(f"The server's answer to {method} is not what the protocol says ({reason}).", payload)
-
-    def _died(self) -> TidingsError:
-        code = self._running.last_words()
+    def _ended(self) -> TidingsError:
+        code = self._pipe.exit_code()
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code}"
-        said = self.last_words() or " It said nothing. Does it speak MCP on its standard output?"
-        return CommandFailed(f"{self.name} {how} before it answered.{said}", server=self.name)
+        output = self._last_output() or " It wrote nothing. Does it speak MCP on its standard output?"
+        return CommandFailed(f"{self._name} {how} before it answered.{output}", server=self._name)
 
-    def last_words(self) -> str:
-        """What the command said that may explain what became of it."""
-        said = self._clean(self._running.said)[-_STDERR_SHOWN:]
-        text = (
-            f" On its standard output it said what is no message: {self._clean(self._garbage)!r}."
-            if self._garbage
-            else ""
-        )
-        if self._astray is not None:
-            text += f" It answered a request {self._astray!r}, which nobody made."
-        return text + (f" It said: {said}" if said else "")
+    def _last_output(self) -> str:
+        """Returns sentences about output that may explain a failure."""
+        text = ""
+        if self._garbage:
+            text = f" Its standard output is not an MCP message: {self._clean(self._garbage)!r}."
+        if self._stray_id is not None:
+            text += f" It answered a request with the id {self._stray_id!r}, which was never sent."
+        stderr = self._clean(self._pipe.stderr)[-_STDERR_SHOWN:]
+        return text + (f" Its standard error: {stderr}" if stderr else "")
 
 
-def _not_started(entry: ServersFileEntry, error: Exception, env: dict[str, str]) -> TidingsError:
-    from tidings.client.targets import CommandTarget
-    from tidings.client.transports.stdio import not_started
-
-    target = CommandTarget(entry.command or "", entry.args, entry.env, entry.cwd, entry.name or None, entry.hidden)
-    return not_started(target, error, env)
+def _malformed(method: str, reason: str, payload: Any) -> OneShotFailed:
+    return malformed(f"The server's answer to {method} is invalid: {reason}.", payload)
 
 
-OLD: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN: Final = ("2026-07-28",)
-"""The versions of the two eras, oldest first; a test holds them against the SDK's."""
-
-_PROBE_SECONDS: Final = 10.0
-_UNSUPPORTED: Final = -32022
-
-
-class WireClient:
-    """A conversation with one command. `open` it, ask, and `close` it in any case."""
-
-    def __init__(self, entry: ServersFileEntry, *, era: str, timeout: float | None, can_ask: bool) -> None:
-        self._era = era
-        self._connect_seconds = timeout or 30.0
-        self._seconds = timeout or 60.0
-        # What is offered is offered so that the server asks; this client then leaves it to the live one.
-        self._capabilities: dict[str, Any] = _CAN_BE_ASKED if can_ask else {}
-        self._asking = Asking(entry, self._capabilities)
-        self._deadline = 0.0
-        self.transport = "stdio"
-        self.took = 0.0
-        self.protocol_version = ""
-        self.server_info: dict[str, Any] | None = None
-        self.capabilities: dict[str, Any] = {}
-        self.instructions: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The command, as people call it. Secrets are left out."""
-        return self._asking.name
-
-    # The conversation
-
-    def open(self) -> None:
-        """Start the command, and shake hands.
-
-        Raises:
-            TidingsError: It does not start, or is no MCP server.
-        """
-        began = time.monotonic()
-        self._asking.start()
-        self._deadline = began + self._connect_seconds
-        try:
-            self._shake_hands()
-        except RequestRefused as refusal:
-            raise _named(refusal, "initialize") from None
-        self.took = time.monotonic() - began
-
-    def close(self) -> None:
-        """End the command."""
-        self._asking.close()
-
-    def _shake_hands(self) -> None:
-        if self._era == "legacy":
-            self._initialize()
-            return
-        version = MODERN[-1]
-        for _ in range(2):
-            try:
-                found = self._discover(version)
-            except RequestRefused as refusal:
-                supported = _texts(_mapping(refusal.data).get("supported"))
-                if refusal.code != _UNSUPPORTED or not supported:
-                    break
-                mutual = [each for each in MODERN if each in supported]
-                if mutual and mutual[-1] != version:
-                    version = mutual[-1]
-                    continue
-                if not any(each in OLD for each in supported):
-                    raise
-                break
-            if found is not None:
-                return
-            break
-        if self._era != "auto":
-            raise Unusual  # The live client knows how to say what the server speaks instead.
-        self._initialize()
-
-    def _discover(self, version: str) -> dict[str, Any] | None:
-        self._speak(version)
-        # A third of the time: a server of the old era that does not answer must have time to answer `initialize`.
-        limit = time.monotonic() + min(_PROBE_SECONDS, self._connect_seconds / 3)
-        try:
-            found = self._asking.ask("server/discover", {}, limit)
-        except Silent:
-            found = {}
-        mutual = [each for each in MODERN if each in _texts(found.get("supportedVersions"))]
-        if not mutual or not isinstance(found.get("capabilities"), dict):
-            self._speak("")
-            return None
-        self._speak(mutual[-1])
-        self._take(found, _mapping(found.get("_meta")).get(META + "serverInfo"))
-        return found
-
-    def _initialize(self) -> None:
-        self._speak("")
-        params = {"protocolVersion": OLD[-1], "capabilities": self._capabilities, "clientInfo": ME}
-        try:
-            found = self._asking.ask("initialize", params, self._deadline)
-        except Silent:
-            raise ConnectTimedOut(
-                f"{self.name} did not answer within {self._connect_seconds:.3g} s. Give it longer with --timeout, if "
-                f"it is an MCP server.{self._asking.last_words()}",
-                server=self.name,
-                elapsed=self._connect_seconds,
-            ) from None
-        version = found.get("protocolVersion")
-        if not isinstance(version, str) or not isinstance(found.get("capabilities"), dict):
-            raise self._asking.malformed("initialize", "it has no protocolVersion or no capabilities", found)
-        if version not in OLD:
-            raise UnsupportedVersion(
-                f"{self.name} speaks {version}; Tidings speaks {OLD[0]} to {MODERN[-1]}. Upgrade whichever is older.",
-                server=self.name,
-            )
-        self._take(found, found.get("serverInfo"))
-        self._asking.send({"method": "notifications/initialized"})
-        self.protocol_version = version
-
-    def _take(self, found: dict[str, Any], server: object) -> None:
-        self.capabilities = _mapping(found.get("capabilities"))
-        self.server_info = _mapping(server) or None
-        told = found.get("instructions")
-        self.instructions = told if isinstance(told, str) else None
-
-    def _speak(self, version: str) -> None:
-        self.protocol_version = version
-        self._asking.version = version if self.is_modern else ""
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether the connection is one of the new era."""
-        return self.protocol_version in MODERN
-
-    # Requests
-
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The server's answer to a request.
-
-        Raises:
-            TidingsError: There is none, or it is no.
-            Unusual: It is a question.
-        """
-        self._deadline = time.monotonic() + self._seconds
-        try:
-            result = self._asking.ask(method, params, self._deadline)
-        except Silent:
-            raise RequestTimedOut(
-                f"{self.name} did not answer {method} within {self._seconds:g} s. Give it longer with --timeout."
-                f"{self._asking.last_words()}",
-                server=self.name,
-                method=method,
-                elapsed=self._seconds,
-            ) from None
-        except RequestRefused as refusal:
-            raise _named(refusal, method) from None
-        if result.get("resultType", "complete") != "complete":
-            raise Unusual
-        return result
-
-    def ping(self) -> float:
-        """Seconds that the server takes to answer."""
-        began = time.monotonic()
-        try:
-            self._asking.ask("server/discover" if self.is_modern else "ping", {}, began + self._seconds)
-        except RequestRefused:
-            pass  # An error is an answer too.
-        except Silent:
-            raise RequestTimedOut(
-                f"{self.name} did not answer within {self._seconds:g} s.", server=self.name, method="ping"
-            ) from None
-        return time.monotonic() - began
-
-
-_CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> list[str]:
-    return [each for each in cast("list[Any]", value) if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def _named(refusal: RequestRefused, method: str) -> TidingsError:
-    """The server's error by its name; by those who know all of them, as there is time now."""
-    if refusal.code == METHOD_NOT_FOUND and not refusal.data:
-        # Not for this one: many servers have resources and know nothing of templates.
+def _named(refusal: _Refused, method: str) -> TidingsError:
+    """Returns the named error of an error answer. Imports the SDK: a failing command may take longer."""
+    if refusal.code == _METHOD_NOT_FOUND and not refusal.data:
+        # Without the SDK, because it is common: many servers with resources have no templates.
         data: dict[str, Any] = {"rpc_code": refusal.code, "rpc_data": {}}
         return NotSupported(f"The server has no {method} ({refusal.message}).", method=method, data=data)
     from mcp.shared.exceptions import MCPError

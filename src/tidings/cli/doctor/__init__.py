@@ -1,1 +1,1 @@
-"""tidings doctor."""
+"""`tidings doctor`."""

@@ -1,75 +1,56 @@
-"""`tidings doctor`: whether everything that Tidings uses on this machine is as it should be, and what to do if not.
+"""`tidings doctor`: the checks in order, their findings, and the summary.
 
-What the doctor looks at, in order; and that a check which fails itself is a finding, never a traceback.
-
-A check is a function that gets the `CheckedPath` and yields `Finding`s. It reads and never writes, apart from an
-empty file in the folder for temporary files; it imports nothing of the SDK, and its file is imported when it runs: a
-package that is broken must not hide what the others find.
-
-| file | looks at |
-|---|---|
-| `doctor_packages` | Python, the packages, the extras, Chromium, the page |
-| `doctor_system` | SQLite, ports, limits of the system, the clock, folders |
-| `doctor_files` | the catalog, the journal, the files of AI clients |
-| `doctor_variables` | environment variables |
+A check is a function that gets a `CheckedPath` and yields `Finding`s. It only reads, apart from an empty temporary
+file, and imports no SDK. Its file is imported when it runs, and its exceptions become findings: a broken package must
+not hide what the other checks find.
 """
 
-import contextlib
-import io
 import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 import click
 
-from tidings.cli.terminal import harmless, styled
+from tidings._kit.text import harmless
+from tidings.cli.terminal import styled
 
 Verdict = Literal["ok", "look", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was seen of one thing."""
+    """The result of one check."""
 
     what: str
     verdict: Verdict
     words: str
-    """How it is, and what that means."""
+    """The state, and what it means."""
     cure: str = ""
-    """What to do; empty if there is nothing to be done."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
-        return {
-            "what": self.what,
-            "verdict": self.verdict,
-            "words": self.words,
-            **({"cure": self.cure} if self.cure else {}),
-        }
+    """What to do; empty if nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPath:
-    """Where the doctor looks."""
+    """The user's folders and environment, which the checks look at."""
 
     home: Path
     cwd: Path
     environ: Mapping[str, str]
     platform: str
-    """Named as `sys.platform` does."""
+    """As in `sys.platform`."""
 
     @classmethod
     def here(cls) -> "CheckedPath":
-        """This user's, in this folder. What cannot be told is what comes closest."""
+        """Returns those of this process; if the home or the current folder is unknown, the closest guess."""
         try:
             home = Path.home()
-        except RuntimeError:  # No HOME, and nobody whom the system knows.
+        except RuntimeError:  # There is no HOME, and the system does not know the user.
             home = Path("/")
         try:
             cwd = Path.cwd()
@@ -81,63 +62,63 @@ class CheckedPath:
 Check = Callable[[CheckedPath], Iterable[Finding]]
 
 CHECKS: Final = (
-    ("Python", "doctor_packages", "python"),
-    ("packages", "doctor_packages", "packages"),
-    ("command", "doctor_packages", "on_the_path"),
-    ("Chromium", "doctor_packages", "chromium"),
-    ("inspector's page", "doctor_packages", "page"),
-    ("SQLite", "doctor_system", "sqlite"),
-    ("ports", "doctor_system", "ports"),
-    ("file watching", "doctor_system", "watch_limits"),
-    ("open files", "doctor_system", "open_files"),
-    ("clock", "doctor_system", "clock"),
-    ("folders", "doctor_system", "folders"),
-    ("catalog", "doctor_files", "catalog"),
-    ("journal", "doctor_files", "journal"),
-    ("AI clients", "doctor_files", "clients"),
-    ("variables", "doctor_variables", "variables"),
+    ("Python", "machine", "python"),
+    ("packages", "machine", "packages"),
+    ("command", "machine", "on_the_path"),
+    ("Chromium", "machine", "chromium"),
+    ("inspector's page", "machine", "page"),
+    ("SQLite", "machine", "sqlite"),
+    ("ports", "machine", "ports"),
+    ("file watching", "machine", "watch_limits"),
+    ("open files", "machine", "open_files"),
+    ("clock", "machine", "clock"),
+    ("folders", "machine", "folders"),
+    ("catalog", "files", "catalog"),
+    ("journal", "files", "journal"),
+    ("AI clients", "files", "clients"),
+    ("variables", "files", "variables"),
 )
-"""Each check: what it is about, its file and its function."""
+"""Each check: its subject, its file and its function."""
 
 
 def examine(place: CheckedPath) -> Iterator[Finding]:
-    """All findings, one after the other."""
+    """Runs all checks and yields their findings."""
     for what, file, function in CHECKS:
         try:
-            check: Check = getattr(import_module(f"tidings.cli.{file}"), function)
+            check: Check = getattr(import_module(f"tidings.cli.doctor.{file}"), function)
             yield from check(place)
-        except Exception as error:  # noqa: BLE001 - whatever is broken is what people came to hear of
-            yield Finding(what, "wrong", f"could not be looked at ({type(error).__name__}: {error}).", _REPORT)
+        except Exception as error:  # noqa: BLE001 - a check that fails is a finding
+            yield Finding(what, "wrong", f"could not be checked ({type(error).__name__}: {error}).", _REPORT)
 
 
 def not_writable(folder: Path, place: CheckedPath) -> tuple[str, str] | None:
-    """Why nothing can be written in a folder, which need not be there yet, and the cure; None if something can."""
+    """Returns why a folder (which need not exist yet) cannot be written, and the cure; None if it can."""
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     shown = tidied(there, place)
     if not there.is_dir():
-        return f"{shown} is no folder", f"mv {shlex.quote(str(there))} {shlex.quote(f'{there}.old')}"
+        return f"{shown} is not a folder", f"mv {shlex.quote(str(there))} {shlex.quote(f'{there}.old')}"
     if os.access(there, os.W_OK | os.X_OK):
         return None
     if os.name != "nt" and os.statvfs(there).f_flag & os.ST_RDONLY:
-        return f"{shown} is on a file system that is read-only", ""
-    return f"{shown} cannot be written by you", owned(there)
+        return f"{shown} is on a read-only file system", ""
+    return f"you have no permission to write {shown}", owned(there)
 
 
 def owned(path: Path) -> str:
-    """The command that lets the user write a file or a folder."""
+    """Returns the command that gives the user permission to write a file or a folder."""
     quoted = shlex.quote(str(path))
     if os.name == "nt" or path.stat().st_uid == os.getuid():
         return f"chmod u+rwX {quoted}"
     return f'sudo chown "$(id -un)" {quoted}'
 
 
-_REPORT: Final = "If nothing above explains it, report it, with this line."
+_REPORT: Final = "If nothing above explains it, please report it with this line."
 
 
 def tidied(path: Path, place: CheckedPath) -> str:
-    """A path as people write it."""
+    """Returns a path with `~` for the home folder."""
     try:
         return str(Path("~") / path.relative_to(place.home)) if place.home != Path("/") else str(path)
     except ValueError:
@@ -151,15 +132,13 @@ _STYLES: dict[Verdict, str] = {"ok": "good", "look": "note", "wrong": "bad"}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Look at what Tidings uses on this machine, and say what to do.
+    """Check what Tidings uses on this machine, and say how to fix problems.
 
-    Each line is ok; or look: nothing is broken, but something is missing that you may want; or wrong: mend it. Nothing
-    is changed, no server is started, and nothing is sent anywhere. Secrets are not shown.
+    Each line begins with ok, look (nothing is broken, but something is missing that you may want) or wrong (fix it).
+    The doctor changes nothing, starts no server, sends nothing, and shows no secrets.
 
-    Exit codes: 0 nothing is wrong; 1 something is.
+    Exit codes: 0 nothing is wrong; 1 something is wrong.
     """
-    with contextlib.suppress(AttributeError):  # A path may have in it what no text can say.
-        cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     findings: list[Finding] = []
     for finding in examine(CheckedPath.here()):
         findings.append(finding)
@@ -168,14 +147,18 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     wrong = sum(each.verdict == "wrong" for each in findings)
     look = sum(each.verdict == "look" for each in findings)
     if as_json:
-        click.echo(json.dumps({"ok": not wrong, "findings": [each.as_json() for each in findings]}, indent=2))
+        click.echo(json.dumps({"ok": not wrong, "findings": [_as_json(each) for each in findings]}, indent=2))
     else:
         click.echo(f"\n{_summary(wrong, look)}")
     ctx.exit(1 if wrong else 0)
 
 
+def _as_json(finding: Finding) -> dict[str, str]:
+    return {key: value for key, value in asdict(finding).items() if value or key != "cure"}
+
+
 def _lines(finding: Finding) -> str:
-    """A finding as people read it: a line, and below it what to do."""
+    """Returns a finding as text: one line, and the cure below it."""
     verdict = styled(f"{finding.verdict:5}", _STYLES[finding.verdict], sys.stdout)
     lines = [f"{verdict}  {styled(harmless(finding.what), 'name', sys.stdout)}: {harmless(finding.words)}"]
     if finding.cure:
@@ -185,6 +168,5 @@ def _lines(finding: Finding) -> str:
 
 def _summary(wrong: int, look: int) -> str:
     if not wrong and not look:
-        return "Everything is as it should be."
-    worth = f"{look} worth a look" if look else ""
-    return ", ".join(filter(None, [f"{wrong or 'Nothing'} wrong", worth])) + "."
+        return "Everything is fine."
+    return f"{wrong or 'Nothing'} wrong{f', {look} worth a look' if look else ''}."

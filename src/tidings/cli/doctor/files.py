@@ -1,23 +1,20 @@
-"""The doctor on files: the catalog of servers, the journal of the inspector, and the files of AI clients.
-
-The doctor on the environment: variables of Tidings that are set, and those that nobody reads.
-"""
+"""The doctor's checks of files and variables: catalog, journal, files of AI clients, environment."""
 
 import os
 import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 import click
 
+from tidings._kit.suggest import did_you_mean
+from tidings._kit.text import counted, listed, size_text
 from tidings.cli.doctor.command import CheckedPath, Finding, not_writable, owned, tidied
 from tidings.cli.main import load
 from tidings.cli.serving import http_address
-from tidings.cli.terminal import listed, size_text
 from tidings.cli.variables import COMMANDS, Configured, long_name
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, find_clients, user_catalog
 
@@ -25,41 +22,41 @@ _LARGE: Final = 10**9
 
 
 def catalog(place: CheckedPath) -> Iterator[Finding]:
-    """The servers that the inspector and the one-shot commands know by name."""
+    """Checks the catalog: the servers that have names for the inspector and the one-shot commands."""
     path = user_catalog(place.environ, place.platform, place.home)
     shown = tidied(path, place)
     try:
         listing = Catalog(path, read_only=True).listing()
     except CatalogError as error:
-        cure = f"Mend it in an editor, or move it away: {_away(path)}"
+        cure = f"Correct it in an editor, or move it away: {_away(path)}"
         yield Finding("catalog", "wrong", str(error), cure)
         return
     if not path.is_file():
-        yield _none("catalog", path, place, "`tidings inspect` makes one", "servers cannot be added")
+        yield _none("catalog", path, place, "`tidings inspect` creates it", "servers cannot be added")
         return
     if (opened := _open_to_others(path, place)) is not None:
-        yield Finding("catalog", "look", f"{shown} can be read by others, and may hold tokens.", opened)
+        yield Finding("catalog", "look", f"other users can read {shown}, and it may contain tokens.", opened)
     for problem in listing.problems:
-        yield Finding("catalog", "wrong", problem, f"Mend it in {shown}.")
+        yield Finding("catalog", "wrong", problem, f"Correct it in {shown}.")
     if not _writable(path):
-        yield Finding("catalog", "look", f"{shown} cannot be written: servers cannot be added to it.", _owned(path))
+        yield Finding("catalog", "look", f"{shown} cannot be written, so servers cannot be added.", _owned(path))
     yield Finding("catalog", "ok", f"{_servers(listing.entries)} ({shown}).")
     yield from _startable("catalog", listing.entries, place)
 
 
 def journal(place: CheckedPath) -> Iterator[Finding]:
-    """What the inspector recorded."""
+    """Checks the journal, in which the inspector records sessions."""
     from tidings.inspector.sessions.saved import Newer, Unusable, default_path, open_for_reading
 
     path = default_path()
     shown = tidied(path, place)
     if not path.exists():
-        yield _none("journal", path, place, "the inspector makes one", "no session is kept")
+        yield _none("journal", path, place, "the inspector creates it", "sessions cannot be recorded")
         return
     if (opened := _open_to_others(path, place)) is not None:
-        yield Finding("journal", "look", f"{shown} can be read by others, and holds what servers said.", opened)
-    if not _writable(path):  # It cannot be looked into, either.
-        yield Finding("journal", "wrong", f"{shown} cannot be written: no session is kept.", _owned(path))
+        yield Finding("journal", "look", f"other users can read {shown}, and it contains messages of servers.", opened)
+    if not _writable(path):  # SQLite needs write access to read it.
+        yield Finding("journal", "wrong", f"{shown} cannot be written, so sessions cannot be recorded.", _owned(path))
         return
     size = path.stat().st_size
     try:
@@ -74,7 +71,7 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
         [count] = connection.execute("SELECT count(*) FROM sessions").fetchone()
     finally:
         connection.close()
-    words = f"{count:,} {'session' if count == 1 else 'sessions'}, {size_text(size)} ({shown})."
+    words = f"{counted(count, 'session')}, {size_text(size)} ({shown})."
     if size > _LARGE:
         yield Finding("journal", "look", words, "Delete old sessions in the inspector, or the file.")
     else:
@@ -82,17 +79,19 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
 
 
 def clients(place: CheckedPath) -> Iterator[Finding]:
-    """The servers that programs with AI in them are set up with."""
+    """Checks the servers in the files of AI clients."""
     found = find_clients(place.home, place.cwd, place.platform, place.environ)
     if not found:
-        words = "no servers set up in Claude Desktop, Claude Code, VS Code or Cursor."
-        yield Finding("AI clients", "ok", words, "`tidings vault PATH --config CLIENT` prints what a client needs.")
+        words = "no servers in Claude Desktop, Claude Code, VS Code or Cursor."
+        yield Finding(
+            "AI clients", "ok", words, "`tidings vault PATH --config CLIENT` prints the configuration for a client."
+        )
     for each in found:
         where = tidied(each.path, place)
         if each.project is not None and each.project not in each.path.parents:
             where += f", for {tidied(each.project, place)}"
         if each.problem is not None:
-            cure = f"Mend {tidied(each.path, place)}; until then {each.client} may not see its servers either."
+            cure = f"Correct {tidied(each.path, place)}: {each.client} may not see its servers either."
             yield Finding(each.client, "wrong", each.problem, cure)
         if each.servers:
             yield Finding(each.client, "ok", f"{_servers(each.servers)} ({where}).")
@@ -100,7 +99,7 @@ def clients(place: CheckedPath) -> Iterator[Finding]:
 
 
 def _startable(what: str, entries: Iterable[ServerEntry], place: CheckedPath) -> Iterator[Finding]:
-    """The servers whose program is not there."""
+    """Yields the servers whose program does not exist."""
     for entry in entries:
         command = entry.command
         if command is None or "$" in command:
@@ -110,16 +109,16 @@ def _startable(what: str, entries: Iterable[ServerEntry], place: CheckedPath) ->
         there = (folder / command).exists() if "/" in command else shutil.which(command, path=path) is not None
         if not there:
             words = f"{entry.name} cannot start: there is no program {command!r}."
-            yield Finding(what, "look", words, "Install it, or give its whole path in the file.")
+            yield Finding(what, "look", words, "Install it, or write its full path in the file.")
 
 
 def _servers(entries: Iterable[ServerEntry]) -> str:
     names = [entry.name for entry in entries]
-    return f"{len(names)} {'server' if len(names) == 1 else 'servers'}{': ' if names else ''}{listed(names)}"
+    return f"{counted(len(names), 'server')}{': ' if names else ''}{listed(names)}"
 
 
 def _writable(path: Path) -> bool:
-    """Whether the file can be replaced, too."""
+    """Returns whether the file can be written and replaced."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
 
 
@@ -131,44 +130,44 @@ def _owned(path: Path) -> str:
     return "\n".join(owned(each) for each in (path.parent, path) if not os.access(each, os.W_OK))
 
 
-def _none(what: str, path: Path, place: CheckedPath, makes: str, without: str) -> Finding:
-    """There is no such file: whether one can be made."""
+def _none(what: str, path: Path, place: CheckedPath, creates: str, without: str) -> Finding:
+    """Returns the finding for a file that does not exist: whether it can be created."""
     if (problem := not_writable(path.parent, place)) is not None:
         words, cure = problem
-        return Finding(what, "look", f"none, and {tidied(path, place)} cannot be made: {words}; {without}.", cure)
-    return Finding(what, "ok", f"none yet ({tidied(path, place)}); {makes}.")
+        return Finding(what, "look", f"none, and {tidied(path, place)} cannot be created: {words}; {without}.", cure)
+    return Finding(what, "ok", f"none yet ({tidied(path, place)}); {creates}.")
 
 
 def _open_to_others(path: Path, place: CheckedPath) -> str | None:
-    """The command that hides the file from others; None if they cannot read it."""
+    """Returns the command that hides the file from other users; None if they cannot read it."""
     if place.platform == "win32" or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return None
     return f"chmod 600 {shlex.quote(str(path))}"
 
 
 TOKENS: Final = {
-    "TIDINGS_TOKEN": "what clients of your servers have to send",
-    "TIDINGS_BEARER_TOKEN": "what one-shot commands send to a server at a URL",
+    "TIDINGS_TOKEN": "the token that your servers require from clients",
+    "TIDINGS_BEARER_TOKEN": "the token that one-shot commands send to a server at a URL",
 }
-"""Secrets: that they are set is told, and nothing of them."""
+"""Secrets, whose values are not shown."""
 OTHERS: Final = {
-    "TIDINGS_URI": "`tidings watch --exec` sets it for what it runs",
-    "TIDINGS_WEB_PAGES": "where the benchmark of the web server has its pages from",
+    "TIDINGS_URI": "`tidings watch --exec` sets it for its command",
+    "TIDINGS_WEB_PAGES": "the pages for the benchmark of the web server",
 }
 
 _SECRET: Final = ("--bus",)
-"""Options whose values may hold a password."""
+"""Options whose values may contain a password."""
 _CHECKED_LATER: Final = {"--http": http_address}
-"""Options that take any text on a command line, where what follows may be a folder; a variable is refused by this."""
+"""Options that click does not check. (`--http PATH` is possible on a command line, not in a variable.)"""
 
 
 def variables(place: CheckedPath) -> Iterator[Finding]:
-    """Each variable that is named as if it were ours."""
+    """Checks each variable whose name begins with TIDINGS_."""
     options = option_variables()
     known = [*TOKENS, *OTHERS, *options]
     ours = [name for name in sorted(place.environ) if name.upper().startswith("TIDINGS_")]
     if not ours:
-        yield Finding("variables", "ok", "none of Tidings is set.")
+        yield Finding("variables", "ok", "no variable of Tidings is set.")
     for name in ours:
         value = place.environ[name]
         if name in TOKENS:
@@ -178,13 +177,12 @@ def variables(place: CheckedPath) -> Iterator[Finding]:
         elif name in options:
             yield _option(name, value, *options[name])
         else:
-            near = get_close_matches(name.upper(), known, n=1)
-            cure = f"Did you mean {near[0]}?" if near else f"unset {name}"
-            yield Finding(name, "wrong", "nobody reads a variable of this name.", cure)
+            cure = did_you_mean(name, known, show=str).strip() or f"unset {name}"
+            yield Finding(name, "wrong", "there is no such variable, so it has no effect.", cure)
 
 
 def option_variables() -> dict[str, tuple[Configured, click.Option]]:
-    """Every variable that stands for an option, but for tokens; with a command that has it, and the option."""
+    """Returns the variables of options except tokens, each with a command that has it and the option."""
     return {
         str(option.envvar): (command, option)
         for name in COMMANDS
@@ -195,9 +193,9 @@ def option_variables() -> dict[str, tuple[Configured, click.Option]]:
 
 
 def _option(name: str, value: str, command: Configured, option: click.Option) -> Finding:
-    use = f"it is what `tidings {command.name} {long_name(option)}` would be"
+    use = f"it sets `tidings {command.name} {long_name(option)}`"
     if name.startswith("TIDINGS_LOG_"):
-        use = f"it is what `{long_name(option)}` would be"
+        use = f"it sets `{long_name(option)}`"
     try:
         if value:
             values = option.type.split_envvar_value(value) if option.multiple else value
@@ -215,8 +213,8 @@ def _option(name: str, value: str, command: Configured, option: click.Option) ->
 def _token(name: str, value: str) -> Finding:
     use = TOKENS[name]
     if not value:
-        return Finding(name, "look", f"set, and empty; it is {use}.", f"Give it a value, or: unset {name}")
+        return Finding(name, "look", f"empty; it is {use}.", f"Give it a value, or: unset {name}")
     if not (value.isascii() and value.isprintable()) or " " in value:
-        words = "has characters that cannot be sent: a token consists of visible ASCII characters without spaces."
-        return Finding(name, "wrong", words, "Often it is a line's end that was copied with it: set it anew.")
+        words = "contains characters that cannot be sent. Use visible ASCII characters without spaces."
+        return Finding(name, "wrong", words, "Set it again. Often the end of a line was copied with it.")
     return Finding(name, "ok", f"set ({len(value)} characters, not shown); it is {use}.")

@@ -1,7 +1,4 @@
-"""The doctor on the system: SQLite, ports, limits, the clock, folders.
-
-The doctor on what is installed: Python, the packages that Tidings needs, those it can use, a browser, the page.
-"""
+"""The doctor's checks of the machine: Python, packages, browser, SQLite, ports, limits, clock, folders."""
 
 import ctypes
 import errno
@@ -27,8 +24,8 @@ import tidings
 from tidings.cli.doctor.command import CheckedPath, Finding, not_writable, tidied
 
 PORTS: Final = {
-    8000: ("where `--http` serves", "Choose another: --http 127.0.0.1:8001"),
-    6280: ("where `tidings inspect` serves its page", ""),
+    8000: ("the default of `--http`", "Choose another port, for example --http 127.0.0.1:8001"),
+    6280: ("the default of `tidings inspect`", ""),
 }
 INOTIFY: Final = Path("/proc/sys/fs/inotify")
 ENOUGH_WATCHES: Final = 65_536
@@ -39,7 +36,7 @@ _DAY: Final = 86_400
 
 
 def sqlite(_: CheckedPath) -> Iterator[Finding]:
-    """SQLite, and the full-text search in it."""
+    """Checks SQLite and its full-text search."""
     import sqlite3
 
     version = sqlite3.sqlite_version
@@ -48,7 +45,7 @@ def sqlite(_: CheckedPath) -> Iterator[Finding]:
         connection.execute("CREATE VIRTUAL TABLE probe USING fts5(body)")
     except sqlite3.OperationalError:
         words = f"{version}, without full-text search (FTS5): `tidings vault` cannot search."
-        cure = "Use a Python that was built with a full SQLite, such as python.org's, your distribution's or uv's."
+        cure = "Use a Python with a complete SQLite, such as that of python.org, your distribution or uv."
         yield Finding("SQLite", "wrong", words, cure)
     else:
         yield Finding("SQLite", "ok", f"{version}, with full-text search (FTS5).")
@@ -57,27 +54,27 @@ def sqlite(_: CheckedPath) -> Iterator[Finding]:
 
 
 def ports(_: CheckedPath) -> Iterator[Finding]:
-    """Whether the ports are free that are taken if none is given."""
+    """Checks whether the default ports are free."""
     for port, (use, cure) in PORTS.items():
         what = f"port {port}"
         try:
             with socket.socket() as probe:
-                if os.name != "nt":  # As servers do: what is only winding up is free.
+                if os.name != "nt":  # As servers do, so that a port of closed connections counts as free.
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
                 probe.listen(1)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                # The page takes the next that is free by itself.
-                yield Finding(what, "look" if cure else "ok", f"in use; it is {use}, unless that is changed.", cure)
+                # Without a cure, the command takes the next free port by itself.
+                yield Finding(what, "look" if cure else "ok", f"in use; it is {use}.", cure)
             else:
-                yield Finding(what, "wrong", f"cannot be listened on ({error.strerror}); it is {use}.")
+                yield Finding(what, "wrong", f"not available ({error.strerror}); it is {use}.")
         else:
             yield Finding(what, "ok", f"free; it is {use}.")
 
 
 def watch_limits(place: CheckedPath) -> Iterator[Finding]:
-    """How many folders and programs Linux lets a user watch."""
+    """Checks how many folders and programs may watch files on Linux."""
     what = "file watching"
     if place.platform != "linux":
         return
@@ -85,15 +82,15 @@ def watch_limits(place: CheckedPath) -> Iterator[Finding]:
         watches = int((INOTIFY / "max_user_watches").read_text())
         instances = int((INOTIFY / "max_user_instances").read_text())
     except (OSError, ValueError):
-        yield Finding(what, "look", "the limits of inotify cannot be read; `tidings vault` may have to look by itself.")
+        yield Finding(what, "look", "the limits of inotify cannot be read; `tidings vault` may have to poll.")
         return
     known = f"{watches:,} folders, {instances:,} programs"
     if not _can_watch():
-        cure = _sysctl("max_user_instances", max(2 * instances, 512))
-        yield Finding(what, "wrong", f"all that this user may have are in use ({known}).", f"{cure}\n{_LASTING}")
+        cure = f"sudo sysctl fs.inotify.max_user_instances={max(2 * instances, 512)}"
+        yield Finding(what, "wrong", f"the limit of this user is reached ({known}).", f"{cure}\n{_LASTING}")
         return
     low = [
-        _sysctl(name, enough)
+        f"sudo sysctl fs.inotify.{name}={enough}"
         for name, limit, least, enough in (
             ("max_user_watches", watches, ENOUGH_WATCHES, 524_288),
             ("max_user_instances", instances, ENOUGH_INSTANCES, 512),
@@ -101,21 +98,17 @@ def watch_limits(place: CheckedPath) -> Iterator[Finding]:
         if limit < least
     ]
     if low:
-        words = f"{known}: a vault with more folders is not watched in full."
+        words = f"{known}: a vault with more folders is watched only in part."
         yield Finding(what, "look", words, "\n".join([*low, _LASTING]))
     else:
         yield Finding(what, "ok", f"{known} (inotify).")
 
 
-_LASTING: Final = "To keep it over a restart, put the same name=value into /etc/sysctl.d/60-watches.conf"
-
-
-def _sysctl(name: str, value: int) -> str:
-    return f"sudo sysctl fs.inotify.{name}={value}"
+_LASTING: Final = "To keep it after a restart, put the same name=value into /etc/sysctl.d/60-watches.conf"
 
 
 def _can_watch() -> bool:
-    """Whether one more program may watch files. What is not known is taken for yes."""
+    """Returns whether one more program may watch files; True if that is not known."""
     try:
         handle = ctypes.CDLL(None, use_errno=True).inotify_init1(0)
     except (OSError, AttributeError):
@@ -127,42 +120,42 @@ def _can_watch() -> bool:
 
 
 def open_files(place: CheckedPath) -> Iterator[Finding]:
-    """How many files and connections a process may have."""
+    """Checks how many files and connections a process may have open."""
     if place.platform == "win32":
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = soft == resource.RLIM_INFINITY
-    words = f"{'any number' if unlimited else f'{soft:,}'} in a process; each client of a server takes one or two."
+    words = f"{'any number' if unlimited else f'{soft:,}'} per process; each client of a server needs one or two."
     if unlimited or soft >= ENOUGH_FILES:
         yield Finding("open files", "ok", words)
         return
     more = hard == resource.RLIM_INFINITY or hard > soft
     cure = f"ulimit -n {4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)}"
-    yield Finding("open files", "look", words, cure if more else "Ask whoever set this limit for more.")
+    yield Finding("open files", "look", words, cure if more else "Ask the administrator for a higher limit.")
 
 
 def clock(_: CheckedPath) -> Iterator[Finding]:
-    """Whether it can be the time that the clock says: certificates and ages depend on it."""
+    """Checks the clock: certificates and the ages of files depend on it."""
     now = time.time()
     said = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     installed = Path(tidings.__file__).stat().st_mtime
     if now < installed - _DAY:
-        words = f"{said}, which is before this version of Tidings was installed: certificates will be refused."
+        words = f"{said}, which is before this version of Tidings was installed: certificates will be rejected."
         yield Finding("clock", "wrong", words, "Set it: timedatectl set-ntp true")
         return
     with tempfile.NamedTemporaryFile(prefix="tidings-doctor-") as probe:
         apart = abs(Path(probe.name).stat().st_mtime - now)
     if apart > 5:
-        words = f"{said}; files get times that are {apart:,.0f} s apart from it: what changed when is told wrongly."
-        yield Finding("clock", "look", words, "Have the machine that holds the files set its clock, too.")
+        words = f"{said}; the times of files differ from it by {apart:,.0f} s: the times of changes will be wrong."
+        yield Finding("clock", "look", words, "Set the clock of the machine that stores the files, too.")
     else:
         yield Finding("clock", "ok", f"{said}.")
 
 
 def folders(place: CheckedPath) -> Iterator[Finding]:
-    """Whether what has to be written can be."""
+    """Checks whether the folders for temporary files and for the cache can be written."""
     try:
         temporary = Path(tempfile.gettempdir())
     except OSError as error:
@@ -182,44 +175,44 @@ def _folder(what: str, folder: Path, place: CheckedPath, elsewhere: str) -> Find
     shown = tidied(folder, place)
     if (problem := not_writable(folder, place)) is not None:
         words, cure = problem
-        cures = "\n".join(filter(None, [cure, f"Another folder will do: {elsewhere}"]))
+        cures = "\n".join(filter(None, [cure, f"Or use another folder: {elsewhere}"]))
         return Finding(what, "wrong", f"{shown} cannot be used: {words}.", cures)
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if os.name != "nt":
         free = os.statvfs(there)
         if free.f_bavail * free.f_frsize < _LITTLE_SPACE:
             words = f"{shown}, with {free.f_bavail * free.f_frsize / 10**6:.0f} MB free."
-            return Finding(what, "look", words, "Make room: an index of a large vault needs a few hundred MB.")
+            return Finding(what, "look", words, "Free some space: the index of a large vault needs a few hundred MB.")
     return Finding(what, "ok", f"{shown}{'' if there == folder else ' (not there yet; it can be made)'}.")
 
 
 OLDEST: Final = (3, 11)
 PURPOSES: Final = {
-    "nats": "many replicas with NATS between them",
-    "redis": "many replicas with Redis between them",
+    "nats": "replicas connected by NATS",
+    "redis": "replicas connected by Redis",
     "vault": "`tidings vault`",
     "web": "`tidings web`",
-    "render": "`tidings web --render`, which needs Chromium besides",
-    "inspector": "`tidings tui`, and answers in YAML",
+    "render": "`tidings web --render`, which also needs Chromium",
+    "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
-"""What each extra is for. `all` is all of them but `render`."""
+"""The purpose of each extra. `all` contains all of them except `render`."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 _ROOT: Final = Path(tidings.__file__).parents[2]
 
 
 def python(_: CheckedPath) -> Iterator[Finding]:
-    """The interpreter."""
+    """Checks the version of Python."""
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST:
-        cure = "Install a newer one, and Tidings with it."
-        yield Finding("Python", "wrong", f"{version}, and 3.11 is the oldest that will do.", cure)
+        cure = "Install a newer Python, and Tidings with it."
+        yield Finding("Python", "wrong", f"{version}; Tidings needs 3.11 or newer.", cure)
     else:
         yield Finding("Python", "ok", f"{version} ({sys.executable}).")
 
 
 def packages(_: CheckedPath) -> Iterator[Finding]:
-    """What Tidings cannot do without, and each of the extras."""
+    """Checks the required packages and each extra."""
     try:
         required = importlib.metadata.requires("tidings") or []
     except importlib.metadata.PackageNotFoundError:
@@ -228,34 +221,39 @@ def packages(_: CheckedPath) -> Iterator[Finding]:
         return
     missing = list(_missing(required, None))
     if missing:
-        yield Finding("tidings", "wrong", f"{tidings.__version__}, without {', '.join(missing)}.", _install(""))
+        yield Finding(
+            "tidings",
+            "wrong",
+            f"{tidings.__version__}; these packages are missing: {', '.join(missing)}.",
+            _install(""),
+        )
     else:
         yield Finding("tidings", "ok", f"{tidings.__version__}, with mcp {importlib.metadata.version('mcp')}.")
     for extra, purpose in PURPOSES.items():
         missing = list(_missing(required, extra))
         if missing:
-            words = f"not installed ({', '.join(missing)}). It is for {purpose}."
+            words = f"not installed (missing: {', '.join(missing)}). It is for {purpose}."
             yield Finding(f"extra {extra}", "look", words, _install(extra))
         else:
             yield Finding(f"extra {extra}", "ok", f"installed, for {purpose}.")
 
 
 def on_the_path(place: CheckedPath) -> Iterator[Finding]:
-    """Whether a shell finds the command, and this one."""
+    """Checks whether a shell finds this command."""
     scripts = Path(sysconfig.get_path("scripts"))
     found = shutil.which("tidings", path=place.environ.get("PATH", ""))
     if found is None:
-        words = "not on the PATH: AI clients are given its whole path, but a shell does not find it."
+        words = "not on the PATH, so a shell does not find it. (AI clients get its full path.)"
         yield Finding("tidings command", "look", words, f'export PATH="{scripts}:$PATH"')
     elif Path(found).parent.resolve() != scripts.resolve():
-        words = f"{found} is what a shell finds, and another one than this ({scripts / 'tidings'})."
-        yield Finding("tidings command", "look", words, "If that is not on purpose, uninstall one of them.")
+        words = f"a shell finds {found}, which is not this installation ({scripts / 'tidings'})."
+        yield Finding("tidings command", "look", words, "If that is not intended, uninstall one of them.")
     else:
         yield Finding("tidings command", "ok", f"{found}.")
 
 
 def chromium(place: CheckedPath) -> Iterator[Finding]:
-    """A browser for rendered pages: the system's, or one that Playwright brought."""
+    """Checks for a browser: the system's, or one that Playwright installed."""
     found = next(filter(None, (shutil.which(name, path=place.environ.get("PATH", "")) for name in _NAMES)), None)
     if found is None:
         found = next(map(str, _of_playwright(place)), None)
@@ -277,14 +275,14 @@ def _of_playwright(place: CheckedPath) -> Iterator[Path]:
 
 
 def page(place: CheckedPath) -> Iterator[Finding]:
-    """The inspector's page, which is built and not in git."""
+    """Checks whether the inspector's page is built."""
     static = Path(tidings.__file__).parent / "inspector" / "static"
     if (static / "index.html").is_file():
         yield Finding("inspector's page", "ok", "built.")
         return
-    words = "not built: `tidings inspect` has nothing to show. `tidings tui` needs none."
+    words = "not built, so `tidings inspect` has nothing to show. `tidings tui` works without it."
     in_clone = f"make ui (in {tidied(_ROOT, place)})"
-    yield Finding("inspector's page", "look", words, in_clone if _is_clone() else "Install Tidings anew.")
+    yield Finding("inspector's page", "look", words, in_clone if _is_clone() else "Reinstall Tidings.")
 
 
 def _is_clone() -> bool:
@@ -292,7 +290,7 @@ def _is_clone() -> bool:
 
 
 def _install(extra: str) -> str:
-    """The command that installs this extra, or what there is without any: here, and from where this Tidings is."""
+    """Returns the command that installs an extra, or without one the package, from the same source as this one."""
     python = shlex.quote(sys.executable)
     pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
     brackets = f"[{extra}]" if extra else ""
@@ -302,7 +300,7 @@ def _install(extra: str) -> str:
 
 
 def _source() -> str:
-    """What this Tidings was installed from: a folder or a file, if that is still there, else its name."""
+    """Returns the folder or file that Tidings was installed from, if it still exists; else its name."""
     try:
         noted = importlib.metadata.distribution("tidings").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
@@ -313,7 +311,7 @@ def _source() -> str:
 
 
 def _missing(required: list[str], extra: str | None) -> Iterator[str]:
-    """Those of the requirements, of one extra or of none, that are not there or too old."""
+    """Yields the requirements (of an extra, or without one) that are missing or too old."""
     for text in required:
         parts = _REQUIREMENT.fullmatch(text.replace(" ", ""))
         if parts is None:
@@ -329,10 +327,10 @@ def _missing(required: list[str], extra: str | None) -> Iterator[str]:
             continue
         least = re.search(r">=([\d.]+)", parts["bounds"])
         if least and _numbers(version) < _numbers(least[1]):
-            yield f"{parts['name']} {least[1]} or newer, here is {version}"
+            yield f"{parts['name']} {least[1]} or newer (installed: {version})"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """A version to be compared; what follows its numbers does not count."""
+    """Returns the numbers of a version, for comparison."""
     numbers = re.match(r"[\d.]*", version)
     return tuple(int(part) for part in (numbers[0] if numbers else "").split(".") if part)
