@@ -39,7 +39,7 @@ def test_an_address_is_told_from_a_folder(text: str, address: HttpAddress | None
 
 @pytest.mark.parametrize("text", ["65536", "localhost:99999"])
 def test_a_port_that_cannot_be_is_refused(text: str) -> None:
-    with pytest.raises(Refusal, match="There is no port"):
+    with pytest.raises(Refusal, match="is not a valid port"):
         parse_address(text)
 
 
@@ -108,5 +108,5 @@ def test_a_host_that_cannot_be_is_named(host: str) -> None:
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    with pytest.raises(Refusal, match=r"Cannot listen at 192\.0\.2\.1:0: .*Choose another"):
+    with pytest.raises(Refusal, match=r"Cannot listen on 192\.0\.2\.1:0: .*Choose another"):
         listen(HttpAddress("192.0.2.1", 0))

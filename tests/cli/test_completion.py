@@ -113,7 +113,7 @@ def test_the_own_shell_is_the_default(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     done = tidings("completion", "bash", "--install", HOME=str(tmp_path), XDG_DATA_HOME=str(blocked))
-    assert (done.code, "cannot be written" in done.err) == (2, True)
+    assert (done.code, "Cannot write" in done.err) == (2, True)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -142,7 +142,7 @@ def test_a_check_that_breaks_is_a_finding_and_hides_no_other(
     monkeypatch.setattr(command_module, "CHECKS", (("gone", "no_such_file", "x"), *command_module.CHECKS))
     found = list(examine(place))
     assert (found[0].what, found[0].verdict) == ("gone", "wrong")
-    assert "could not be looked at (ModuleNotFoundError" in found[0].words
+    assert "could not be checked (ModuleNotFoundError" in found[0].words
     assert any("disk gone" in each.words for each in found)
     assert found[-1].what == "variables"
 
@@ -166,7 +166,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     assert "watchfiles" in found["extra vault"].words
     assert found["extra vault"].cure == f"{sys.executable} -m pip install -e '{machine._ROOT}[vault]'"
     assert "playwright" in found["extra render"].words
-    assert "redis 6 or newer, here is 4.0" in found["extra redis"].words
+    assert "redis 6 or newer (installed: 4.0)" in found["extra redis"].words
     assert found["extra web"].verdict == "ok"
     assert found["tidings"].verdict == "ok"
 
@@ -277,7 +277,7 @@ def test_few_open_files_are_told(place: CheckedPath, monkeypatch: pytest.MonkeyP
 
     for limits, verdict, cure in (
         ((256, 1_000_000), "look", "ulimit -n 4096"),
-        ((256, 256), "look", "Ask whoever set this limit for more."),
+        ((256, 256), "look", "Ask the administrator for a higher limit."),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), "ok", ""),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
@@ -302,7 +302,7 @@ def test_a_file_where_a_folder_has_to_be_is_wrong(place: CheckedPath) -> None:
     write(place, ".cache", "")
     temporary, cache = machine.folders(place)
     assert temporary.verdict == "ok"
-    assert (cache.verdict, "~/.cache is no folder" in cache.words) == ("wrong", True)
+    assert (cache.verdict, "~/.cache is not a folder" in cache.words) == ("wrong", True)
 
 
 def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
@@ -316,7 +316,7 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
     assert [each.verdict for each in found] == ["wrong", "wrong"]
     assert found[1].cure.splitlines() == [
         f"chmod u+rwX {place.home}",
-        "Another folder will do: export XDG_CACHE_HOME=DIR, or tidings vault PATH --cache DIR",
+        "Or use another folder: export XDG_CACHE_HOME=DIR, or tidings vault PATH --cache DIR",
     ]
 
 
@@ -326,7 +326,7 @@ def test_what_is_not_mine_is_asked_for_and_what_is_read_only_is_told_so(
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "getuid", lambda: place.home.stat().st_uid + 1)
     assert not_writable(place.home / "a/b", place) == (
-        "~ cannot be written by you",
+        "you have no permission to write ~",
         f'sudo chown "$(id -un)" {place.home}',
     )
     frozen = os.statvfs_result((4096, 4096, 10, 10, 10, 0, 0, 0, os.ST_RDONLY, 255))
@@ -343,7 +343,7 @@ def test_files_that_cannot_be_made_or_written_are_told_with_a_cure_that_helps(
         patch.setattr(os, "access", lambda *_: False)
         for [found] in (files_module.catalog(place), files_module.journal(place)):
             assert found.verdict == "look"
-            assert "cannot be made: ~ cannot be written by you" in found.words
+            assert "cannot be created: you have no permission to write ~" in found.words
             assert found.cure == f"chmod u+rwX {place.home}"
     open_for_writing(path).close()
     with monkeypatch.context() as patch:
@@ -478,7 +478,7 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: CheckedPath
     assert found["TIDINGS_XYZZY"].verdict == "wrong"
     assert found["TIDINGS_LOG_LEVEL"].verdict == "ok"
     assert found["TIDINGS_LOG_JSON"].verdict == "wrong"
-    assert found["TIDINGS_VAULT_CACHE"].words == "'/var/cache'; it is what `tidings vault --cache` would be."
+    assert found["TIDINGS_VAULT_CACHE"].words == "'/var/cache'; it sets `tidings vault --cache`."
     assert found["TIDINGS_VAULT_BUS"].verdict == "ok"
     assert found["TIDINGS_WEB_ALLOW_DOMAIN"].verdict == "ok"
     assert found["TIDINGS_INSPECT_PORT"].verdict == "wrong"

@@ -56,7 +56,7 @@ def test_the_documentation_has_the_same_table() -> None:
 @pytest.mark.parametrize("name", ["list", "call", "read", "prompt", "watch", "ping", "info", "load"])
 def test_the_help_of_each_command_has_them(name: str) -> None:
     said = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
-    assert "Exit codes: 0 done; 1 done, and the answer is bad; 2 your mistake; 3 connection;" in said
+    assert "Exit codes: 0 success; 1 negative result; 2 usage error; 3 connection;" in said
 
 
 def test_a_last_try_that_failed_is_told_by_its_cause() -> None:
@@ -73,8 +73,8 @@ def test_advice_for_programs_becomes_advice_for_the_shell() -> None:
 
 
 def test_a_huge_payload_is_cut_and_says_so() -> None:
-    assert "1,000 characters more" in payload_text("x" * 5_000)
-    assert "What the server sent:\n  x" in words(OneShotFailed("m", payload="x"))
+    assert "1,000 more characters" in payload_text("x" * 5_000)
+    assert "The server sent:\n  x" in words(OneShotFailed("m", payload="x"))
 
 
 def test_what_nobody_foresaw_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,10 +131,10 @@ def test_a_failure_of_a_watch_is_an_object(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object, **__: object) -> None:
         raise OneShotFailed("It is away.", exit_code=3, who="the network")
 
-    monkeypatch.setattr("tidings.cli.oneshot._asked", fail)
+    monkeypatch.setattr("tidings.cli.oneshot._taken", fail)
     done = CliRunner().invoke(main, ["watch", "http://127.0.0.1:9/mcp", "x://y", "--log-json"])
     (line,) = done.stderr.splitlines()
-    assert (done.exit_code, json.loads(line)["message"]) == (3, "Error (the network's): It is away.")
+    assert (done.exit_code, json.loads(line)["message"]) == (3, "Error (network): It is away.")
 
 
 def test_a_watch_tells_in_its_log_what_happens_and_prints_the_content_alone() -> None:

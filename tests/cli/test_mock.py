@@ -67,7 +67,7 @@ def test_options_that_do_not_fit_are_refused(session: Path) -> None:
 def test_a_session_that_the_inspector_keeps_is_served_by_its_number_or_name(session: Path, tmp_path: Path) -> None:
     kept = {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     none = tidings("mock", "--list", **kept)
-    assert (none.code, none.out, "No session is kept" in none.err) == (0, "", True)
+    assert (none.code, none.out, "no recorded sessions" in none.err) == (0, "", True)
     journal = Journal(tmp_path / "tidings/inspector/sessions.db", title="a rainy day")
     journal.open()
     for record in import_session(session).records:
@@ -79,5 +79,5 @@ def test_a_session_that_the_inspector_keeps_is_served_by_its_number_or_name(sess
         target = shlex.join([sys.executable, "-m", "tidings", "mock", name])
         done = tidings("list", target, "tools", "--env", f"XDG_STATE_HOME={tmp_path}", **kept)
         assert (done.code, done.out) == (0, "add\n"), done.err
-    assert "no such session is kept" in tidings("mock", "2", **kept).err
-    assert "Which session?" in tidings("mock", **kept).err
+    assert "There is no file or recorded session 2" in tidings("mock", "2", **kept).err
+    assert "SESSION is missing" in tidings("mock", **kept).err

@@ -51,7 +51,7 @@ def test_the_command_may_stand_after_two_dashes() -> None:
     assert tidings("list", "tools", "--json", "--", *words).json["tools"][0]["name"] == "add"
     assert tidings("read", "note://one", "--", *words).out.startswith("first")
     done = tidings("list", "--")
-    assert (done.code, "Give it after --" in done.err) == (2, True)
+    assert (done.code, "Give one, for example: --" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("form", [("list", "prompts"), ("list", "prompts", "--json")])
@@ -71,7 +71,7 @@ def test_malformed_items_are_part_of_the_document() -> None:
 def test_names_that_a_server_gives_twice_are_told() -> None:
     done = tidings("list", odd("twice"), "tools")
     assert (done.code, done.out.count("add")) == (0, 2)
-    assert done.err.strip() == "Several tools are called the same, and a client sees one: add."
+    assert done.err.strip() == "Several tools have the same name, and clients see only one: add."
     names = [tool["name"] for tool in tidings("list", odd("twice"), "tools", "--json").json["tools"]]
     assert names.count("add") == 2
 
@@ -124,8 +124,8 @@ def test_content_is_written_to_a_file_or_a_folder(tmp_path: Path) -> None:
     assert tidings("read", odd(), "note://two", "-o", str(tmp_path)).code == 0
     assert {file.name: file.read_text() for file in tmp_path.glob("*-*")} == {"1-two": "a", "2-b": "b"}
     done = tidings("read", odd(), "note://two", "-o", str(tmp_path / "one"))
-    assert (done.code, "2 contents: give --output a folder" in done.err) == (2, True)
-    assert "cannot be written" in tidings("read", odd(), "note://one", "-o", str(tmp_path / "no/where")).err
+    assert (done.code, "2 contents. Give --output a folder" in done.err) == (2, True)
+    assert "Cannot write" in tidings("read", odd(), "note://one", "-o", str(tmp_path / "no/where")).err
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_content_is_written_to_a_file_or_a_folder(tmp_path: Path) -> None:
         (("read", "note://broken"), 7, "the disk is full"),
         (("read", "note://shapeless"), 6, '"contents": "text"'),
         (("read", "bin://lie"), 6, "not base64"),
-        (("read", " "), 2, "Which resource?"),
+        (("read", " "), 2, "The URI is empty"),
         (("prompt", "akk"), 2, "Did you mean 'ask'"),
-        (("prompt", "ask"), 2, "needs more: city=…"),
+        (("prompt", "ask"), 2, "required arguments that are missing: city=…"),
         (("prompt", "ask", "city=x", "stile=y"), 2, "no argument 'stile'. Did you mean 'style'?"),
-        (("prompt", "ask", "city"), 2, "write KEY=VALUE"),
+        (("prompt", "ask", "city"), 2, "Write KEY=VALUE"),
         (("list", "toolz"), 2, "'toolz' is not one of"),
         (("list", "tools", "ad"), 2, "Did you mean 'add'"),
         (("list", "--era", "old"), 2, "'old' is not one of"),
@@ -158,7 +158,7 @@ def test_a_mistake_is_named_with_its_cure(args: tuple[str, ...], code: int, word
 @pytest.mark.parametrize(
     ("target", "code", "words"),
     [
-        ("http://127.0.0.1:9/mcp", 3, "Error (the network's): Nothing answers at"),
+        ("http://127.0.0.1:9/mcp", 3, "Error (network): Nothing answers at"),
         ("no-such-program-anywhere", 2, "is no server and no program"),
         ("ftp://host/mcp", 2, "MCP does not use"),
         ("localhost:8000", 2, "Did you mean http://localhost:8000?"),
@@ -245,7 +245,7 @@ def test_half_a_character_is_written_as_an_escape() -> None:
     done = tidings("list", odd("rows"), "tools", "--json")
     assert (done.code, done.err) == (0, "")
     assert done.json["tools"][0]["name"] == "one\ntwo\x9b \ud800"
-    assert tidings("list", odd("rows"), "tools").out == "one␊two<U+009B> \\ud800\n"
+    assert tidings("list", odd("rows"), "tools").out == "one␊two<U+009B> <U+D800>\n"
     assert tidings("read", odd(), "note://half").out == "half \\ud800"
 
 
@@ -276,4 +276,4 @@ def test_an_output_that_breaks_its_schema_says_at_which_place() -> None:
 def test_an_answer_that_is_no_message_is_shown_when_it_is_missed() -> None:
     done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "2")
     assert done.code == 5
-    assert "It sent what is no message: " in done.err
+    assert "It sent an invalid message: " in done.err

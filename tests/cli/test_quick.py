@@ -64,10 +64,10 @@ def test_all_pages_of_a_list_are_read() -> None:
         ("silent", 5, "request-timed-out", "did not answer tools/list within 1 s"),
         ("floods", 5, "request-timed-out", "did not answer tools/list within 1 s"),
         ("long", 4, "message-too-large", "33,554,432 bytes"),
-        ("loops", 6, "malformed-message", "leads back"),
+        ("loops", 6, "malformed-message", "was used before"),
         ("no-list", 6, "malformed-message", "no list 'tools'"),
         ("no-result", 6, "malformed-message", "neither a result nor an error"),
-        ("newer", 6, "unsupported-version", "speaks 2099-01-01"),
+        ("newer", 6, "unsupported-version", "speaks protocol version 2099-01-01"),
         ("only-newer", 6, "unsupported-version", "2099-01-01"),
         ("no-capabilities", 6, "malformed-message", "no capabilities"),
     ],
@@ -169,7 +169,7 @@ def test_the_folder_of_a_command_can_be_chosen() -> None:
 
 def test_an_answer_to_what_nobody_asked_is_told_when_the_right_one_is_missed() -> None:
     done = tidings("list", odd("confused"), "tools", "--timeout", "1")
-    assert (done.code, "It answered a request 'not yours', which nobody made." in done.err) == (5, True)
+    assert (done.code, "It answered a request with the id 'not yours', which was never sent." in done.err) == (5, True)
 
 
 def test_half_a_character_may_be_asked_for() -> None:

@@ -63,7 +63,7 @@ def test_the_command_for_windows_is_quoted_as_windows_does() -> None:
 
 
 def test_claude_desktop_is_not_sent_to_an_address_it_would_not_read() -> None:
-    with pytest.raises(CannotUse, match="leave out --http"):
+    with pytest.raises(CannotUse, match="Omit --http"):
         snippet("claude-desktop", HTTP, platform="linux")
 
 

@@ -91,7 +91,7 @@ def test_a_form_is_asked_field_by_field_and_checked() -> None:
         screen.type("Ada\n")
         screen.expect("Age [3]: ")
         screen.type("many\n")
-        screen.expect("Type a whole number.")
+        screen.expect("expected an integer")
         screen.expect("Age [3]: ")
         screen.type("36\n")
         screen.expect("Send this?")
@@ -127,12 +127,12 @@ def test_a_question_during_a_quick_command_is_asked_too() -> None:
         for question, answer in (
             ("name*: ", "Ada"),
             ("2. Beta (b)", ""),
-            ("kind [leave out]: ", "gamma"),
-            ("must be one of 'a', 'b'", ""),
-            ("kind [leave out]: ", "2"),
-            ("sure [leave out]: ", "perhaps"),
-            ("Type yes or no.", ""),
-            ("sure [leave out]: ", "yes"),
+            ("kind [omit]: ", "gamma"),
+            ("expected one of", ""),
+            ("kind [omit]: ", "2"),
+            ("sure [omit]: ", "perhaps"),
+            ("expected true or false", ""),
+            ("sure [omit]: ", "yes"),
             ("Send this?", "y"),
         ):
             screen.expect(question)
@@ -146,16 +146,16 @@ def test_a_question_during_a_quick_command_is_asked_too() -> None:
     [
         ("samples", "user: Who am I?", "Ada\n", "I am Ada."),
         ("samples", "system: Be brief.", "\n", "I am nobody: The user declined"),
-        ("samples", "Answer in its place", "\x04", "I am nobody: The user declined"),
+        ("samples", "Your answer", "\x04", "I am nobody: The user declined"),
         ("links", "https://example.com/in", "y\n", "I am accept."),
-        ("links", "Have you?", "d\n", "I am decline."),
-        ("links", "Have you?", "\x04", "I am cancel."),
+        ("links", "Done?", "d\n", "I am decline."),
+        ("links", "Done?", "\x04", "I am cancel."),
     ],
 )
 def test_samples_and_addresses_are_asked_about(behaviour: str, shown: str, typed: str, said: str) -> None:
     with terminal("prompt", odd(behaviour), "ask", "city=x", NO_COLOR="1") as screen:
         screen.expect(shown)
-        screen.expect(": ") if "Have" not in shown and "Answer" not in shown else None
+        screen.expect(": ") if "Done" not in shown and "answer" not in shown else None
         screen.type(typed)
         assert said in screen.end()[1]
 

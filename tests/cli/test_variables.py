@@ -95,7 +95,7 @@ def test_a_variable_that_is_misspelt_is_told_of(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(vault, "serve", nothing)
     done = CliRunner(env=environment(TIDINGS_VAULT_READONLY="1")).invoke(main, ["vault", str(tmp_path)])
     assert done.exit_code == 0
-    assert "The variable TIDINGS_VAULT_READONLY is not heeded" in done.stderr
+    assert "The variable TIDINGS_VAULT_READONLY is ignored" in done.stderr
     assert "Did you mean TIDINGS_VAULT_READ_ONLY?" in done.stderr
 
 

@@ -81,7 +81,7 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token(notes: Path)
         "url": "http://127.0.0.1:8000/mcp",
         "headers": {"Authorization": "Bearer s3cret"},
     }
-    assert "keep it to yourself" in result.stderr
+    assert "keep it secret" in result.stderr
 
 
 def test_a_folder_below_home_is_found_where_no_shell_looks_for_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_folder_below_home_is_found_where_no_shell_looks_for_it(notes: Path, m
 
 
 def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
-    assert "leave out --http" in refused(notes, "--http", "--config", "claude-desktop")
+    assert "Omit --http" in refused(notes, "--http", "--config", "claude-desktop")
     assert "There is no folder" in refused(notes / "nope", "--config", "cursor")
     (notes / "Work").mkdir()
     assert "one lies within the other" in refused(notes, notes / "Work", "--config", "cursor")
@@ -102,7 +102,7 @@ def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
 
 
 def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert "needs more packages" in refused(notes, "--config", "cursor")
 
 
@@ -112,7 +112,7 @@ def test_the_clients_are_those_that_there_are_snippets_for() -> None:
 
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/srv/.cache/uv/archive-v0/Xy1/bin/python")
-    assert vault.program()[1:] == ["--from", "tidings[vault]", "tidings"]
+    assert client_config.program("vault")[1:] == ["--from", "tidings[vault]", "tidings"]
 
 
 def test_a_program_that_is_not_installed_as_a_command_is_run_as_a_module(
@@ -120,7 +120,7 @@ def test_a_program_that_is_not_installed_as_a_command_is_run_as_a_module(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert vault.program() == [sys.executable, "-m", "tidings"]
+    assert client_config.program("vault") == [sys.executable, "-m", "tidings"]
 
 
 def test_its_help_imports_none_of_what_is_slow_to_import() -> None:
@@ -142,8 +142,8 @@ def test_its_help_imports_none_of_what_is_slow_to_import() -> None:
 def test_it_asks_which_vault() -> None:
     result = tidings_vault()
     assert result.exit_code == 2
-    assert "Which vault? Give its folder, as in: tidings vault ~/Notes" in result.stderr
-    assert "Which vault?" in tidings_vault("").stderr
+    assert "PATH is missing. Give the folder of the vault, for example: tidings vault ~/Notes" in result.stderr
+    assert "PATH is missing" in tidings_vault("").stderr
 
 
 def test_what_follows_http_is_an_address_or_a_folder(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,13 +160,13 @@ def test_what_follows_http_is_an_address_or_a_folder(notes: Path, monkeypatch: p
     assert "TIDINGS_TOKEN" in refused(notes, "--http", "0.0.0.0")
     for word in ("foo", "localhost:abc"):
         assert refused(notes, "--http", word) == (
-            f"Error: --http takes HOST:PORT, as in 127.0.0.1:8000; '{word}' is neither that nor a folder."
+            f"Error: --http takes HOST:PORT, for example 127.0.0.1:8000; '{word}' is neither an address nor a folder."
         )
 
 
 def test_options_that_people_expect_are_explained(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "as in --http 127.0.0.1:9000." in refused(notes, "--port", "9000")
-    assert "--token is what clients have to send over HTTP" in refused(notes, "--token", "s3cret")
+    assert "for example --http 127.0.0.1:9000." in refused(notes, "--port", "9000")
+    assert "--token needs --http" in refused(notes, "--token", "s3cret")
     monkeypatch.setattr(vault, "serve", lambda _: None)
     assert CliRunner().invoke(main, ["vault", str(notes)], env={"TIDINGS_TOKEN": "s3cret"}).exit_code == 0
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_served_is_one_line(notes: Path) -> None:
 
 def test_what_cannot_be_listened_at_is_one_line(notes: Path) -> None:
     assert "TIDINGS_TOKEN" in refused(notes, "--http", "0.0.0.0:8000")
-    assert "There is no port 99999" in refused(notes, "--http", "99999")
+    assert "99999 is not a valid port" in refused(notes, "--http", "99999")
     assert "visible ASCII" in refused(notes, "--http", "--token", "a b")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "is in use" in refused(notes, "--http", taken.getsockname()[1], "--cache", notes.parent / "cache")
@@ -196,7 +196,9 @@ def test_what_cannot_be_listened_at_is_one_line(notes: Path) -> None:
 
 def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(vault, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name)
+    )
     said = refused(notes)
     how = 'pip install "tidings[vault]" (in a clone: pip install ".[vault]")'
     assert said == f"Error: The vault server needs more packages (watchfiles, yaml): {how}"
@@ -222,7 +224,9 @@ def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monk
     (notes / ".obsidian").mkdir()
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     result = CliRunner().invoke(main, ["vault", str(notes)])
-    assert result.stderr.startswith("Serving My Notes (Ctrl-C ends it).\nThis speaks MCP on standard input")
+    assert result.stderr.startswith(
+        "Serving My Notes over stdio (press Ctrl-C to stop).\nIt expects MCP messages on standard input"
+    )
     assert max(map(len, result.stderr.splitlines())) <= 80
     assert ".obsidian" not in result.stderr
     assert "--config claude-desktop" in result.stderr
@@ -231,7 +235,7 @@ def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monk
 
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_a_client_starts_it_and_talks_to_it(notes: Path, era: str) -> None:
-    command = [*vault.program(), "vault", str(notes), "--cache", str(notes.parent / "cache")]
+    command = [*client_config.program("vault"), "vault", str(notes), "--cache", str(notes.parent / "cache")]
     with anyio.fail_after(40):
         async with tidings.connect(command, era=era) as client:
             called = await client.call_tool("read", {"paths": ["A"]})
@@ -242,7 +246,7 @@ async def test_a_client_starts_it_and_talks_to_it(notes: Path, era: str) -> None
 @contextmanager
 def started(*args: object) -> Generator[tuple["subprocess.Popen[str]", str]]:
     """The command in a process of its own, and the URL it says."""
-    program = [*vault.program(), "vault", *map(str, args)]
+    program = [*client_config.program("vault"), "vault", *map(str, args)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -293,7 +297,14 @@ async def test_over_http_only_those_with_the_token_come_in(notes: Path) -> None:
 
 def test_a_bus_that_is_out_of_reach_is_said_without_a_traceback(notes: Path) -> None:
     for http in ([], ["--http", "0"]):
-        program = [*vault.program(), "vault", str(notes), "--bus", "nats://127.0.0.1:1?timeout=0.2", *http]
+        program = [
+            *client_config.program("vault"),
+            "vault",
+            str(notes),
+            "--bus",
+            "nats://127.0.0.1:1?timeout=0.2",
+            *http,
+        ]
         run = subprocess.run(
             [*program, "--cache", str(notes.parent / "cache")],
             stdin=subprocess.DEVNULL,

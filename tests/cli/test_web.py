@@ -105,7 +105,7 @@ def test_a_variable_that_is_misspelt_is_told_of(asked: list[web.WebOptions]) -> 
     result = tidings_web(timeot="5", nonsense="1")
     assert (result.exit_code, asked.pop().settings.timeout) == (0, 30)
     first, second = result.stderr.splitlines()
-    assert first.startswith("The variable TIDINGS_WEB_NONSENSE is not heeded")
+    assert first.startswith("The variable TIDINGS_WEB_NONSENSE is ignored")
     assert second.endswith("there is no such setting. Did you mean TIDINGS_WEB_TIMEOUT?")
 
 
@@ -141,10 +141,10 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     assert "give --store FILE" in refused("--bus", f"sqlite:///{tmp_path}/bus.db")
     assert "There is no bus" in refused("--bus", "kafka://host", "--store", tmp_path / "pages.db")
     assert "Error: A bus is named by a URL" in refused("--bus", "nonsense")
-    assert "'foo' is no address" in refused("--http", "foo")
+    assert "'foo' is not an address" in refused("--http", "foo")
     assert "TIDINGS_TOKEN" in refused("--http", "0.0.0.0")
-    assert "--token is what clients have to send over HTTP" in refused("--token", "s3cret")
-    assert "as in --http 127.0.0.1:9000." in refused("--port", "9000")
+    assert "--token needs --http" in refused("--token", "s3cret")
+    assert "for example --http 127.0.0.1:9000." in refused("--port", "9000")
 
 
 def test_a_bus_in_memory_needs_no_store(asked: list[web.WebOptions]) -> None:
@@ -159,10 +159,12 @@ def test_the_packages_that_are_looked_for_are_those_of_the_extra() -> None:
 
 def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(web, "find_spec", lambda name: None if name in ("lxml", "playwright") else find(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in ("lxml", "playwright") else find(name)
+    )
     how = 'pip install "tidings[web]" (in a clone: pip install ".[web]")'
     assert refused() == f"Error: The web server needs more packages (lxml): {how}"
-    monkeypatch.setattr(web, "find_spec", lambda name: None if name == "playwright" else find(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "playwright" else find(name))
     assert 'pip install "tidings[render]"' in refused("--render")
 
 
@@ -202,7 +204,7 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token() -> None:
         "url": "http://127.0.0.1:9000/mcp",
         "headers": {"Authorization": "Bearer s3cret"},
     }
-    assert "It names the server at http://127.0.0.1:9000/mcp: run that yourself" in result.stderr
+    assert "The client does not start the server at http://127.0.0.1:9000/mcp: run it yourself" in result.stderr
 
 
 # Serving
@@ -213,7 +215,9 @@ def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(monkeypatch: pyte
     assert tidings_web().stderr == ""
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     said = tidings_web().stderr
-    assert said.startswith("Serving the web (Ctrl-C ends it).\nThis speaks MCP on standard input")
+    assert said.startswith(
+        "Serving the web over stdio (press Ctrl-C to stop).\nIt expects MCP messages on standard input"
+    )
     assert max(map(len, said.splitlines())) <= 80
 
 

@@ -195,7 +195,7 @@ class LiveConversation:
             return self._loop.run(work)
         except RequestTimedOut as error:
             if self._garbage:
-                error.message += f" Its output is not an MCP message: {self._garbage!r}."
+                error.message += f" It sent an invalid message: {self._garbage!r}."
             raise
 
     def ping(self) -> float:

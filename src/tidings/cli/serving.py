@@ -222,13 +222,13 @@ def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clie
         listening, address = listen(address)
         logger.info("Serving %s at %s (press Ctrl-C to stop)", what, address.url)
         if for_clients:
-            logger.info("To set up a client, run the same command with --config claude-code, vscode or cursor.")
+            logger.info("To set up a client, add --config claude-code, vscode or cursor to the command.")
         return Http(address, listening, token)
     if sys.stdin.isatty():
         logger.info("Serving %s over stdio (press Ctrl-C to stop).", what)
         logger.info("It expects MCP messages on standard input: a client should start it.")
         if for_clients:
-            logger.info("To set up Claude, run the same command with --config claude-desktop or claude-code.")
+            logger.info("To set up Claude, add --config claude-desktop or claude-code to the command.")
         logger.info("To serve over HTTP, add --http.")
     return None
 
