@@ -181,7 +181,7 @@ def test_what_cannot_be_served_is_one_line(notes: Path) -> None:
     assert refused(notes / "nope").startswith("Error: There is no folder")
     assert refused(notes / "A.md").endswith("is a file. Give the folder of the vault.")
     assert "given twice" in refused(notes, notes)
-    assert "Error: A bus is named by a URL" in refused(notes, "--bus", "nonsense")
+    assert "Error: A bus needs a URL" in refused(notes, "--bus", "nonsense")
     assert "There is no bus" in refused(notes, "--bus", "kafka://host")
     assert "names nothing" in refused(notes, "--exclude", "")
 

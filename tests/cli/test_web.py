@@ -127,7 +127,7 @@ def test_a_start_imports_nothing_that_only_fetching_or_reading_needs() -> None:
         "import sys\n"
         "from tidings.cli import web\n"
         "from tidings.web.settings import Settings\n"
-        "web.make_server(web.Options(Settings(), None, None, None))\n"
+        "web.make_server(web.WebOptions(Settings(), None, None, None))\n"
         "print(*sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -140,7 +140,7 @@ def test_a_start_imports_nothing_that_only_fetching_or_reading_needs() -> None:
 def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
     assert "give --store FILE" in refused("--bus", f"sqlite:///{tmp_path}/bus.db")
     assert "There is no bus" in refused("--bus", "kafka://host", "--store", tmp_path / "pages.db")
-    assert "Error: A bus is named by a URL" in refused("--bus", "nonsense")
+    assert "Error: A bus needs a URL" in refused("--bus", "nonsense")
     assert "'foo' is not an address" in refused("--http", "foo")
     assert "TIDINGS_TOKEN" in refused("--http", "0.0.0.0")
     assert "--token needs --http" in refused("--token", "s3cret")
