@@ -1,30 +1,23 @@
 """The live client: `connect()` and `LiveClient`.
 
-| room | what is in it |
+| files | contents |
 |---|---|
-| `connecting`, `live`, `standing`, `parts` | `connect()`; the client as its users see it; its parts, put together |
-| `config`, `states`, `events`, `invocations` | settings, states, what happens and what calls return, as values |
-| `targets`, `addresses`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
-| `transports`, `bodies`, `sockets`, `sse`, `quiet` | the ways there over HTTP; the SDK's log kept quiet |
-| `stdio`, `process`, `lines`, `launching` | the way to a command |
-| `wire`, `tapping`, `tapped_http`, `tapped_memory` | what goes over the wire, for whoever listens in |
-| `link`, `sdk`, `web_side` | one connection, held by a task of its own; what its web server's answers say |
-| `connection` | the state machine that opens one link after another |
-| `queue`, `requests`, `calls`, `shapes` | requests in their turn and time |
-| `failures`, `connect_failures` | what went wrong, by its name |
-| `feed`, `legacy`, `modern` | how a client hears of changes, one file for each era |
-| `subscriptions`, `wanted`, `watching`, `refresh` | what is wanted, known to be current, and read again |
-| `output`, `validation`, `patterns` | what tools return, held against their schemas within bounds |
-| `lists`, `mirrors`, `cache`, `store` | the server's lists and content as last heard; what outlives the process |
-| `pending`, `questions`, `answers`, `forms`, `responders`, `script` | what the server asks, and who answers |
+| `live`, `wiring` | `connect()` and `LiveClient`; its parts, made and connected |
+| `config`, `states`, `events` | settings, states and events as values |
+| `targets`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
+| `transports` | HTTP, SSE, commands, and the tap on what goes over the wire |
+| `connection`, `link`, `http_health`, `failures` | one link after another, and the errors by name |
+| `sdk_seam`, `sdk_logging` | the SDK's private parts, and its log kept quiet |
+| `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
+| `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
+| `subscriptions`, `watching` | what is subscribed to, known to be current, and read again |
+| `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
+| `pending`, `questions`, `responders` | questions of the server, and their answers |
 
-One update's way through it: `link` hears it in order of arrival, the era's feed knows it for a change,
-`subscriptions` lets go of the cached content, `events` tells it, `refresh` reads it again, `watching` passes it on.
+An update passes through `link`, the feed of its era, `subscriptions` (which drops the cached content), `events`, and
+`watching`, which reads it again and passes it on.
 
-May import: `bus`, `changes`, `errors`, `lazy`. Never `server`.
-
-The names below are imported when they are first used: `servers_file` and `masking` serve those who never connect, and
-must not cost what the SDK costs.
+Names are imported at first use: `servers_file` and `masking` must not cost what the SDK costs.
 """
 
 from typing import TYPE_CHECKING
@@ -40,6 +33,7 @@ if TYPE_CHECKING:
     from tidings.client.questions import ASK, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.states import Signal, State
+    from tidings.client.transports.tap import Exchange, Message, Tap
 
 __all__ = [
     "ASK",
@@ -47,9 +41,11 @@ __all__ = [
     "Cache",
     "CacheLimits",
     "ClientConfig",
+    "Exchange",
     "ListChanged",
     "LiveClient",
     "Malformed",
+    "Message",
     "Pending",
     "PendingRequest",
     "Poll",
@@ -62,6 +58,7 @@ __all__ = [
     "Signal",
     "State",
     "Status",
+    "Tap",
     "TemplateRead",
     "Timeouts",
     "ToolCall",
@@ -75,9 +72,11 @@ _HOMES = {
     "Cache": "tidings.client.cache",
     "CacheLimits": "tidings.client.config",
     "ClientConfig": "tidings.client.config",
+    "Exchange": "tidings.client.transports.tap",
     "ListChanged": "tidings.client.config",
     "LiveClient": "tidings.client.live",
     "Malformed": "tidings.client.mirrors",
+    "Message": "tidings.client.transports.tap",
     "Pending": "tidings.client.pending",
     "PendingRequest": "tidings.client.questions",
     "Poll": "tidings.client.config",
@@ -90,6 +89,7 @@ _HOMES = {
     "Signal": "tidings.client.states",
     "State": "tidings.client.states",
     "Status": "tidings.client.queue",
+    "Tap": "tidings.client.transports.tap",
     "TemplateRead": "tidings.client.cache",
     "Timeouts": "tidings.client.config",
     "ToolCall": "tidings.client.cache",

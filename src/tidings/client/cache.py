@@ -1,17 +1,8 @@
-"""The cache of a live client: the latest content of each resource, template, prompt and tool, as it was returned.
+"""The cache of a client, and what it holds: the latest result of each resource, template, prompt and tool.
 
-Users read and clear it (`Cache`); the client alone writes it (`ContentCache`). There is one invocation for each key,
-the newest, and what the cache returns is the very object that was put. All four kinds share one limit; what was used
-longest ago goes first. Everything costs the same however much the cache holds. It belongs to one thread and waits for
-nothing.
-
-May import: `config`, `invocations`.
-
-What a call returned, together with what was asked: returned to the caller, and kept in the cache, as one object.
-
-How many bytes an invocation's content takes: near enough for a limit, and cheap.
-
-May import: `invocations`.
+Users read and clear it (`Cache`); only the client writes it (`ContentCache`). It has the newest invocation for each
+key, and returns the very object that was put. All four kinds share one limit; the least recently used goes first. The
+cost of an operation does not depend on the size of the cache. It belongs to one thread.
 """
 
 import hashlib
@@ -47,12 +38,12 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRead:
-    """A resource's content, as it was read."""
+    """The content of a resource, as it was read."""
 
     uri: str
     result: ReadResourceResult
     timestamp: datetime = field(default_factory=_now)
-    """When the call was made."""
+    """The time of the answer."""
     metadata: Mapping[str, Any] | None = None
 
     @property
@@ -62,13 +53,13 @@ class ResourceRead:
 
     @property
     def digest(self) -> str:
-        """Equal for equal content: what a watcher compares."""
+        """Equal for equal content. Watchers compare it."""
         return digest(self.result)
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateRead:
-    """The content of a resource that a template stands for, as it was read."""
+    """The content of a resource, as it was read through a template."""
 
     uri_template: str
     expanded_uri: str
@@ -96,14 +87,14 @@ class PromptGet:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call and what came of it."""
+    """A tool call and its outcome."""
 
     tool_name: str
     params: Mapping[str, Any]
     result: CallToolResult | None
     """None if the call failed."""
     success: bool
-    """Whether the server answered. A tool that reports a failure of its own says so in `result.is_error`."""
+    """True if the server answered. A failure that the tool itself reports is in `result.is_error`."""
     error: str | None = None
     timestamp: datetime = field(default_factory=_now)
     metadata: Mapping[str, Any] | None = None
@@ -113,9 +104,7 @@ Invocation = ResourceRead | TemplateRead | PromptGet | ToolCall
 
 
 def digest(result: ReadResourceResult) -> str:
-    """A text that is equal for equal contents. What the server says about them besides (how long they hold) is left
-    out: it may differ each time.
-    """
+    """Returns a text that is equal for equal contents, whatever else the answer says, such as its lifetime."""
     hashed = hashlib.blake2b(digest_size=16)
     for part in result.contents:
         body = part.blob if isinstance(part, BlobResourceContents) else part.text
@@ -126,7 +115,7 @@ def digest(result: ReadResourceResult) -> str:
 
 
 def weigh(invocation: Invocation) -> int:
-    """Bytes of what the server sent: texts, blobs, structured content. What was asked is not counted."""
+    """Returns about how many bytes the server sent: texts, blobs, structured content. Arguments do not count."""
     if isinstance(invocation, PromptGet):
         return _blocks(message.content for message in invocation.result.messages)
     if isinstance(invocation, ToolCall):
@@ -136,7 +125,7 @@ def weigh(invocation: Invocation) -> int:
 
 
 def _text(text: str) -> int:
-    # Neither looks at the characters: Python knows whether a text is ASCII, and how wide it is if it is not.
+    # Both take constant time.
     return len(text) if text.isascii() else sys.getsizeof(text)
 
 
@@ -161,7 +150,7 @@ def _block(block: ContentBlock) -> int:
 
 
 def _value(value: object) -> int:
-    """Bytes of a JSON value, however deep."""
+    """Returns the bytes of a JSON value, however deep."""
     size = 0
     waiting: list[object] = [value]
     while waiting:
@@ -186,7 +175,7 @@ LONGEST_TTL: Final = 24 * 60 * 60.0
 
 
 class ContentKind(StrEnum):
-    """What an invocation is of. Each kind has keys of its own."""
+    """The kinds of invocations. Each has keys of its own."""
 
     RESOURCE = "resource"
     """By its URI."""
@@ -199,7 +188,7 @@ class ContentKind(StrEnum):
 
 
 OnChange = Callable[[Invocation | None, ContentKind, str], None]
-"""Told what the cache holds from now on under a kind and key; None: nothing."""
+"""Gets what the cache holds from now on under a kind and key; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +201,8 @@ class _Entry:
 class Cache:
     """The latest content that the client knows, to read and to clear.
 
-    An answer that the server said holds for some time is let go when that time is over, unless a subscription keeps
-    it current. It is counted until somebody asks for it then, or its room is needed.
+    Content with a lifetime is dropped at its end, unless a subscription keeps it current. It counts for the limits
+    until it is asked for, or its room is needed.
     """
 
     def __init__(
@@ -229,55 +218,55 @@ class Cache:
         self._clock = clock
         self._on_change = on_change
         self._entries: OrderedDict[tuple[ContentKind, str], _Entry] = OrderedDict()
-        """In the order of use, the newest last."""
+        """The most recently used last."""
         self._templates: dict[str, set[str]] = {}
-        """The templates whose entry is of this URI."""
+        """For each URI, the templates through which it was read."""
         self._size: int = 0
 
     def get_resource(self, uri: str) -> ResourceRead | None:
-        """What was last read of the resource, unless it is known to have changed."""
+        """Returns the last read of a resource, unless it has changed since."""
         found = self._get(ContentKind.RESOURCE, uri)
         return found if isinstance(found, ResourceRead) else None
 
     def get_resource_template(self, uri_template: str) -> TemplateRead | None:
-        """What was last read by way of the template, unless it is known to have changed."""
+        """Returns the last read through a template, unless it has changed since."""
         found = self._get(ContentKind.TEMPLATE, uri_template)
         return found if isinstance(found, TemplateRead) else None
 
     def get_prompt(self, name: str) -> PromptGet | None:
-        """The prompt as it was last filled in."""
+        """Returns the prompt as last filled in."""
         found = self._get(ContentKind.PROMPT, name)
         return found if isinstance(found, PromptGet) else None
 
     def get_tool_call_result(self, tool_name: str) -> ToolCall | None:
-        """The last call of the tool, whether it succeeded or not."""
+        """Returns the last call of the tool, successful or not."""
         found = self._get(ContentKind.TOOL, tool_name)
         return found if isinstance(found, ToolCall) else None
 
     def clear_resource(self, uri: str) -> None:
-        """Let go of the resource."""
+        """Drops a resource."""
         self._remove(ContentKind.RESOURCE, uri)
 
     def clear_resource_template(self, uri_template: str) -> None:
-        """Let go of what was read by way of the template."""
+        """Drops what was read through a template."""
         self._remove(ContentKind.TEMPLATE, uri_template)
 
     def clear_resource_and_resource_template(self, uri: str) -> None:
-        """Let go of the resource, whichever way it was read: by its URI, or by templates that were expanded to it."""
+        """Drops a resource, whether it was read by its URI or through templates."""
         self._remove(ContentKind.RESOURCE, uri)
         for uri_template in list(self._templates.get(uri, ())):
             self._remove(ContentKind.TEMPLATE, uri_template)
 
     def clear_prompt(self, name: str) -> None:
-        """Let go of the prompt."""
+        """Drops a prompt."""
         self._remove(ContentKind.PROMPT, name)
 
     def clear_tool_call_result(self, tool_name: str) -> None:
-        """Let go of the last call of the tool."""
+        """Drops the last call of a tool."""
         self._remove(ContentKind.TOOL, tool_name)
 
     def clear_all(self) -> None:
-        """Let go of everything."""
+        """Drops everything."""
         for kind, key in list(self._entries):
             self._remove(kind, key)
 
@@ -286,7 +275,7 @@ class Cache:
 
     @property
     def size(self) -> int:
-        """Bytes of content, about."""
+        """About how many bytes the content has."""
         return self._size
 
     def _get(self, kind: ContentKind, key: str) -> Invocation | None:
@@ -294,7 +283,7 @@ class Cache:
         entry = self._entries.get(place)
         if entry is None:
             return None
-        # Most entries never expire: for them no clock is asked.
+        # Most entries never expire, and need no look at the clock.
         if entry.expires != inf and self._has_expired(entry):
             self._remove(kind, key)
             return None
@@ -310,7 +299,6 @@ class Cache:
             self._on_change(None, kind, key)
 
     def _drop(self, kind: ContentKind, key: str) -> bool:
-        """Take an entry out, and say whether there was one."""
         entry = self._entries.pop((kind, key), None)
         if entry is None:
             return False
@@ -324,17 +312,17 @@ class Cache:
 
 
 class ContentCache(Cache):
-    """The cache as its client has it: to write as well.
+    """The cache for its client, which also writes.
 
-    `held(uri)` says whether a subscription keeps the content of `uri` current. `clock` tells seconds from any origin,
-    and never steps. `on_change` is told of each put and of each entry that goes, whatever the reason.
+    `held(uri)` returns whether a subscription keeps the content of `uri` current. `clock` returns monotonic seconds.
+    `on_change` is called with each entry that is put or dropped, for whatever reason.
     """
 
     def put(self, invocation: Invocation, *, age: float = 0.0) -> None:
-        """Keep `invocation` in place of what its key had, if the limits allow; older things go to make room.
+        """Puts `invocation` in place of what its key had, if the limits allow. Older entries make room.
 
-        `age` is for how many seconds its content has been known already. `on_change` is told of the key in any case:
-        of None if there is no room for it, or its time is over.
+        `age` is the number of seconds since it was read. `on_change` is called in any case: with None if there is no
+        room for it, or its lifetime is over.
         """
         kind, key = place_of(invocation)
         entry = _Entry(invocation, weigh(invocation), self._expiry(invocation, age))
@@ -350,18 +338,18 @@ class ContentCache(Cache):
         self._on_change(invocation, kind, key)
 
     def uris(self) -> set[str]:
-        """The resources of which there is content, whichever way it was read."""
+        """Returns the resources that have content, whether read by URI or through a template."""
         return {key for kind, key in self._entries if kind is ContentKind.RESOURCE}.union(self._templates)
 
     def copies(self, uri: str) -> list[ResourceRead | TemplateRead]:
-        """What there is of a resource, whichever way it was read."""
+        """Returns all copies of a resource, whether read by URI or through templates."""
         found = [self.get_resource(uri), *map(self.get_resource_template, list(self._templates.get(uri, ())))]
         return [copy for copy in found if copy is not None]
 
     def _expiry(self, invocation: Invocation, age: float) -> float:
         if not isinstance(invocation, ResourceRead | TemplateRead) or invocation.result.ttl_ms <= 0:
             return inf
-        # An age below zero would come of a wall clock that was put back.
+        # The age is below zero if the wall clock was set back.
         return self._clock() + lasts(invocation.result) - max(age, 0.0)
 
     def _fits(self, entry: _Entry) -> bool:
@@ -377,12 +365,12 @@ class ContentCache(Cache):
 
 
 def lasts(result: ReadResourceResult) -> float:
-    """For how many seconds the server says that this holds, within reason."""
+    """Returns the lifetime of an answer in seconds, as the server states it, within reason."""
     return min(result.ttl_ms, LONGEST_TTL * 1000) / 1000
 
 
 def place_of(invocation: Invocation) -> tuple[ContentKind, str]:
-    """The kind and key under which an invocation is kept."""
+    """Returns the kind and key of an invocation."""
     match invocation:
         case ResourceRead():
             return ContentKind.RESOURCE, invocation.uri
@@ -395,7 +383,7 @@ def place_of(invocation: Invocation) -> tuple[ContentKind, str]:
 
 
 def read_uri(invocation: Invocation) -> str | None:
-    """The URI whose content this is; None for prompts and tools."""
+    """Returns the URI of the content; None for prompts and tools."""
     match invocation:
         case ResourceRead():
             return invocation.uri

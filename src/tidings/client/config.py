@@ -1,4 +1,4 @@
-"""The settings of a live client, as values. Times are in seconds."""
+"""The settings of a client, as values. Times are in seconds."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,19 +10,19 @@ __all__ = ["Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Tim
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long things may take."""
+    """Time limits."""
 
     connect: float = 30.0
-    """From the first byte to the end of the handshake, for one attempt. The time to sign in is not counted."""
+    """For one attempt to connect, up to the end of the handshake. The time to sign in does not count."""
 
     request: float = 60.0
-    """For an answer to one request. Progress starts it anew, of any request, unless `progress_resets` is off."""
+    """For an answer to one request. Progress starts it anew, unless `progress_resets` is off."""
 
     total: float = 300.0
-    """For one request in all: its turn in the queue, a reconnection, progress. A person's answer is not counted."""
+    """For one request in all: its turn in the queue, a reconnection, progress. A person's answer does not count."""
 
     answer: float = 300.0
-    """For a person, a function or a script to answer what the server asks; and for a person to sign in."""
+    """For a person, a function or a script to answer a question of the server; and for a person to sign in."""
 
     ping: float = 10.0
     """For an answer to a liveness check."""
@@ -41,19 +41,19 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ListChanged:
-    """Which of the server's lists are mirrored: loaded when connected, and again when the server says they changed."""
+    """The lists that are mirrored: loaded when connected, and again when the server announces a change."""
 
     tools: bool = True
     resources: bool = True
     """Resources and resource templates: the protocol has one notification for both."""
     prompts: bool = True
     unadvertised: bool = False
-    """Reload on notifications even from a server that did not say it would send them."""
+    """Reload on notifications even from a server that does not advertise them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """How much the cache may hold. What was used longest ago goes first."""
+    """The size of the cache. The least recently used goes first."""
 
     entries: int = 10_000
     size: int = 256 * 2**20
@@ -68,11 +68,11 @@ class CacheLimits:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """How often a watched resource is read where the server offers no subscription to it.
+    """The pauses between reads of a watched resource without a subscription.
 
-    It begins at `interval` seconds, and grows by half with each read that found nothing new, up to `longest`. A
-    change brings it back to `interval`. Each wait varies at random by `jitter` of itself, and is never shorter than
-    the time for which the server said its answer holds.
+    The pause begins at `interval` seconds, and grows by half with each read that finds nothing new, up to `longest`. A
+    change brings it back to `interval`. It varies at random by `jitter` of itself, and is never shorter than the
+    lifetime that the server states.
     """
 
     interval: float = 5.0
@@ -88,7 +88,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Everything that can be set about a live client."""
+    """All settings of a client."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     backoff: Backoff = field(default_factory=Backoff)
@@ -96,16 +96,16 @@ class ClientConfig:
     cache: CacheLimits = field(default_factory=CacheLimits)
     poll: Poll = field(default_factory=Poll)
     concurrency: int = 1
-    """Requests of the user's that may run at once. Refreshes have a lane of their own."""
+    """The user's requests that run at once. Refreshes do not count."""
     history: int = 100
-    """Requests that are remembered after they ended."""
+    """Ended requests that are remembered."""
     max_message: int = 32 * 2**20
     """Bytes of one message from the server. A longer one is refused."""
     max_pages: int = 1_000
-    """Pages of one list. A server that has more, or never ends, is refused."""
+    """Pages of one list. A list with more pages is refused."""
     check_output: bool = True
-    """Whether what a tool returns is checked against the schema that its server announced, and refused if it does not
-    fit. What takes longer than about a second to check, or a pattern that is not evidently quick, is let through."""
+    """True if a tool's result is checked against the schema that the server announced, and refused if it does not fit.
+    What takes longer than about a second to check, or a pattern that takes too long, is let through."""
 
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):

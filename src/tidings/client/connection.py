@@ -1,7 +1,7 @@
-"""The connection: a state machine, and the task that drives it.
+"""The connection: the task that drives the state machine.
 
-One task owns one link after another. It opens a link, watches whether the server answers, and when the link ends opens
-the next, after a pause that grows. Everybody else sees the state, the link of the moment, or a named error.
+It opens one link after another. It checks that the server answers. When a link ends, it opens the next after a pause
+that grows. All other code sees the state, the current link, or a named error.
 """
 
 import asyncio
@@ -38,17 +38,17 @@ from tidings.errors import (
 logger = logging.getLogger(__name__)
 
 _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
-"""What another attempt cannot mend, even if it was connected before."""
+"""Errors that no further attempt can cure, even after a successful connection."""
 
 _SHORT: Final = 5.0
-"""A connection that lasted no longer than so many seconds is tried again more slowly each time."""
+"""Seconds. After a connection that lasted no longer, the next attempt comes later each time."""
 
 OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
-"""Opens a link within so many seconds, and the feed of its era."""
+"""Opens a link within the given seconds, and the feed of its era."""
 
 
 class Connection:
-    """The state of a client's connection, and what changes it."""
+    """The state of a client's connection, and the task that changes it."""
 
     def __init__(
         self,
@@ -76,34 +76,34 @@ class Connection:
         self._feed: ChangeFeed | None = None
         self.state = State.DISCONNECTED
         self.error: TidingsError | None = None
-        """What went wrong last, until it is mended."""
+        """The last failure, until it is connected again."""
         self.link: Link | None = None
         """The link, while it is connected."""
         self.tries = 0
-        """How many attempts have failed in a row."""
+        """The number of attempts that have failed in a row."""
         self.next_retry: datetime | None = None
         self._retries = 0
-        """How many attempts were made without being asked for, since the last that succeeded."""
+        """The number of automatic attempts since the last success."""
         self._pause_seconds: float | None = None
         self._was_connected = False
         self._short_lives = 0
 
-    # For those who need a connection.
+    # Using a connection.
 
     def check(self) -> None:
-        """See that there is a connection, or will be one.
+        """Checks that there is a connection, or an attempt at one.
 
         Raises:
-            TidingsError: There will be none until somebody asks for one.
+            TidingsError: There is none, and will be none until `connect` is called.
         """
         if self._task is None or self.state is State.DISCONNECTING:
             raise self._absence()
 
     async def ready(self) -> Link:
-        """The link, once there is one.
+        """Waits for a link, and returns it.
 
         Raises:
-            TidingsError: There will be none until somebody asks for one.
+            TidingsError: There will be none until `connect` is called.
         """
         while self.link is None or self.link.over:
             self.check()
@@ -122,9 +122,9 @@ class Connection:
         )
 
     async def answers(self, link: Link, *, is_busy: Callable[[], bool] = lambda: False) -> bool:
-        """Whether the server still answers on this link. If not, the link is lost.
+        """Returns whether the server still answers on this link. If not, the link is lost.
 
-        One that says something else meanwhile is there, and so is one that `is_busy` explains the silence of.
+        A server that sends notifications meanwhile counts as alive, and so does one whose silence `is_busy` explains.
         """
         if link.over or self._feed is None or self.link is not link:
             return False
@@ -138,37 +138,29 @@ class Connection:
         except MCPError as error:
             broken = is_broken_off(error.error.code, error.error.message)
             if not broken and ping.http_status not in AWAY:
-                return True  # An error is an answer too.
+                return True  # An error is an answer, too.
             if broken:
-                await self._until_over(link)
+                with contextlib.suppress(TimeoutError):  # The link, which ends, may say why in a moment.
+                    async with asyncio.timeout(1):
+                        await link.until_over()
             link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
             if ping.held_back:
-                return True  # It was never sent, so that there is no answer says nothing.
+                return True  # It was never sent, so the silence means nothing.
             if link.heard != heard or is_busy():
                 return True
             seconds = self._config.timeouts.ping
             link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
-        except Exception as error:  # noqa: BLE001 - whatever it is, there was no answer
+        except Exception as error:  # noqa: BLE001 - in any case, there was no answer
             link.lose(ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
         finally:
             current_call.reset(token)
         return not link.over
 
-    async def _until_over(self, link: Link) -> None:
-        """Wait a moment for a link that ends to say why."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                await link.until_over()
-
-    # For whoever asks for a connection, or for none.
+    # Beginning and ending.
 
     async def connect(self) -> None:
-        """Connect, and wait until that succeeded or was given up.
-
-        Raises:
-            TidingsError: It was given up.
-        """
+        """Connects, and waits until that succeeded. Raises a `TidingsError` if the client gave up."""
         if self._task is None:
             self.error, self.tries, self._retries = None, 0, 0
             self._signal(Signal.CONNECT)
@@ -176,12 +168,12 @@ class Connection:
         await self.ready()
 
     async def reconnect(self) -> None:
-        """Try again now: at once if it was given up, without the rest of the pause if there is one."""
+        """Tries again now: after the client gave up, or instead of the rest of a pause."""
         self._hurry.set()
         await self.connect()
 
     async def disconnect(self) -> None:
-        """End the connection. It is over when this returns."""
+        """Ends the connection. It is over when this returns."""
         if (task := self._task) is None:
             return
         if self.state is not State.DISCONNECTING:
@@ -202,10 +194,8 @@ class Connection:
             while self.state not in (State.DISCONNECTING, State.DISCONNECTED):
                 await self._one_life()
         except Exception as error:
-            logger.exception("the connection to %s failed in an unforeseen way", self.name)
-            await self._abandon(
-                ConnectionLost(f"The connection failed in an unforeseen way: {error!r}", server=self.name)
-            )
+            logger.exception("the connection to %s failed unexpectedly", self.name)
+            await self._abandon(ConnectionLost(f"The connection failed unexpectedly: {error!r}", server=self.name))
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
@@ -214,7 +204,7 @@ class Connection:
             self._wakeup()
 
     async def _abandon(self, error: TidingsError) -> None:
-        """Something is wrong with this program: let nobody wait for what will not come."""
+        """Fails everything that waits, because of a fault in this program."""
         if (link := self.link) is not None:
             self.link = None
             await link.close(seconds=0)
@@ -227,7 +217,7 @@ class Connection:
         self._give_up()
 
     async def _one_life(self) -> None:
-        """One attempt and what comes of it, up to the next attempt or the end."""
+        """Makes one attempt, holds the connection while it lasts, and waits for the next attempt."""
         try:
             link, self._feed = await self._open()
         except TidingsError as error:
@@ -258,7 +248,7 @@ class Connection:
             await self._hurry.wait()
 
     async def _live(self, link: Link) -> None:
-        """Hold a link until it ends."""
+        """Holds a link until it ends."""
         if self.state is not State.CONNECTING:
             await link.close()
             return
@@ -272,17 +262,17 @@ class Connection:
                 async with asyncio.timeout(self._config.timeouts.ping_interval):
                     await link.until_over()
             except TimeoutError:
-                # Many servers do one thing at a time: what they are asked runs into its own time limit, if it must.
+                # Many servers do one thing at a time. A request that runs has its own time limit.
                 await self.answers(link, is_busy=self._is_busy)
         await link.close(seconds=0)
-        if self.link is link:  # Otherwise whoever disconnects sees to the rest.
+        if self.link is link:  # Otherwise `disconnect` does the rest.
             await self._lost(link, asyncio.get_running_loop().time() - began)
 
     async def _lost(self, link: Link, lasted: float) -> None:
         self.link = None
         await self._detach()
         if self.state is not State.CONNECTED:
-            return  # Somebody disconnected meanwhile.
+            return  # It was disconnected meanwhile.
         self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
         self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
         if self._config.backoff.tries != 0:
@@ -310,12 +300,12 @@ class Connection:
     def _announce_retry(self, attempt: int) -> None:
         pause = self._config.backoff.pause(attempt)
         if isinstance(self.error, SessionExpired) and attempt == 0 and self._short_lives < 2:
-            pause = 0.0  # The server is there: it only wants a new handshake.
+            pause = 0.0  # The server is there, and only needs a new handshake.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
 
     async def _pause(self) -> None:
-        """Wait for the next attempt, or give up."""
+        """Waits for the next attempt, or gives up."""
         if self.next_retry is None:
             self._give_up()
             return

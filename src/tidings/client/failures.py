@@ -1,7 +1,4 @@
-"""What went wrong with a request, by its name: exceptions of the SDK's, JSON-RPC errors and HTTP answers.
-
-Why there is no connection to a server, by its name: what was raised meanwhile, as one of Tidings' errors.
-"""
+"""Turns exceptions, JSON-RPC errors and HTTP answers into named errors, for requests and for connecting."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +18,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIO
 from pydantic import ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.text import shortened
 from tidings.client.sdk_seam import InputRequiredRoundsExceededError
 from tidings.errors import (
     ConnectFailed,
@@ -39,14 +37,13 @@ from tidings.errors import (
     leaves,
 )
 
-# ruff: noqa: PLR0911 - one return for each name
-
+# ruff: noqa: PLR0911 - one return for each error
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""The old era's code. The new one has -32602, with the URI in the data."""
+"""The code of the handshake eras. The 2026 era has -32602, with the URI in the data."""
 
 _BY_CODE: Final = {kind.code: kind for kind in leaves() if not issubclass(kind, NoConnection)}
-"""What a server may say by name. Whether there is a connection is not for it to say."""
+"""The errors that a server may name. It cannot decide whether there is a connection."""
 
 _READS: Final = ("resources/read", "resources/subscribe")
 _TOO_LARGE: Final = (
@@ -55,21 +52,21 @@ _TOO_LARGE: Final = (
     "SSE stream failed: Server-sent",
 )
 AWAY: Final = (502, 503, 504)
-"""The HTTP statuses with which something before the server says that it does not get through to it."""
+"""HTTP statuses of a proxy that cannot reach the server."""
 
 _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answered a request with 202")
-"""What the SDK says of an answer that is not the protocol's."""
+"""The SDK's words for an answer that breaks the protocol."""
 
 _BROKEN_OFF: Final = ("Connection closed", "SSE stream ended")
-"""What the SDK says where there will be no answer. A server may use the same code for something else."""
+"""The SDK's words if there will be no answer. A server may use the same code for something else."""
 
 NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|Not Found")
-"""What the SDK says of an HTTP status that came without a message."""
+"""The SDK's words for an HTTP status without a message."""
 
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
 _LONGEST: Final = 2000
-"""Characters of what a server says that become part of a message."""
+"""Characters of a server's words that become part of an error."""
 
 PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
 SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
@@ -77,7 +74,7 @@ _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "inva
 
 
 def answer_error(error: Exception, *, method: str, status: int | None = None) -> TidingsError:
-    """Why the server's answer is no answer. `status` is what its web server said, if it is one."""
+    """Returns the named error for a failed request. `status` is the HTTP status, if there is one."""
     match error:
         case TidingsError():
             return error
@@ -85,7 +82,7 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
             return _rpc_error(error, method, status)
         case ValidationError():
             return MalformedMessage(
-                f"The server's answer to {method} is not what the protocol says ({_invalid(error)}). This is a fault "
+                f"The server's answer to {method} breaks the protocol ({_invalid(error)}). This is a fault "
                 "of the server: tell its authors.",
                 method=method,
             )
@@ -95,27 +92,22 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
             )
         case RuntimeError() if "protocol version" in str(error):
             return UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
-        case RuntimeError():  # What a tool returned does not match the schema that it announced.
-            reason = _short(str(error).partition("\n")[0])
+        case RuntimeError():  # A tool's result does not fit its schema.
+            reason = shortened(str(error).partition("\n")[0], _LONGEST)
             return MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
         case _:
             return RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
 
 
 def _invalid(error: ValidationError) -> str:
-    """What is wrong with a result, in a line."""
-    # The other kind of result that an answer could have been is of no interest.
+    """Returns what is wrong with a result, in one line."""
+    # An answer may also be a request for input. Complaints about that shape are left out.
     items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
 
 
-def _short(text: str) -> str:
-    """A text of somebody else's, of a length that can be shown."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
-    code, text, data = error.error.code, _short(error.error.message), as_dict(error.error.data)
+    code, text, data = error.error.code, shortened(error.error.message, _LONGEST), as_dict(error.error.data)
     details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data or error.error.data}}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
@@ -148,7 +140,7 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
 
 
 def _no_answer(code: int, text: str, method: str, status: int | None, details: dict[str, Any]) -> TidingsError | None:
-    """What the SDK says instead of an answer that it did not get, or could not read."""
+    """Returns the error if there was no answer, or the SDK could not read it."""
     if text.startswith(_TOO_LARGE):
         return MessageTooLarge(
             f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
@@ -173,7 +165,7 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
 
 
 def unreadable(text: str) -> str:
-    """What the SDK says, at length, of something that it could not read."""
+    """Returns the essence of the SDK's words about something that it could not read."""
     if (found := _GIVEN.search(text)) is None:
         return text.partition(": ")[2] or text
     reason = _NOT_JSON.search(text)
@@ -181,14 +173,14 @@ def unreadable(text: str) -> str:
 
 
 def is_broken_off(code: int, text: str) -> bool:
-    """Whether an error says that the connection, or the stream with the answer, ended."""
+    """Returns whether an error means that the connection, or the stream with the answer, ended."""
     return code == CONNECTION_CLOSED and text.startswith(_BROKEN_OFF)
 
 
 def is_lost_session(error: Exception) -> bool:
-    """Whether an old-era server says that it does not know the session any more.
+    """Returns whether a server no longer knows the session.
 
-    The specification's word for it is HTTP 404, which is noticed elsewhere. Many servers answer 400 with a text.
+    The specification demands HTTP 404, which `HttpHealth` handles. Many servers answer 400 with a text.
     """
     if not isinstance(error, MCPError):
         return False
@@ -197,7 +189,7 @@ def is_lost_session(error: Exception) -> bool:
 
 
 def http_error(status: int) -> TidingsError | None:
-    """The error that an HTTP status stands for, if it stands for one by itself."""
+    """Returns the error of an HTTP status, if the status alone says enough."""
     match status:
         case 401 | 403:
             return NotAuthorized(
@@ -206,19 +198,19 @@ def http_error(status: int) -> TidingsError | None:
         case 421:
             return NotAuthorized("The server does not answer to this host (HTTP 421). Add it to those that it allows.")
         case 413:
-            return MessageTooLarge("The server takes no message of this size (HTTP 413). Send less at once.")
+            return MessageTooLarge("The server accepts no message of this size (HTTP 413). Send less at once.")
         case 429:
             return LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
         case _ if status in AWAY:
             return ConnectionLost(
-                f"Something before the server says that it is away (HTTP {status}). Wait, or look whether it runs."
+                f"A proxy cannot reach the server: it is away (HTTP {status}). Wait, or check whether it runs."
             )
         case _:
             return None
 
 
 def cleaned(error: TidingsError, clean: Callable[[str], str]) -> TidingsError:
-    """`error`, with what `clean` takes out of a text taken out of what the server said."""
+    """Returns `error` with the server's words passed through `clean`, which masks secrets."""
     error.message = clean(error.message)
     error.args = (error.message,)
     if error.data is not None:
@@ -238,19 +230,16 @@ def _cleaned(data: Any, clean: Callable[[str], str]) -> Any:
             return data
 
 
-# ruff: noqa: PLR0911 - one return for each name
-
-
 def connect_error(
     error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
 ) -> TidingsError:
-    """Why there is no connection to the server called `name`.
+    """Returns the named error for a failed connection.
 
     Args:
         error: What was raised.
-        name: What the server is called.
-        status: What its web server said, if it is one.
-        speaks: The versions that it says it speaks.
+        name: The server's name.
+        status: The HTTP status, if there is one.
+        speaks: The protocol versions that the server states.
     """
     for cause in sorted(_causes(error), key=_is_consequence):
         match cause:
@@ -281,7 +270,7 @@ def connect_error(
 
 
 def _is_consequence(error: BaseException) -> bool:
-    """Whether this only says that the connection ended, of which another is the reason."""
+    """Returns whether this only says that the connection ended, so that another error is the reason."""
     return isinstance(error, MCPError) and is_broken_off(error.error.code, error.error.message)
 
 
@@ -302,8 +291,8 @@ def _handshake_error(error: Exception, name: str, status: int | None, speaks: Se
             )
         case NotSupported():
             return UnsupportedVersion(
-                f"{name} takes no connection of the kind that versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]} begin "
-                "with. Leave era out to take what it speaks; if that does not help, it is no MCP server.",
+                f"{name} does not know the handshake of versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]}. Leave era "
+                "out to use what it speaks; if that does not help, it is not an MCP server.",
                 server=name,
             )
         case _:
@@ -311,7 +300,7 @@ def _handshake_error(error: Exception, name: str, status: int | None, speaks: Se
 
 
 def connect_refused(name: str, status: int) -> TidingsError:
-    """What an HTTP status without a message says of a connection that did not come about."""
+    """Returns the error for an HTTP status without a message, while connecting."""
     match http_error(status):
         case None if status < 500:
             return MalformedMessage(f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}", server=name)
@@ -325,7 +314,7 @@ def connect_refused(name: str, status: int) -> TidingsError:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups, or the one exception itself."""
+    """Yields the exceptions in a group of groups, or the exception itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _causes(inner)

@@ -1,4 +1,4 @@
-"""How a client hears of changes: what both eras have in common."""
+"""`ChangeFeed`: the common interface of both eras for changes that the server announces."""
 
 from typing import Protocol
 
@@ -9,67 +9,67 @@ from tidings.errors import TidingsError
 
 
 class ChangeListener(Protocol):
-    """Who is told what a feed hears. Called in the order of arrival, synchronously."""
+    """Gets what a feed receives, synchronously, in the order of arrival."""
 
     def changed(self, change: Change) -> None:
-        """The server says that this changed."""
+        """Something changed."""
         ...
 
     def unknown(self, what: Filter) -> None:
-        """From now on changes of this are told. What happened before is not known: read it again."""
+        """From now on, changes of this are announced. What happened before is unknown: read it again."""
         ...
 
     def refused(self, uri: str, error: TidingsError) -> None:
-        """Changes of this are no longer told, though they were."""
+        """Changes of this are no longer announced."""
         ...
 
     def moved(self, cursor: str | None) -> None:
-        """Everything up to this place in the server's log has been told."""
+        """Everything up to this place in the server's log has been announced."""
         ...
 
     def resumed(self) -> None:
-        """Changes are told again, after a time in which they were not. What was unknown by then has been told."""
+        """Changes are announced again after an interruption, and `unknown` has been called for what was missed."""
         ...
 
 
 class ChangeFeed(Protocol):
-    """One era's way to hear of changes, on one connection."""
+    """The changes that the server announces on one connection, in one era."""
 
     supported: bool
-    """Whether the server offers subscriptions to resources."""
+    """True if the server offers subscriptions to resources."""
 
     @property
     def is_deaf(self) -> bool:
-        """Whether changes are not told at present: a stream was lost, and is yet to be opened again."""
+        """True if changes are missed at present: a stream was lost, and is not open again yet."""
         ...
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
-        """Hear of exactly `wanted` from now on. Returns what was refused, and why."""
+        """Subscribes to exactly `wanted`. Returns what was refused, and why."""
         ...
 
     def hear(self, method: str, params: object) -> bool:
-        """Take a notification. True if it was one of changes."""
+        """Takes a notification. Returns True if it announced a change."""
         ...
 
     async def ping(self) -> None:
-        """Ask the server whether it is there. Any answer will do."""
+        """Asks the server for any answer."""
         ...
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Have log messages of this level and above sent."""
+        """Asks for log messages of this level and above."""
         ...
 
     async def roots_changed(self) -> None:
-        """Tell the server that its roots are others now."""
+        """Tells the server that the roots changed."""
         ...
 
     async def aclose(self) -> None:
-        """Stop hearing."""
+        """Stops."""
         ...
 
 
 def without(wanted: Filter, known: Filter) -> Filter:
-    """What is in `wanted` and not in `known`."""
+    """Returns what is in `wanted` and not in `known`."""
     return Filter(
         tools=wanted.tools and not known.tools,
         prompts=wanted.prompts and not known.prompts,

@@ -1,6 +1,6 @@
-"""The old era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's stream.
+"""The handshake eras (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's stream.
 
-It has no way to ask what was missed: on a new connection, and whenever the stream was opened anew, all is unknown.
+Missed changes cannot be asked for: on a new connection, and when the stream is opened anew, everything is unknown.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 
 _AT_ONCE: Final = 16
-"""Subscriptions that are asked for at the same time."""
+"""Requests at the same time."""
 
 _STREAM_SECONDS: Final = 5.0
-"""How long the server may take to open the session's stream before it counts as one without."""
+"""Seconds for the server to open the session's stream. After that, it counts as a server without one."""
 
 
 class LegacyFeed:
-    """Hears of changes the old way."""
+    """The feed of the handshake eras."""
 
     def __init__(self, link: Link, listener: ChangeListener, seconds: float) -> None:
         self._link = link
@@ -52,7 +52,7 @@ class LegacyFeed:
         return refused
 
     async def _stream(self) -> None:
-        """Wait for the stream that changes come on: what is published before it is open may never arrive."""
+        """Waits for the stream of notifications: what is published before it is open may never arrive."""
         try:
             async with asyncio.timeout(_STREAM_SECONDS):
                 await self._link.http.stream_opened.wait()

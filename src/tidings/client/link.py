@@ -95,7 +95,7 @@ class Link:
         self.ended = asyncio.Event()
         """Set when nothing of the connection is left."""
         self.http = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
-        """What is known from HTTP answers, and of the old era's stream of notifications."""
+        """The state of the connection as far as HTTP answers show it."""
 
     @property
     def client(self) -> Client:
@@ -119,12 +119,12 @@ class Link:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, or is about to."""
+        """True if it has ended, or is about to."""
         return self._over.is_set() or self.ended.is_set()
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake was completed, even if the connection has ended since."""
+        """True if the handshake was completed, even if the connection has ended since."""
         return self._ready.done()
 
     async def until_over(self) -> None:

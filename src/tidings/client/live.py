@@ -67,7 +67,7 @@ class LiveClient:
 
     @property
     def connected(self) -> bool:
-        """Whether the server answers, as far as is known."""
+        """True if the server answers, as far as is known."""
         link = self._connection.link
         return self._connection.state is State.CONNECTED and link is not None and not link.over
 
@@ -363,7 +363,7 @@ class LiveClient:
 
     @property
     def supports_subscriptions(self) -> bool:
-        """Whether the connected server offers subscriptions to resources."""
+        """True if the connected server offers subscriptions to resources."""
         return self._subscriptions.supported
 
     @property

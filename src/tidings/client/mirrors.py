@@ -1,9 +1,7 @@
-"""Mirrors of the server's lists: all their pages, kept current.
+"""The server's four lists: all pages, kept current, and what their changes mean for the cache.
 
-When the server says that a list changed, it is loaded again: one load at a time, and one more after it if the server
-said so meanwhile. A load that failed leaves the mirror as it was, and is told with its error.
-
-The mirrors of a server's four lists, and what their changes mean for the rest of the client.
+When the server announces that a list changed, it is loaded again: one load at a time, and one more if another
+announcement arrives meanwhile. A load that failed leaves the list as it was, and is announced with its error.
 """
 
 import asyncio
@@ -35,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 ItemT = TypeVar("ItemT", Tool, Resource, ResourceTemplate, Prompt)
 FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends the request for a page, and returns the answer as it is."""
+"""Sends the request for a page, and returns the answer."""
 
 _INVALID_PARAMS: Final = -32602
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
@@ -43,7 +41,7 @@ _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An item of a list that is not what the protocol says. It is kept aside, and the rest of the list is used."""
+    """An item of a list that breaks the protocol. It is kept apart, and the rest of the list is used."""
 
     item: Any
     reason: str
@@ -53,7 +51,7 @@ _Pages = tuple[tuple[ItemT, ...], tuple[Mapping[str, Any], ...], tuple[Malformed
 
 
 class Mirror(Generic[ItemT]):
-    """One of the server's lists, as it was when it was last loaded."""
+    """One of the server's lists, as last loaded."""
 
     def __init__(
         self,
@@ -84,10 +82,10 @@ class Mirror(Generic[ItemT]):
         """The items as the server sent them: only while `loaded` runs."""
         self.malformed: tuple[Malformed, ...] = ()
         self.tried = False
-        """Whether it was loaded, or could not be, since it was empty."""
+        """True if it was loaded, or failed to load, since the last `clear`."""
 
     def changed(self) -> None:
-        """Load it again, soon."""
+        """Loads it again, soon."""
         self._asked += 1
         if self._timer is not None:
             self._timer.cancel()
@@ -100,11 +98,7 @@ class Mirror(Generic[ItemT]):
         self._task.add_done_callback(self._done)
 
     async def load(self) -> tuple[ItemT, ...]:
-        """Load it, and return it.
-
-        Raises:
-            TidingsError: It could not be loaded.
-        """
+        """Loads the list, and returns it. Raises a `TidingsError` if that failed."""
         self.changed()
         asked = self._asked
         await self._wakeup.until(lambda: self._answered >= asked or self._task is None)
@@ -116,7 +110,7 @@ class Mirror(Generic[ItemT]):
 
     @property
     def busy(self) -> bool:
-        """Whether it is being loaded, or waits to be."""
+        """True if it is being loaded, or waits for that."""
         return self._task is not None or self._timer is not None
 
     async def _load(self) -> None:
@@ -144,14 +138,14 @@ class Mirror(Generic[ItemT]):
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("loading %s failed", self._method, exc_info=error)
         elif not task.cancelled() and self._answered < self._asked:
-            self._start()  # It changed after the last look, and before this.
+            self._start()  # It changed after the last load, and before this.
         self._wakeup()
 
     async def _pages(self) -> "_Pages[ItemT]":
         try:
             return await self._all_pages()
         except TidingsError as error:
-            # The cursor of a later page is not valid any more: the list changed under our hands.
+            # The list changed meanwhile, so that the cursor of a later page is no longer valid.
             if as_dict(error.data).get("rpc_code") != _INVALID_PARAMS:
                 raise
             return await self._all_pages()
@@ -171,13 +165,13 @@ class Mirror(Generic[ItemT]):
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a text"
                 raise MalformedMessage(
-                    f"The server's {self._method} {what}, and so never ends. This is a fault of the server.",
+                    f"The server's {self._method} {what}, so it never ends. This is a fault of the server.",
                     method=self._method,
                 )
             seen.add(cursor)
             params = {"cursor": cursor}
         raise RequestFailed(
-            f"The server's {self._method} has more than {self._max_pages} pages. If it really has, raise "
+            f"The server's {self._method} has more than {self._max_pages} pages. If that is right, raise "
             "ClientConfig.max_pages.",
             method=self._method,
         )
@@ -206,11 +200,11 @@ class Mirror(Generic[ItemT]):
                 malformed.append(Malformed(item, reason))
 
     def clear(self) -> None:
-        """Forget the list."""
+        """Empties the list."""
         self.items, self.malformed, self.tried = (), (), False
 
     async def aclose(self) -> None:
-        """Stop loading."""
+        """Stops loading."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -251,7 +245,7 @@ class Lists:
         return iter((self.tools, self.resources, self.templates, self.prompts))
 
     def attach(self, capabilities: ServerCapabilities) -> None:
-        """A server is connected that can do this: load what it will not tell of by itself."""
+        """Loads the lists of a newly connected server whose changes it does not announce."""
         self._capabilities = capabilities
         told = self.wanted
         for change, mirrored, is_told in (
@@ -276,7 +270,7 @@ class Lists:
 
     @property
     def wanted(self) -> Filter:
-        """The lists whose changes are to be heard of."""
+        """The lists whose changes are subscribed to."""
         can, anyway = self._capabilities, self._chosen.unadvertised
         return Filter(
             tools=self._has_tools and bool(anyway or (can.tools and can.tools.list_changed)),
@@ -285,7 +279,7 @@ class Lists:
         )
 
     def changed(self, change: Change) -> None:
-        """The server says that a list changed, or it is not known whether it did."""
+        """Loads a list again that changed, or may have."""
         if self.wanted.wants(change):
             self._reload(change)
 
@@ -301,11 +295,11 @@ class Lists:
 
     @property
     def busy(self) -> bool:
-        """Whether one of them is being loaded."""
+        """True if one of the lists is being loaded."""
         return any(mirror.busy for mirror in self)
 
     async def first_loads(self) -> None:
-        """Wait until each list that is mirrored was loaded once, or could not be."""
+        """Waits until each mirrored list was loaded once, or failed to load."""
         mirrors: list[Mirror[Any]] = [
             *([self.tools] if self._has_tools else []),
             *([self.resources, self.templates] if self._has_resources else []),
@@ -316,7 +310,7 @@ class Lists:
     def _tools_loaded(self, mirror: Mirror[Tool], before: tuple[Tool, ...], error: TidingsError | None) -> None:
         if error is None:
             kept = self._absorb_tools(mirror.items)
-            reason = "x-mcp-header: not valid, so the protocol forbids to call it"
+            reason = "x-mcp-header: not valid, so the protocol forbids calling it"
             known = {id(tool) for tool in kept}
             mirror.malformed += tuple(Malformed(tool, reason) for tool in mirror.items if id(tool) not in known)
             pairs = zip(mirror.items, mirror.raw, strict=True)
@@ -360,11 +354,11 @@ class Lists:
             self._events.emit(ListLoaded(name, mirror.raw, mirror.malformed, error))
 
     def clear(self) -> None:
-        """Forget all lists."""
+        """Empties all lists."""
         for mirror in self:
             mirror.clear()
 
     async def aclose(self) -> None:
-        """Stop loading."""
+        """Stops loading."""
         for mirror in self:
             await mirror.aclose()

@@ -1,8 +1,8 @@
-"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream.
+"""The 2026 era: `subscriptions/listen`, whose answer is the stream of changes.
 
 One stream carries everything, or as few as the server's limits allow. A filter cannot be edited: a new stream is
-opened, and the old ones are closed when it is acknowledged, so that nothing falls between them. A stream that was lost
-is opened again; a Tidings server is asked for what happened since, of another all is unknown.
+opened, and the old ones are closed when it is acknowledged, so that no change is missed. A lost stream is opened again.
+A Tidings server then sends what was missed; with any other, everything is unknown.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ _REOPEN: Final = Backoff((0.0, 0.05, 0.2, 1.0, 5.0))
 """The delays before a stream is opened again, by how often in a row it ended at once."""
 
 _MOST_FAILURES: Final = 64
-"""So often a filter is made smaller. A server that refuses everything need not be asked about each resource."""
+"""Attempts with a smaller filter. A server that refuses everything need not be asked about each resource."""
 
 _LASTED: Final = 5.0
-"""A stream that was open for so many seconds did not end at once."""
+"""Seconds. A stream that was open for longer did not end at once."""
 
 _ids = count(1)
 
@@ -45,7 +45,7 @@ class _ListenStream:
         self.honoured = Filter()
         self.recovered = False
         self.until: Cursor | None = None
-        """How far it must have heard to know all that was missed; None if it does."""
+        """The cursor up to which missed changes follow; None if they have all arrived."""
         self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
         self.closing = False
@@ -85,7 +85,7 @@ class _ListenStream:
         self.acknowledged.set_result(None)
 
     def has_caught_up(self) -> bool:
-        """Whether it knows, by now, all that was missed."""
+        """Returns whether the last of the missed changes has just arrived."""
         here = Cursor.parse(self.cursor)
         if self.until is not None and (here is None or here.epoch != self.until.epoch or here >= self.until):
             self.until = None
@@ -94,7 +94,7 @@ class _ListenStream:
 
 
 class ModernFeed:
-    """Hears of changes the modern way."""
+    """The feed of the 2026 era."""
 
     def __init__(
         self,
@@ -110,12 +110,12 @@ class ModernFeed:
         self._seconds = seconds
         self._since = since
         self._known = known or Filter()
-        """What has been told of without a gap, up to `cursor`."""
+        """The part of the filter that has been announced without a gap, up to `cursor`."""
         self._streams: dict[str, _ListenStream] = {}
         self._most: int | None = None
-        """How many URIs this server takes in one stream, once it has said."""
+        """The number of URIs that this server accepts in one stream, once known."""
         self._untold = Filter()
-        """The lists whose changes this server does not tell, though it said that it would."""
+        """The lists whose changes this server does not announce, though it said that it would."""
         self._reopening: set[_ListenStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
@@ -128,14 +128,14 @@ class ModernFeed:
         if old and not self._reopening and self._union(old) == wanted:
             return refused
         opened = await self._open_all(wanted, self.cursor, refused)
-        # A stream that was lost meanwhile leaves a gap, unless the new ones know what happened since.
+        # A stream that was lost meanwhile leaves a gap, unless the new ones recovered it.
         unbroken = bool(old) and all(stream.id in self._streams for stream in old)
-        for stream in {*old, *self._reopening}.difference(opened):  # One that ended again already is seen to.
+        for stream in {*old, *self._reopening}.difference(opened):  # One that ended already is reopened elsewhere.
             self._close(stream)
         honoured = self._union(opened)
         for uri in wanted.subscriptions - honoured.subscriptions - refused.keys():
             refused[uri] = self._not_subscribable(uri)
-        # What is heard of for the first time, or was not recovered, has an unknown past.
+        # What is new, or was not recovered, has an unknown past.
         continuous = unbroken or all(stream.recovered for stream in opened)
         unknown = without(honoured, self._known) if continuous else honoured
         self._known = honoured
@@ -159,7 +159,7 @@ class ModernFeed:
     async def _open_all(
         self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]
     ) -> list[_ListenStream]:
-        """Open as few streams as the server allows for what it does not refuse."""
+        """Opens as few streams as the server allows, for what it does not refuse."""
         opened: list[_ListenStream] = []
         waiting = self._split(wanted)
         failures = 0
@@ -183,7 +183,7 @@ class ModernFeed:
         return opened
 
     def _is_hopeless(self, part: Filter, error: TidingsError, failures: int) -> bool:
-        """Whether to ask no more: the limit is one of streams, not of resources in one; or everything is refused."""
+        """Returns whether to stop: the limit is on streams, not on resources in one, or everything is refused."""
         if isinstance(error, LimitReached) and len(part.subscriptions) == 1:
             self._most = None
             return True
@@ -198,11 +198,7 @@ class ModernFeed:
         return [each for each in filters if each]
 
     def _smaller(self, part: Filter, error: TidingsError, refused: dict[str, TidingsError]) -> list[Filter]:
-        """What to try instead of a filter that the server refused.
-
-        Raises:
-            TidingsError: Nothing else is worth trying.
-        """
+        """Returns what to try instead of a filter that the server refused, or raises the error."""
         texts = sorted(part.subscriptions)
         lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
         if isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
@@ -252,13 +248,13 @@ class ModernFeed:
             self._lost(stream)
 
     def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
-        """Tell whoever opens a stream that it ended instead."""
+        """Fails the caller that opens a stream."""
         lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
         stream.acknowledged.set_exception(error or lost)
-        stream.acknowledged.exception()  # Looked at, so that nobody complains that it was not.
+        stream.acknowledged.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
     def _lost(self, stream: _ListenStream) -> None:
-        """A stream ended that should not have."""
+        """Opens a stream again that ended."""
         self._reopening.add(stream)
         task = asyncio.create_task(self._reopen(stream))
         self._tasks.add(task)
@@ -274,7 +270,7 @@ class ModernFeed:
         return bool(self._reopening) or any(stream.until is not None for stream in self._streams.values())
 
     async def _reopen(self, stream: _ListenStream) -> None:
-        """Open a stream again, and find out what was missed."""
+        """Opens a stream again, and finds out what was missed."""
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted = stream.honoured
@@ -302,13 +298,13 @@ class ModernFeed:
             return
 
     def _untell(self, lists: Filter) -> None:
-        """The server does not tell of these any more, or never did: at least they are loaded once."""
+        """Has lists loaded once, because the server does not announce their changes."""
         if lists:
             self._listener.unknown(lists)
 
     def _not_subscribable(self, uri: str) -> TidingsError:
         return NotSubscribable(
-            f"The server does not tell of changes of {uri}. `watch` works all the same: it polls.",
+            f"The server does not announce changes of {uri}. Use `watch`, which polls.",
             server=self._link.name,
         )
 
@@ -320,7 +316,7 @@ class ModernFeed:
 
     @property
     def cursor(self) -> str | None:
-        """How far all streams have heard, as a text of the server's. None if it has no such thing."""
+        """The place in the server's log that all streams have reached. None if the server has no log."""
         streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
         if not streams:
             return self._since
@@ -342,7 +338,7 @@ class ModernFeed:
             stream_id = told.get("requestId")
         stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
         if stream is None:
-            return event_from_wire(method, told) is not None  # Of a stream that was closed, or of none: not asked for.
+            return event_from_wire(method, told) is not None  # A stream that was closed, or none: not asked for.
         if method == "notifications/subscriptions/acknowledged":
             stream.acknowledge(told, meta)
         elif method == "notifications/cancelled" and stream.task is not None:
@@ -364,13 +360,13 @@ class ModernFeed:
         return True
 
     async def ping(self) -> None:
-        await self._link.send_raw("server/discover", {})  # Not by the SDK's method: that has a time limit of its own.
+        await self._link.send_raw("server/discover", {})  # The SDK's method has a time limit of its own.
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         self._link.stamp_log_level(level)
 
     async def roots_changed(self) -> None:
-        pass  # The server asks for them whenever it needs them.
+        pass  # The server asks for them when it needs them.
 
     async def aclose(self) -> None:
         tasks = [*self._tasks, *(stream.task for stream in self._streams.values() if stream.task is not None)]
@@ -382,11 +378,11 @@ class ModernFeed:
 
 
 def _lists(what: Filter) -> Filter:
-    """The lists in `what`, without the resources."""
+    """Returns the lists in `what`, without the resources."""
     return Filter(tools=what.tools, prompts=what.prompts, resources=what.resources)
 
 
 def _named_uris(error: TidingsError) -> list[str]:
-    """The URIs that the server says its refusal is about."""
+    """Returns the URIs that the server names in its refusal."""
     data = as_dict(as_dict(error.data).get("rpc_data"))
     return [uri for uri in as_list(data.get("uris")) or [data.get("uri")] if isinstance(uri, str)]

@@ -1,17 +1,16 @@
-"""What the server asks of the user, from the question to the answer, in both eras.
+"""Questions of the server to the user, from asked to answered, in both eras.
 
-The SDK calls `sampling`, `elicitation` and `roots` of a `Pending` whichever way a question came. Each makes an entry
-that waits until a person answers it (`resolve`, `reject`, `decline`, `cancel`), a function does (the responder), the
-time is up, or nobody wants to know any more. Whoever wants to show that, or to stop a clock meanwhile, is told:
+The SDK calls `sampling`, `elicitation` and `roots` of a `Pending`. Each makes an entry that waits until a person
+answers it (`resolve`, `reject`, `decline`, `cancel`), a responder does, the time is up, or the request has ended:
 
-| what happened                    | the server gets                    | `on_settled` gets     |
-|----------------------------------|------------------------------------|-----------------------|
-| it was answered                  | the answer                         | the answer            |
-| it was rejected                  | an error with the reason           | the same `ErrorData`  |
-| nobody answered in time          | an error with `timeout_message`    | `AnswerTimedOut`      |
-| the connection was closed        | an error, if it can still hear one | `Disconnected`        |
-| the responder failed             | an error that tells no details     | what it raised        |
-| the request that asked was ended | nothing                            | `RequestCancelled`    |
+| outcome                            | the server gets                 | `on_settled` gets    |
+|------------------------------------|---------------------------------|----------------------|
+| answered                           | the answer                      | the answer           |
+| rejected                           | an error with the reason        | the same `ErrorData` |
+| not answered in time               | an error with `timeout_message` | `AnswerTimedOut`     |
+| the connection was closed          | an error, if it still listens   | `Disconnected`       |
+| the responder failed               | an error without details        | what it raised       |
+| the request that asked was ended   | nothing                         | `RequestCancelled`   |
 """
 
 import inspect
@@ -53,11 +52,11 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class NotPending(LookupError):
-    """No request of this id waits for an answer: there never was one, or it is settled."""
+    """No request with this id waits for an answer: it never existed, or it is settled."""
 
 
 class _Waiting(Generic[AnswerT]):
-    """An entry, and whoever waits for its answer."""
+    """An entry, and the event that its answer sets."""
 
     def __init__(self, entry: PendingRequest, convert: Callable[[object], AnswerT]) -> None:
         self.entry = entry
@@ -72,10 +71,10 @@ class _Waiting(Generic[AnswerT]):
 
 
 class Pending:
-    """The requests that wait for an answer, oldest first. To be used on the event loop of its client.
+    """The requests that wait for an answer, oldest first. Use it on the event loop of its client.
 
-    `timeout` is in seconds; None waits as long as the server does. It holds for responders and person together.
-    `responder` is tried on everything, `roots` before it on what asks for roots.
+    `timeout` is in seconds, for responders and person together; None waits as long as the server does. `responder` is
+    tried on every question, `roots` before it on questions for roots.
     """
 
     def __init__(
@@ -101,11 +100,11 @@ class Pending:
 
     @property
     def has_roots(self) -> bool:
-        """Whether what asks for roots is answered without a person."""
+        """True if questions for roots are answered without a person."""
         return self._roots_responder is not None
 
     def set_roots(self, roots: Responder) -> None:
-        """Who answers what asks for roots, from now on."""
+        """Sets what answers questions for roots."""
         self._roots_responder = roots
 
     def __len__(self) -> int:
@@ -118,29 +117,29 @@ class Pending:
         return self._find(request_id).entry
 
     def resolve(self, request_id: str, result: object) -> None:
-        """Answer with a result of the SDK or with a plain value: see `tidings.client.questions`.
+        """Answers with a result of the SDK or with a plain value: see `tidings.client.questions`.
 
         Raises:
             NotPending: No such request waits.
-            ValueError: This is no answer to what was asked. The request goes on waiting.
+            ValueError: The answer does not fit the question. The request goes on waiting.
         """
         waiting = self._find(request_id)
         self._settle(waiting, waiting.convert(result))
 
     def reject(self, request_id: str, reason: str = "The user rejected the request") -> None:
-        """Refuse to answer; the server is told the reason."""
+        """Refuses to answer. The server gets the reason."""
         self._settle(self._find(request_id), refusal(reason))
 
     def decline(self, request_id: str) -> None:
-        """Answer an elicitation with an explicit no."""
+        """Answers an elicitation with an explicit no."""
         self._act(request_id, "decline")
 
     def cancel(self, request_id: str) -> None:
-        """Dismiss an elicitation without a choice."""
+        """Dismisses an elicitation without a choice."""
         self._act(request_id, "cancel")
 
     def close(self, reason: str = "The client disconnected") -> None:
-        """Reject everything that waits: the connection ends. What another one asks later waits again."""
+        """Rejects everything that waits, because the connection ends."""
         for waiting in list(self._waiting.values()):
             self._settle(waiting, Disconnected(reason, server=self.server or None))
 
@@ -167,12 +166,12 @@ class Pending:
         waiting = self._find(request_id)
         if waiting.entry.kind != "elicitation":
             raise ValueError(
-                f"{request_id} asks for {waiting.entry.kind}; only an elicitation has {action}: reject it."
+                f"{request_id} asks for {waiting.entry.kind}, and only an elicitation can {action}. Reject it."
             )
         self._settle(waiting, ElicitResult(action=action))
 
     def _settle(self, waiting: _Waiting[Any], outcome: Outcome) -> None:
-        # At once, so that nobody answers what is answered, though the one who waits wakes up only later.
+        # Removed at once: the task that waits wakes up later, and nobody may answer again until then.
         self._waiting.pop(waiting.entry.id, None)
         waiting.settle(outcome)
 
@@ -230,4 +229,4 @@ class Pending:
             if hook is not None:
                 hook(*args)
         except Exception:
-            logger.exception("a hook of the pending requests failed; the answer goes its way")
+            logger.exception("a hook of the pending requests failed; the answer is passed on")

@@ -1,6 +1,4 @@
-"""What a server asks of the user, as a value: for a person to see, and for a responder to answer.
-
-Answers to what a server asks, as the protocol wants them. Plain values are taken for convenience.
+"""A question of the server as a value, and its answer as the protocol wants it. Plain values are accepted, too.
 
 | asked for   | the SDK's type                                        | or plainly                                  |
 |-------------|-------------------------------------------------------|---------------------------------------------|
@@ -8,8 +6,8 @@ Answers to what a server asks, as the protocol wants them. Plain values are take
 | sampling    | `CreateMessageResult`, `CreateMessageResultWithTools` | a text: the assistant's, of model "tidings" |
 | roots       | `ListRootsResult`                                     | a list of `file://` URIs, paths and `Root`s |
 
-What is accepted in a form gets the form's defaults for the fields that were left out (SEP-1034), and is checked
-against the form. A URL that a person agreed to open is accepted with no content: `{}`.
+A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked. A URL that a person
+agrees to open is accepted without content: `{}`.
 """
 
 import os
@@ -57,23 +55,23 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """Something that the server asked for, and waits for."""
+    """A question of the server that waits for an answer."""
 
     id: str
     kind: Kind
     request: Params = None
-    """What the server sent. None for roots: there is nothing to it."""
+    """The server's parameters. None for roots."""
     server: str = ""
     created_at: datetime = field(default_factory=_now)
 
     @property
     def age(self) -> float:
-        """Seconds since it came."""
+        """Seconds since it arrived."""
         return max(0.0, (_now() - self.created_at).total_seconds())
 
     @property
     def message(self) -> str:
-        """What is asked, in words: the message of an elicitation, the text of the last message to sample from."""
+        """The question in words: the message of an elicitation, or the last message to sample from."""
         match self.request:
             case CreateMessageRequestParams(messages=[*_, last]):
                 return "\n".join(part.text for part in last.content_as_list if isinstance(part, TextContent))
@@ -84,17 +82,17 @@ class PendingRequest:
 
     @property
     def mode(self) -> Literal["form", "url"] | None:
-        """How an elicitation wants to be answered; None for the other kinds."""
+        """The mode of an elicitation; None for the other kinds."""
         return self.request.mode if isinstance(self.request, ElicitRequestFormParams | ElicitRequestURLParams) else None
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """The form to fill in, as JSON Schema; None if there is none."""
+        """The form to fill in, as JSON Schema, if there is one."""
         return self.request.requested_schema if isinstance(self.request, ElicitRequestFormParams) else None
 
     @property
     def url(self) -> str | None:
-        """The address to open; None if there is none."""
+        """The URL to open, if there is one."""
         return self.request.url if isinstance(self.request, ElicitRequestURLParams) else None
 
 
@@ -105,21 +103,21 @@ class Ask(Enum):
 
 
 ASK: Final = Ask.ASK
-"""What a responder returns to leave a question to the person."""
+"""Returned by a responder to leave a question to the person."""
 
 Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
-"""Answers a question: with a result of the SDK or a plain value as `resolve` takes it, with `refusal(reason)`, or with
-`ASK`. It runs on the event loop: one that takes its time is a coroutine function. A person may still be quicker."""
+"""Answers a question: with a result of the SDK, a plain value as for `resolve`, `refusal(reason)`, or `ASK`.
+It runs on the event loop, so a slow one is a coroutine function. A person may still be quicker."""
 
 
 Sampled = CreateMessageResult | CreateMessageResultWithTools
 Answer = Sampled | ElicitResult | ListRootsResult
 
 MODEL: Final = "tidings"
-"""The model that a plain text is said to come from."""
+"""The stated model of a plain text."""
 
 REJECTED: Final = -1
-"""The JSON-RPC code with which the specification shows a person's refusal."""
+"""The specification's JSON-RPC code for a person's refusal."""
 
 _FAILED: Final = "The client failed to answer"
 _CODES: Final[dict[type[Exception], int]] = {
@@ -130,7 +128,7 @@ _CODES: Final[dict[type[Exception], int]] = {
 
 
 def sampled(value: object) -> Sampled:
-    """The answer to a request for a sample."""
+    """Returns the answer to a request for a sample."""
     match value:
         case CreateMessageResult() | CreateMessageResultWithTools():
             return value
@@ -142,7 +140,7 @@ def sampled(value: object) -> Sampled:
 
 
 def elicited(request: ElicitRequestParams, value: object) -> ElicitResult:
-    """The answer to a form, or to the request to open a URL."""
+    """Returns the answer to a form, or to the request to open a URL."""
     match value:
         case ElicitResult(action="accept"):
             content = _content(request, value.content or {})
@@ -159,12 +157,12 @@ def _content(request: ElicitRequestParams, content: Mapping[str, Any]) -> dict[s
     if isinstance(request, ElicitRequestFormParams):
         return dict(fill_in(request.requested_schema, content))
     if content:
-        raise ValueError("What is asked is to open a URL: accept it with no content ({}), decline or cancel.")
+        raise ValueError("The question is to open a URL. Accept it without content ({}), decline or cancel.")
     return None
 
 
 def rooted(value: object) -> ListRootsResult:
-    """The answer to a request for roots."""
+    """Returns the answer to a request for roots."""
     match value:
         case ListRootsResult():
             return value
@@ -191,14 +189,14 @@ def _root(value: object) -> Root:
 
 
 def refusal(reason: str) -> ErrorData:
-    """What a responder returns to refuse with a reason, which the server is told."""
+    """Returns what a responder returns to refuse. The server gets the reason."""
     return refused(RequestCancelled(reason))
 
 
 def refused(error: Exception) -> ErrorData:
-    """What the server is told when there is no answer. A program's own failures are none of its business.
+    """Returns the error that the server gets instead of an answer, without details of a program's own failures.
 
-    In the modern era the SDK raises it to the caller of the tool; the name in the data tells what it was.
+    In the 2026 era, the SDK raises it to the caller of the tool. The name of the error is in its data.
     """
     code = _CODES.get(type(error))
     if not isinstance(error, TidingsError) or code is None:

@@ -1,4 +1,4 @@
-"""The queue of a user's requests: in order, a few at a time, each to be looked at and cancelled, and remembered."""
+"""The queue of the user's requests: turns, status, history, cancelling."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ _CANCELLED: Final = (Cancelled, asyncio.CancelledError)
 
 
 class Status(StrEnum):
-    """How far a request is."""
+    """The status of a request."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -30,54 +30,53 @@ class Status(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """One request, from when it was asked for to what came of it. Times are seconds since the epoch."""
+    """One request and its outcome. Times are seconds since 1970."""
 
     id: str
     method: str
     params: Mapping[str, Any]
     aside: bool = False
-    """Whether it went past the queue: what the client reads again by itself does."""
+    """True if it bypasses the queue, as the client's own requests do."""
     status: Status = Status.PENDING
     created_at: float = field(default_factory=time.time)
     started_at: float | None = None
     completed_at: float | None = None
     result: Any = field(default=None, repr=False)
-    """What the server answered, of whatever size."""
+    """The server's answer."""
     error: BaseException | None = None
     attempts: int = 0
-    """How often it was sent."""
+    """The number of times that it was sent."""
     may_have_arrived: bool = field(default=False, repr=False)
-    """Whether the server may have got it. Known to be false only where the transport proves it."""
+    """True if the server may have received it. False only where the transport proves it."""
     held_back: bool = field(default=False, repr=False)
-    """Whether it waits for whoever signs in, and so has not been sent."""
+    """True if it waits for a sign-in, and has not been sent."""
     http_status: int | None = field(default=None, repr=False)
-    """What the server's web server answered last, if it is one."""
+    """The last HTTP status, if the server is at a URL."""
     asked_user: bool = field(default=False, repr=False)
-    """Whether the server asked the user something on the way: such a result is never cached."""
+    """True if the server asked the user something meanwhile: such a result is never cached."""
     holds: int = field(default=0, repr=False)
-    """How many answers of a person it waits for."""
+    """The number of a person's answers that it waits for."""
     scope: anyio.CancelScope | None = field(default=None, repr=False)
     seconds: float = field(default=0.0, repr=False)
-    """How long it may take for an answer, and, in the loop's time, until when in all."""
+    """The seconds for an answer. `until` is the end of all attempts, in the loop's time."""
     until: float = field(default=0.0, repr=False)
     on_progress: ProgressFnT | None = field(default=None, repr=False)
-    """Told how far the server is with it."""
     cancel_reason: TidingsError | None = field(default=None, repr=False)
     turn: "asyncio.Future[None] | None" = field(default=None, repr=False)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """True if it has ended."""
         return self.status not in (Status.PENDING, Status.IN_PROGRESS)
 
     def hold(self) -> None:
-        """A person is asked on its behalf: its clock stands still."""
+        """Stops its clock, while a person is asked."""
         self.holds += 1
         if self.scope is not None:
             self.scope.deadline = math.inf
 
     def release(self) -> None:
-        """They answered, or need not any more: its clock starts anew."""
+        """Starts its clock anew, once all answers are there."""
         self.holds -= 1
         if not self.holds and self.scope is not None:
             now = anyio.current_time()
@@ -87,7 +86,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """How many requests are in each state, since the client was made."""
+    """The number of requests in each state, since the client was made."""
 
     pending: int
     in_progress: int
@@ -114,7 +113,7 @@ class RequestQueue:
     async def enter(
         self, method: str, params: Mapping[str, Any], *, aside: bool = False, within: float = math.inf
     ) -> QueueEntry:
-        """Wait for a turn, or with `aside` go past the queue. Whoever got one gives it back with `end`.
+        """Waits for a turn, or with `aside` takes one at once. Call `end` afterwards.
 
         Raises:
             RequestCancelled: It was cancelled while it waited.
@@ -144,14 +143,14 @@ class RequestQueue:
 
     def _set_timer(self, entry: QueueEntry, within: float) -> asyncio.TimerHandle:
         late = RequestTimedOut(
-            f"{entry.method} waited {within:g} s for its turn, behind other requests. Let more run at once with "
+            f"{entry.method} waited {within:g} s for its turn, behind other requests. Allow more at once with "
             "ClientConfig(concurrency=...), or give it longer with Timeouts(total=...).",
             method=entry.method,
         )
         return asyncio.get_running_loop().call_later(within, self._stop, entry, late)
 
     def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
-        """This request is over; the next one's turn begins."""
+        """Ends a request, and begins the next one's turn."""
         if error is None:
             entry.status = Status.COMPLETED
         else:
@@ -170,11 +169,11 @@ class RequestQueue:
                 following.turn.set_result(None)
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """What runs and what waits, in order."""
+        """Yields what runs and what waits, in order."""
         return iter((*self._running.values(), *self._aside.values(), *self._waiting.values()))
 
     def cancel(self, request_id: str) -> bool:
-        """Cancel a request that waits or runs. False if there is none with this id any more."""
+        """Cancels a request that waits or runs. Returns False if it has ended."""
         entry = self._running.get(request_id) or self._waiting.get(request_id) or self._aside.get(request_id)
         if entry is None:
             return False
@@ -182,7 +181,7 @@ class RequestQueue:
         return True
 
     def reject_all(self, make_error: Callable[[QueueEntry], TidingsError]) -> None:
-        """End everything that waits or runs, each with an error of its own."""
+        """Ends everything that waits or runs, each with an error of its own."""
         for entry in tuple(self):
             self._stop(entry, make_error(entry))
 
@@ -196,11 +195,11 @@ class RequestQueue:
                 entry.scope.cancel()
 
     def running(self) -> Iterator[QueueEntry]:
-        """What runs."""
+        """Yields the requests that run."""
         return iter((*self._running.values(), *self._aside.values()))
 
     def status(self) -> QueueStatus:
-        """How many requests are in each state."""
+        """Returns the number of requests in each state."""
         return QueueStatus(
             pending=len(self._waiting),
             in_progress=len(self._running) + len(self._aside),
@@ -210,5 +209,5 @@ class RequestQueue:
         )
 
     def history(self, limit: int | None = None) -> list[QueueEntry]:
-        """The requests that ended, the latest first."""
+        """Returns the requests that ended, the latest first."""
         return list(reversed(self._past))[:limit]

@@ -1,7 +1,7 @@
-"""Sending requests: each in its turn, within its time, again where that is safe, and failing by name.
+"""Sends requests from the queue: with timeouts, repeated where that is safe, and with named failures.
 
-A request whose connection was lost is sent again on the next one if that cannot do harm: it never arrived, or it only
-reads, or its tool is marked as idempotent or read-only. Of any other it is said that its effect is unknown.
+A request whose connection was lost is sent again on the next one if that is harmless: it never arrived, it only reads,
+or its tool is marked as idempotent or read-only. Any other fails with `EffectUnknown`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
 OnProgress = Callable[[float, float | None, str | None], Any]
 
 _ATTEMPTS: Final = 5
-"""How often one request is sent: one that brings the server down each time must not do so for ever."""
+"""Attempts for one request: one that crashes the server must not do so forever."""
 
 
 class Requests:
@@ -51,12 +51,9 @@ class Requests:
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
     ) -> tuple[ResultT, QueueEntry]:
-        """Send a request; return its result, and what is known about it. `safe` says that twice does no harm.
+        """Sends a request, and returns its result and its entry in the queue. `safe`: it may be sent twice.
 
-        Whatever it asks for, the server may tell how far it is: that starts its clock anew, and is told as an event.
-
-        Raises:
-            TidingsError: What went wrong, by its name.
+        Progress that the server reports starts its timeout anew, and is announced as an event.
         """
         began = _now()
         self._connection.check()
@@ -84,7 +81,7 @@ class Requests:
     async def _attempt(
         self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float
     ) -> ResultT:
-        """Send it until it is answered, or must not be sent again."""
+        """Sends it until it is answered, or must not be sent again."""
         until = began + self._timeouts.total
         while True:
             if entry.cancel_reason is not None:
@@ -97,22 +94,18 @@ class Requests:
             except NoConnection as lost:
                 if entry.may_have_arrived and not safe:
                     raise EffectUnknown(
-                        f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')}): whether it "
-                        "took effect is not known. Look at the server before you repeat it.",
+                        f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')}). It may have "
+                        "taken effect or not: check the server before you repeat it.",
                         method=entry.method,
                     ) from lost
                 if entry.attempts >= _ATTEMPTS:
                     raise
-                await self._breathe(link, entry, until)
-
-    async def _breathe(self, link: Link, entry: QueueEntry, until: float) -> None:
-        """Where something before the server says that it is away, the link itself lives: ask again, but not at once."""
-        if not link.over:
-            with anyio.CancelScope(deadline=until) as entry.scope:
-                await anyio.sleep(min(0.25 * 2**entry.attempts, 5.0))
+                if not link.over:  # A proxy says that the server is away: repeated, but not at once.
+                    with anyio.CancelScope(deadline=until) as entry.scope:
+                        await anyio.sleep(min(0.25 * 2**entry.attempts, 5.0))
 
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
-        """Wait for a connection; the time for the whole request runs meanwhile."""
+        """Waits for a connection, within the time for the whole request."""
         with anyio.CancelScope(deadline=until) as entry.scope:
             return await self._connection.ready()
         raise entry.cancel_reason or self._late(entry, self._timeouts.total, "no connection came back in that time")
@@ -127,18 +120,18 @@ class Requests:
             with entry.scope:
                 return await send(link, entry)
         except MCPError as error:
-            raise await self._failure(link, entry, error) from None  # Which may quote a secret.
+            raise await self._failure(link, entry, error) from None  # The cause may quote a secret.
         except TidingsError:
             raise
         except Exception as error:
             if link.over:
                 raise self._lost(link) from error
-            # What the server sent may quote a secret, and is of no interest. What else went wrong is.
+            # A ValidationError may quote a secret of the server's answer.
             cause = None if isinstance(error, ValidationError) else error
             raise link.explain(error, entry.method, entry.http_status) from cause
         finally:
             current_call.reset(token)
-        # Only a cancelled scope leads here: by whoever asked for it, by the clock, or for want of a connection.
+        # The scope was cancelled: by the caller, by the clock, or because the connection was lost.
         if entry.cancel_reason is None and link.over:
             raise self._lost(link)
         raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
@@ -168,14 +161,15 @@ class Requests:
         )
 
     def _progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
-        """The server tells how far it is: the clock of this request starts anew."""
+        """Starts the timeout of a request anew, because the server reported progress."""
         if self._timeouts.progress_resets and entry.scope is not None and not entry.holds:
             entry.scope.deadline = min(_now() + entry.seconds, entry.until)
         self._events.emit(ProgressMade(entry, progress, total, message))
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
-        """A person was asked on behalf of a request: its clock stands still until they answer. Where it is not known
-        which request that is, every one of the user's is meant.
+        """Stops the clock of a request while a person is asked; of all the user's requests, if it is not known which.
+
+        Returns the requests that are held, for `release`.
         """
         held = [entry] if entry is not None else [each for each in self._queue.running() if not each.aside]
         for each in held:
@@ -184,17 +178,17 @@ class Requests:
         return held
 
     def release_waiting(self) -> None:
-        """The connection was lost. What waits for a person would not notice before they answered, in vain."""
+        """Cancels requests that wait for a person: the connection was lost, so the answer would be in vain."""
         for entry in self._queue.running():
             if entry.holds and entry.scope is not None:
                 entry.scope.cancel()
 
     def release(self, held: list[QueueEntry]) -> None:
-        """The person has answered, or need not any more."""
+        """Undoes `hold`."""
         for each in held:
             each.release()
 
 
 def _now() -> float:
-    """The clock of scopes. AnyIO would first look for the event loop's kind, with each request anew."""
+    """Returns the clock of scopes. AnyIO's own function would find out the kind of event loop with each call."""
     return asyncio.get_running_loop().time()

@@ -1,36 +1,33 @@
 """Answers without a person: from a script, or a fixed list of roots.
 
-A script is a list of rules in YAML or JSON, tried in order: the first that fits answers. What none fits is left to the
-person. A rule names what it answers, with a pattern for the words (`*` any words, `?` any letter, `[abc]` one of these;
-upper and lower case are one), and then the answer:
+A script is a list of rules in YAML or JSON, tried in order. The first that fits answers; if none fits, the person is
+asked. A rule names the kind of question with a pattern (`*` any text, `?` any character, `[abc]` one of these; case
+does not matter), and then the answer:
 
 ```yaml
 - elicitation: "*your name*"          # the message of a question to the user
   accept: {name: Ada, age: 36}        # fields that are left out get the form's defaults
 - elicitation: "Delete *"
-  server: "vault*"                    # only for servers of such a name
-  times: 1                            # only the first time; later rules answer what comes then
+  server: "vault*"                    # only for servers with such a name
+  times: 1                            # only the first time; then later rules answer
   accept:
 - elicitation: "Delete *"
-  decline:                            # or `cancel:`, which is to close the form without a choice
+  decline:                            # or `cancel:`, which closes the form without a choice
 - elicitation: "Sign in*"
-  url: "https://example.com/*"        # a rule accepts a URL only if it says which
+  url: "https://example.com/*"        # a rule accepts a URL only if it names it
   accept:
 - sampling: "*capital of France*"     # the text of the last message to the model
   reply: Paris
 - sampling: "*"
   reject: This machine has no model.  # an error, with the reason
 - elicitation: "*urgent*"
-  ask:                                # leave it to the person
-- roots: [~/notes, file:///srv/docs]  # paths and file:// URIs; relative to where the program runs
+  ask:                                # ask the person
+- roots: [~/notes, file:///srv/docs]  # paths (relative to the working directory) and file:// URIs
 ```
 
 In JSON, `null` or `true` stands for the empty value of `accept`, `decline`, `cancel`, `reject` and `ask`. `roots` with
-no list takes `reject` or `ask`. A script that has something wrong with it is refused when it is loaded.
-
-A script of answers, read and checked: `tidings.client.responders` describes how one is written.
-
-Everything that can be wrong with it is said here, when it is loaded, with the file, the rule and the cure.
+no list takes `reject` or `ask`. A script with a mistake is refused when it is loaded, with the file, the rule and what
+to do.
 """
 
 import json
@@ -60,7 +57,7 @@ _REASON: Final = "A script refuses this"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a rule fits, and what it answers."""
+    """A rule: the questions that it fits, and its answer."""
 
     kind: Kind
     pattern: str
@@ -70,7 +67,7 @@ class Rule:
     times: int | None
 
     def fits(self, request: PendingRequest) -> bool:
-        """Whether this rule is for this question."""
+        """Returns whether this rule fits a question."""
         return (
             request.kind == self.kind
             and _like(request.message, self.pattern)
@@ -80,7 +77,7 @@ class Rule:
 
     def _fits_url(self, url: str | None) -> bool:
         if self.url is None:
-            # To agree to an address takes a rule that says which.
+            # A rule accepts a URL only if it names it.
             return url is None or not isinstance(self.answer, dict)
         return url is not None and fnmatchcase(url, self.url)
 
@@ -90,11 +87,7 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def load(path: str | os.PathLike[str]) -> list[Rule]:
-    """The rules of the script at `path`.
-
-    Raises:
-        ValueError: There is no such script, or something is wrong with it.
-    """
+    """Returns the rules of the script at `path`. Raises `ValueError` if there is a mistake in it."""
     file = Path(path)
     rules = _parsed(file)
     match rules:
@@ -116,7 +109,7 @@ def _parsed(file: Path) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"The script {file} is not JSON: {error}. Mend it there.") from None
+        raise ValueError(f"The script {file} is not JSON: {error}. Correct it there.") from None
 
 
 def _yaml(file: Path, text: str) -> object:
@@ -132,9 +125,7 @@ def _yaml(file: Path, text: str) -> object:
     try:
         return parser.load(text)
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"The script {file} is not YAML. Patterns need quotes. What the parser says: {error}"
-        ) from None
+        raise ValueError(f"The script {file} is not YAML. Patterns need quotes. The parser says: {error}") from None
 
 
 def _rule(value: object, where: str) -> Rule:
@@ -144,11 +135,11 @@ def _rule(value: object, where: str) -> Rule:
     answers = [key for key in _ANSWERS[kind] if key in rule]
     if len(answers) + listed != 1:
         choices = ", ".join(_ANSWERS[kind]) + (", or a list of roots" if kind == "roots" else "")
-        raise ValueError(f"{where} must have one answer and no other. Choose from: {choices}.")
+        raise ValueError(f"{where} must have exactly one answer. Choose from: {choices}.")
     answer = _roots(rule["roots"], where) if listed else _answer(answers[0], rule[answers[0]], where)
     url = _pattern(rule, "url", where) if "url" in rule else None
     if url is not None and isinstance(answer, dict) and answer:
-        raise ValueError(f"{where} accepts a URL, which has no fields to fill in: write just 'accept:'.")
+        raise ValueError(f"{where} accepts a URL, which has no fields to fill in. Write just 'accept:'.")
     return Rule(
         kind,
         pattern="*" if kind == "roots" else _pattern(rule, kind, where),
@@ -160,10 +151,10 @@ def _rule(value: object, where: str) -> Rule:
 
 
 def _kind(rule: Mapping[str, Any], where: str) -> Kind:
-    """What the rule is for, once it is known to have only the keys that go with it."""
+    """Returns the kind of question that a rule answers, after a check of its keys."""
     kinds: list[Kind] = [kind for kind in _ANSWERS if kind in rule]
     if len(kinds) != 1:
-        raise ValueError(f"{where} must say what it answers, by one of the keys {', '.join(_ANSWERS)}.")
+        raise ValueError(f"{where} must name the kind of question. Use one of the keys {', '.join(_ANSWERS)}.")
     kind = kinds[0]
     known = (kind, *_ANSWERS[kind], *_CONDITIONS[kind])
     if unknown := [key for key in rule if key not in known]:
@@ -186,7 +177,7 @@ def _answer(key: str, value: object, where: str) -> object:
         case "ask", None | True:
             return ASK
         case _:
-            raise ValueError(f"{where} has something odd for {key!r}. {_CURES.get(key, f'Write just: {key}:')}")
+            raise ValueError(f"{where} has an invalid value for {key!r}. {_CURES.get(key, f'Write just: {key}:')}")
 
 
 _CURES: Final = {
@@ -202,8 +193,8 @@ def _content(content: Mapping[Any, Any], where: str) -> dict[str, Any]:
         plain = value is None or isinstance(value, str | int | float | list)
         if not isinstance(name, str) or not plain or not all(isinstance(part, str) for part in parts):
             raise ValueError(
-                f"{where} accepts with {name!r}, which is no text, number, true, false or list of texts. Names, dates "
-                "and the like need quotes."
+                f"{where} accepts with {name!r}, which is not a text, number, true, false or list of texts. Names, "
+                "dates and the like need quotes."
             )
     return dict(content)
 
@@ -224,31 +215,31 @@ def _pattern(rule: Mapping[str, Any], key: str, where: str) -> str:
 
 def _times(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{where} must have a whole number from 1 on for 'times'. Leave it out for no limit.")
+        raise ValueError(f"{where} needs a whole number of at least 1 for 'times'. Leave it out for no limit.")
     return value
 
 
 def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder:
-    """A responder that answers every request for roots with these, and leaves the rest to the person.
+    """Returns a responder that answers questions for roots with these, and leaves the rest to the person.
 
     Raises:
-        ValueError: One of them can be no root.
+        ValueError: One of them cannot be a root.
     """
     answer = rooted(roots if isinstance(roots, str) else list(roots))
     return lambda request: answer if request.kind == "roots" else ASK
 
 
 def script_responder(path: str | os.PathLike[str]) -> Responder:
-    """A responder that follows the script at `path`: see the description of this module.
+    """Returns a responder that follows the script at `path`.
 
     Raises:
-        ValueError: There is no such script, or something is wrong with it. The message says where, and what to do.
+        ValueError: There is a mistake in the script. The message says where, and what to do.
     """
     return _Script(load(path))
 
 
 class _Script:
-    """The rules, and how often each was used."""
+    """The rules, and the number of times that each was used."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules

@@ -1,9 +1,8 @@
-"""The SDK's log, kept quiet for the connections of a live client.
+"""Keeps the SDK's log quiet for our connections.
 
-The SDK logs a server that died, or answered what is no answer, as an error with a traceback. A live client expects such
-faults, and tells its caller by name; the traceback would only say it twice. So what the SDK logs during our own
-connections goes to the logger `tidings.client.link`, at the level DEBUG and with secrets masked. What it logs for
-anyone else's is untouched.
+The SDK logs a server that died, or sent an invalid answer, as an error with a traceback. Our client expects such
+faults, and raises a named error; a traceback would repeat it. So what the SDK logs for our connections goes to the
+logger `tidings.client.link`, at level DEBUG and with secrets masked. Other users' log records are untouched.
 """
 
 import copy
@@ -14,7 +13,7 @@ from contextvars import ContextVar
 from typing import Final
 
 LOGGERS: Final = (
-    "client",  # The SDK's session: it has this name there.
+    "client",  # The name of the SDK's session logger.
     "httpcore2.connection",
     "httpcore2.http11",
     "httpcore2.http2",
@@ -30,20 +29,20 @@ LOGGERS: Final = (
     "mcp.shared.dispatcher",
     "mcp.shared.jsonrpc_dispatcher",
 )
-"""Who is kept quiet. A logger's filter sees only what is logged under its very name."""
+"""The loggers. A filter sees only the records of its own logger, not those of its children."""
 
 _logger = logging.getLogger("tidings.client.link")
 _formatter = logging.Formatter()
 
 Clean = Callable[[str], str]
 _clean: ContextVar[Clean | None] = ContextVar("tidings_client_quiet", default=None)
-"""Set where the SDK works for us: takes the secrets out of a text."""
+"""Set where the SDK works for us: masks the secrets in a text."""
 
 
 class quiet:  # noqa: N801 - used as a function
-    """What the SDK logs in here, and in tasks that are started in here, is kept quiet. `clean` masks secrets."""
+    """Keeps the SDK quiet within a `with` block, and in tasks started there. `clean` masks secrets."""
 
-    # Entered with each message: a class of its own costs a third of a generator.
+    # Entered with each message: a class costs a third of a generator.
     __slots__ = ("_clean", "_token")
 
     def __init__(self, clean: Clean = str) -> None:
@@ -64,7 +63,7 @@ def _install() -> None:
 
 
 def _divert(record: logging.LogRecord) -> bool:
-    """Whether the record stays where it is."""
+    """Returns whether the record stays where it is."""
     clean = _clean.get()
     if clean is None:
         return True
@@ -78,6 +77,6 @@ def _as_debug(record: logging.LogRecord, clean: Clean) -> logging.LogRecord:
     ours.name, ours.levelno, ours.levelname = _logger.name, logging.DEBUG, logging.getLevelName(logging.DEBUG)
     ours.msg, ours.args = clean(f"{record.name}: {record.getMessage()}"), None
     if record.exc_info:
-        # As a text: the exception itself may quote an address with a key in it.
+        # As text: the exception may quote a URL with a key in it.
         ours.exc_text, ours.exc_info = clean(_formatter.formatException(record.exc_info)), None
     return ours

@@ -123,14 +123,14 @@ class StatePut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteBatch:
-    """What is written in one transaction: the newest for each entry, and the state that belongs to it."""
+    """The content of one transaction: the newest for each entry, and the state that belongs to it."""
 
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
     entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, StatePut | None])
     """None removes an entry."""
     cleared: bool = False
-    """Whether everything from before is removed first."""
+    """True if everything from before is removed first."""
 
     def then(self, later: "WriteBatch") -> "WriteBatch":
         """Returns both as one."""
@@ -140,13 +140,13 @@ class WriteBatch:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether the state is empty afterwards."""
+        """True if the state is empty afterwards."""
         return self.cleared and not (self.subscriptions or self.cursor is not None or self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedState:
-    """What was in the file."""
+    """The content of the file."""
 
     puts: list[StatePut]
     unreadable: list[Place]
@@ -155,7 +155,7 @@ class LoadedState:
 
 
 class _File:
-    """What is saved of `identity` in the file at `path`. Used by one thread."""
+    """The state of `identity` in the file at `path`. Used by one thread."""
 
     def __init__(self, path: Path, identity: str, *, timeout: float) -> None:
         self._path = path
@@ -277,7 +277,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a client knew when its state was last written."""
+    """The knowledge of a client when its state was last written."""
 
     invocations: tuple[Invocation, ...] = ()
     """In the order in which they were put."""

@@ -1,7 +1,7 @@
-"""The states of a connection, as data: two enums, and one table of what leads where.
+"""The states of a connection, as data: two enums, and one table of transitions.
 
-The way there is `disconnected`, `connecting`, `connected`; the way back `disconnecting`, `disconnected`. What goes
-wrong leads to `error`, and from there to another attempt or, when the tries are used up, to `disconnected`.
+Connecting goes from `disconnected` over `connecting` to `connected`; disconnecting over `disconnecting` back. A failure
+leads to `error`, and from there to another attempt or, when the tries are used up, to `disconnected`.
 """
 
 from enum import StrEnum
@@ -9,26 +9,26 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     DISCONNECTED = "disconnected"
-    """Nobody has asked for a connection, somebody ended it, or the tries are used up."""
+    """Not asked for, ended on purpose, or the tries are used up."""
 
     CONNECTING = "connecting"
-    """An attempt is under way."""
+    """An attempt is in progress."""
 
     CONNECTED = "connected"
     """The handshake is done, and the server answers."""
 
     DISCONNECTING = "disconnecting"
-    """Somebody asked to end it; what is open is being closed."""
+    """It is being closed on purpose."""
 
     ERROR = "error"
-    """An attempt failed, or the connection was lost. Another attempt follows, unless it is given up."""
+    """An attempt failed, or the connection was lost. Another attempt follows, unless the client gives up."""
 
 
 class Signal(StrEnum):
-    """What can happen to a connection."""
+    """An event that changes the state."""
 
     CONNECT = "connect"
     HANDSHAKE_COMPLETE = "handshake_complete"
@@ -54,15 +54,11 @@ TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
     (State.ERROR, Signal.DISCONNECT): State.DISCONNECTING,
     (State.DISCONNECTING, Signal.CLEANUP_COMPLETE): State.DISCONNECTED,
 }
-"""Every transition there is. A signal that has none in a state is a fault in this program."""
+"""All transitions. A signal without one in the current state is a fault in this program."""
 
 
 def next_state(state: State, signal: Signal) -> State:
-    """The state that `signal` leads to.
-
-    Raises:
-        ValueError: There is no such transition.
-    """
+    """Returns the state that `signal` leads to. Raises `ValueError` if there is no such transition."""
     try:
         return TRANSITIONS[state, signal]
     except KeyError:

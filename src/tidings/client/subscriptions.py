@@ -202,7 +202,7 @@ class Subscriptions:
 
     @property
     def supported(self) -> bool:
-        """Whether the connected server offers subscriptions to resources."""
+        """True if the connected server offers subscriptions to resources."""
         return self._feed is not None and self._feed.supported
 
     async def add(self, uris: Iterable[str], *, refresh: bool = False) -> None:
@@ -299,7 +299,7 @@ class Subscriptions:
 
     @property
     def known(self) -> Filter:
-        """What the server has announced without a gap, up to the cursor."""
+        """The part of the filter that the server has announced without a gap, up to the cursor."""
         return self._known
 
     def attach(self, link: Link, feed: ChangeFeed) -> None:
@@ -399,7 +399,7 @@ class Subscriptions:
 
     @property
     def is_current(self) -> bool:
-        """Whether everything wanted is established and read, and every watcher has its content."""
+        """True if everything wanted is established and read, and every watcher has its content."""
         return (
             self._hears
             and self._synced >= self._version

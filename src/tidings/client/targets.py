@@ -80,7 +80,7 @@ class HttpTarget(_Target):
 
     @property
     def has_credentials(self) -> bool:
-        """Whether anything that may identify the user is sent: any header may."""
+        """True if anything that may identify the user is sent: any header may."""
         return bool(self.headers or self.auth or httpx2.URL(self.url).userinfo)
 
     def _secret_values(self) -> set[str]:

@@ -67,7 +67,7 @@ class WatchedResource:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the server has no such resource at present."""
+        """True if the server has no such resource at present."""
         return isinstance(self.error, ResourceNotFound)
 
     def _notify(self) -> None:
@@ -97,7 +97,7 @@ class Watcher:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it waits although there is something new, which it will get in a moment."""
+        """True if it waits although there is something new, which it will get in a moment."""
         return self._wake is not None and bool(self._news)
 
     async def next(self) -> ResourceRead:
@@ -163,7 +163,7 @@ class Watches:
 
     @property
     def handed_over(self) -> bool:
-        """Whether every loop that waits for content has been given what there is."""
+        """True if every loop that waits for content has been given what there is."""
         return not any(watcher.is_behind for watcher in self._watchers)
 
     async def watch(self, uris: Sequence[str], *, patient: bool = False) -> AsyncGenerator[ResourceRead]:
@@ -292,7 +292,7 @@ class Refresher:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits, and nothing is being read."""
+        """True if nothing waits, and nothing is being read."""
         return not (self._stale or self._reading or self._timers or self._parked)
 
     async def _work(self) -> None:

@@ -66,7 +66,7 @@ _PREFIX_WAITING: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says about itself in the handshake."""
+    """A server's statements about itself in the handshake."""
 
     protocol_version: str
     info: Implementation | None

@@ -71,7 +71,7 @@ class BoundedBody(httpx2.AsyncByteStream):
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int, headers: httpx2.Headers) -> None:
         self._inner = inner
         self.is_stream = headers.get("content-type", "").partition(";")[0].strip().lower() == _STREAM
-        """Whether it is a stream of events."""
+        """True if it is a stream of events."""
         self._limit = None if self.is_stream else limit
         # Few have one, and the test is cheaper than `get`.
         self.encoding = headers["content-encoding"].strip().lower() if "content-encoding" in headers else ""

@@ -161,7 +161,7 @@ class _WatchedClient(httpx2.AsyncClient):
         self._target = target
         self._watch = watch
         self._accepted = False
-        """Whether the server has accepted a message."""
+        """True if the server has accepted a message."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = current_call.get()

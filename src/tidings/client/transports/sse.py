@@ -1,8 +1,7 @@
-"""The older transport over HTTP: one stream of events that brings everything, and a POST for each message.
+"""The older HTTP transport: one stream of events for everything that arrives, and a POST for each message.
 
-The SDK's own takes no event of more than 1 MiB, and lets whoever sent a message wait for good if its POST fails. Here
-the limit is the caller's; a POST that is refused fails that message alone, and one that cannot be sent ends the
-transport.
+The SDK's own accepts no event above 1 MiB, and lets a sender wait forever if its POST fails. Here the caller sets the
+limit. A POST that is refused fails that message alone; one that cannot be sent ends the transport.
 """
 
 from collections.abc import AsyncGenerator
@@ -42,7 +41,7 @@ _Written = ContextReceiveStream[SessionMessage]
 
 @asynccontextmanager
 async def sse_streams(url: str, client: httpx2.AsyncClient, max_message: int) -> AsyncGenerator[TransportStreams]:
-    """What the SDK reads from and writes to, over the stream of events at `url`."""
+    """Connects to the stream of events at `url`, and yields the streams for the SDK."""
     async with sse_within_origin(client, url, max_event_size=max_message) as source:
         source.response.raise_for_status()
         read_writer, read = create_context_streams[SessionMessage | Exception](0)
@@ -57,7 +56,7 @@ async def sse_streams(url: str, client: httpx2.AsyncClient, max_message: int) ->
 
 
 async def _receive(source: httpx2.EventSource, url: str, read: _Read, *, task_status: TaskStatus[str]) -> None:
-    """Pass on each message. The task has started when the server has said where messages go."""
+    """Passes on each message. Has started when the server has named the address for messages."""
     endpoint: str | None = None
     async with read:
         try:
@@ -74,18 +73,18 @@ async def _receive(source: httpx2.EventSource, url: str, read: _Read, *, task_st
         except httpx2.HTTPError:
             if endpoint is None:
                 raise
-            # Whoever watches the client knows; to the session it is the end of the stream.
+            # The `TransportWatch` has it. For the session, the stream ends.
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # The session is over.
     if endpoint is None:
         raise ConnectFailed(
-            "The server ended its stream of events before it said where messages go. Is it an MCP server with the SSE "
-            "transport, and is this the address of its stream?"
+            "The server ended its stream of events before it named the address for messages. Is it an MCP server with "
+            "the SSE transport, and is this the address of its stream?"
         )
 
 
 def _same_origin(url: str, data: str) -> str:
-    """Where messages go. A server cannot have them, with all their credentials, sent elsewhere."""
+    """Returns the address for messages. On another host, credentials would leak, so it is refused."""
     endpoint = urljoin(url, data)
     here, there = httpx2.URL(url), httpx2.URL(endpoint)
     if (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
@@ -104,8 +103,9 @@ def _parsed(data: str) -> SessionMessage | Exception:
 
 
 async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, read: _Read) -> None:
-    """Post each message. Requests and answers go at the same time: a server that is slow to take one holds up no other.
-    The handshake and notifications have their order, and a request comes before the notification that cancels it.
+    """Posts each message. Requests and answers go at the same time, so that a slow POST delays no other.
+
+    The handshake and notifications keep their order, and a request precedes the notification that cancels it.
     """
     under_way: dict[RequestId, anyio.Event] = {}
 
@@ -121,7 +121,7 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
 
     async with written, anyio.create_task_group() as posts:
         async for message in written:
-            # What the sender has set for its own task holds for its message too.
+            # The sender's context variables hold for its message, too.
             context = written.last_context or copy_context()
             match message.message:
                 case JSONRPCRequest(id=number, method=method) if method != "initialize":

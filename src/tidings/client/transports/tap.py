@@ -1,9 +1,7 @@
-"""What goes over the wire, for whoever listens in: each message and each HTTP exchange, with secrets masked.
+"""`Tap`: gets each message and each HTTP exchange that goes over the wire, with secrets masked.
 
-`connect(target, tap=...)` tells a `Tap`. It is called where the message is sent or arrives, in that order: it must be
-quick, and whatever it raises is logged and harms nothing. Without one, nothing of this costs anything.
-
-From what goes over the wire to what a `Tap` is told: understood, masked, and no harm done whatever the tap does.
+`connect(target, tap=...)` sets it. It is called where a message is sent or arrives, in that order. It must be quick;
+what it raises is logged and does no harm.
 """
 
 import logging
@@ -22,23 +20,23 @@ from tidings.client.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One JSON-RPC message, as it was sent or arrived."""
+    """One JSON-RPC message, as sent or received."""
 
     incoming: bool
     body: dict[str, Any]
     size: int
-    """Bytes as sent."""
+    """Bytes on the wire."""
     exchange: int | None = None
-    """The id of the HTTP exchange that carried it, if one did."""
+    """The id of the HTTP exchange that carried it, if any."""
     cut: bool = False
-    """It was larger than `ClientConfig.max_message`, and was not kept. `body` has its id, if that was seen."""
+    """True if it exceeds `ClientConfig.max_message`, and was dropped. `body` has its id, if that was seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An HTTP exchange. Told when it begins, when the answer begins, and when it ends. Times are seconds since 1970.
+    """An HTTP exchange: reported when it begins, when the answer begins, and at its end. Times are seconds since 1970.
 
-    Those that an `auth` object makes to sign in are told too.
+    The exchanges of an `auth` object that signs in are included.
     """
 
     id: int
@@ -50,18 +48,18 @@ class Exchange:
     """None until the answer begins."""
     response_headers: Mapping[str, str] | None = None
     is_stream: bool = False
-    """Whether the answer is a stream of events."""
+    """True if the answer is a stream of events."""
     began: float = 0.0
     answered: float | None = None
     ended: float | None = None
     error: str | None = None
-    """Why there was no answer, or not all of it."""
+    """The reason for a missing or incomplete answer."""
     received: int = 0
-    """Bytes of the answer's body, unpacked. Known when it has ended."""
+    """Bytes of the answer's body, decompressed. Known when it has ended."""
 
 
 class Tap(Protocol):
-    """Hears of everything that goes over the wire."""
+    """Gets everything that goes over the wire."""
 
     def message(self, message: Message) -> None:
         """A message is about to be sent, or has arrived."""
@@ -75,17 +73,17 @@ class Tap(Protocol):
 logger = logging.getLogger(__name__)
 
 _SHOWN_HEADERS: Final = {"www-authenticate"}
-"""What a server wants, not what it got; known secrets in it are masked all the same."""
+"""Says what a server wants, not what it got. Known secrets in it are masked all the same."""
 
 _HIDDEN_HEADERS: Final = {"authorization", "cookie", "set-cookie"}
 _URL_HEADERS: Final = {"location", "content-location", "referer", "link"}
 _OUTER_KEYS: Final = {"jsonrpc", "id", "method", "params", "result", "error"}
 _LEARNED: Final = 16
-"""How many tokens that were got by signing in are looked for: the latest."""
+"""The latest tokens from signing in that are masked."""
 
 
 class TapReporter:
-    """Tells a tap of one client's messages and exchanges. Raises nothing."""
+    """Reports the messages and exchanges of one client to a tap. Raises nothing."""
 
     def __init__(self, tap: Tap, target: Target) -> None:
         self._tap = tap
@@ -96,7 +94,7 @@ class TapReporter:
         self._ids = count(1)
 
     def message(self, raw: bytes | str, *, incoming: bool, exchange: int | None = None) -> None:
-        """Tell of a message, given as JSON. What is none is passed over."""
+        """Reports a message, given as JSON. Anything else is ignored."""
         try:
             parsed: Any = from_json(raw)
         except ValueError:
@@ -104,10 +102,10 @@ class TapReporter:
         if isinstance(parsed, dict) and "jsonrpc" in parsed:
             body = cast("dict[str, Any]", parsed)
             size = len(raw) if isinstance(raw, bytes) else len(raw.encode())
-            self._tell(self._tap.message, lambda: Message(incoming, self._masked_body(raw, body), size, exchange))
+            self._report(self._tap.message, lambda: Message(incoming, self._masked_body(raw, body), size, exchange))
 
     def values(self, values: Mapping[str, Any], *, incoming: bool) -> None:
-        """Tell of a message that was never JSON: between objects of one process."""
+        """Reports a message between objects of one process, which never was JSON."""
         try:
             raw = to_json({"jsonrpc": "2.0", **values})
         except ValueError:
@@ -115,34 +113,34 @@ class TapReporter:
         self.message(raw, incoming=incoming)
 
     def too_large(self, size: int, *, request: str | int | None = None, exchange: int | None = None) -> None:
-        """Tell of a message that was not kept. `request` is the id of what it would have answered."""
+        """Reports a message that was dropped. `request` is the id of the request that it would have answered."""
         body: dict[str, Any] = {"jsonrpc": "2.0"} | ({} if request is None else {"id": request})
-        self._tell(self._tap.message, lambda: Message(True, body, size, exchange, cut=True))
+        self._report(self._tap.message, lambda: Message(True, body, size, exchange, cut=True))
 
     def begin(self, method: str, url: str, headers: Mapping[str, str]) -> Exchange:
-        """Tell that an HTTP exchange begins."""
+        """Reports the beginning of an HTTP exchange."""
         if (token := headers.get("authorization")) and token not in self._learned:
             self._learned.append(token)
             self._secrets = self._known | forms(self._learned)
         shown = self._headers(headers)
         exchange = Exchange(next(self._ids), method, self.clean(shown_url(url)), shown, began=time.time())
-        self._tell(self._tap.exchange, lambda: exchange)
+        self._report(self._tap.exchange, lambda: exchange)
         return exchange
 
     def answered(self, exchange: Exchange, status: int, headers: Mapping[str, str], *, is_stream: bool) -> Exchange:
-        """Tell that the answer begins."""
+        """Reports the beginning of the answer."""
         shown = self._headers(headers)
         now = replace(exchange, status=status, response_headers=shown, is_stream=is_stream, answered=time.time())
-        self._tell(self._tap.exchange, lambda: now)
+        self._report(self._tap.exchange, lambda: now)
         return now
 
     def ended(self, exchange: Exchange, error: BaseException | None = None, *, received: int = 0) -> None:
-        """Tell that it is over."""
+        """Reports the end of an exchange."""
         why = None if error is None else self.clean(f"{type(error).__name__}: {error}".rstrip(": "))
-        self._tell(self._tap.exchange, lambda: replace(exchange, ended=time.time(), error=why, received=received))
+        self._report(self._tap.exchange, lambda: replace(exchange, ended=time.time(), error=why, received=received))
 
     def clean(self, text: str) -> str:
-        """`text` without a secret: one of the target's, or one that was got by signing in."""
+        """Returns `text` with secrets masked: those of the target, and those from signing in."""
         return masked(text, self._secrets)
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
@@ -159,10 +157,10 @@ class TapReporter:
         if not self._secrets:
             return body
         text = raw if isinstance(raw, str) else raw.decode(errors="replace")
-        # What is written with escapes may be a secret, though it does not look like one.
+        # A secret may be written with escapes.
         if "\\" not in text and not any(secret in text for secret in self._secrets):
             return body
-        # Not in the text as a whole: a secret that is a number, or a word of the protocol's, would make it no JSON.
+        # Value by value: masking a number or a word of the protocol in the text would break the JSON.
         return {key if key in _OUTER_KEYS else self.clean(key): self._masked(value) for key, value in body.items()}
 
     def _masked(self, value: Any) -> Any:
@@ -178,7 +176,7 @@ class TapReporter:
         return value
 
     @staticmethod
-    def _tell(listener: Callable[[Any], None], make: Callable[[], Any]) -> None:
+    def _report(listener: Callable[[Any], None], make: Callable[[], Any]) -> None:
         try:
             listener(make())
         except Exception:

@@ -1,6 +1,6 @@
-"""HTTP exchanges with a tap on them: at the lowest place, where everything that is sent passes, sign-in included.
+"""Taps on HTTP, on stream pairs and on server objects.
 
-Connections without a wire, with a tap on them: a pair of streams, and a server object that is called directly.
+On HTTP, the tap is at the lowest place, where everything passes, sign-in included.
 """
 
 import re
@@ -21,11 +21,11 @@ from tidings.client.transports.bodies import body_of
 from tidings.client.transports.tap import Exchange, TapReporter
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""A carriage return at the very end may be the first half of one."""
+"""A carriage return at the very end may be the first half of a line end."""
 
 
 class TappedTransport(httpx2.AsyncBaseTransport):
-    """A transport that tells of each exchange, and of the messages in it. `inner` is a `BoundedTransport`."""
+    """A transport that reports each exchange, and the messages in it. `inner` is a `BoundedTransport`."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, tap: TapReporter, limit: int) -> None:
         self._inner = inner
@@ -59,11 +59,11 @@ def _content(request: httpx2.Request) -> bytes:
     try:
         return request.content
     except httpx2.RequestNotRead:
-        return b""  # Sent piece by piece, as no message is: somebody signs in.
+        return b""  # Sent in pieces, as only sign-in requests are.
 
 
 class _BodyTap:
-    """Reads along while the body of an answer arrives: one message, or none."""
+    """Reads along while a body with at most one message arrives."""
 
     def __init__(self, tap: TapReporter, exchange: Exchange) -> None:
         self._tap = tap
@@ -74,7 +74,7 @@ class _BodyTap:
 
     def part(self, part: bytes) -> None:
         self._received += len(part)
-        self._pieces.append(part)  # No more than the limit: the body sees to that.
+        self._pieces.append(part)  # The body has a limit.
 
     def over(self, error: Exception | None = None) -> None:
         if self._is_over:
@@ -89,7 +89,7 @@ class _BodyTap:
 
 
 class _StreamReader(_BodyTap):
-    """Reads along on a stream of events, each a message."""
+    """Reads along on a stream of events, each with a message."""
 
     def __init__(self, tap: TapReporter, exchange: Exchange, limit: int) -> None:
         super().__init__(tap, exchange)
@@ -104,16 +104,16 @@ class _StreamReader(_BodyTap):
                 self._tap.message(data, incoming=True, exchange=self._exchange.id)
 
     def _rest(self) -> None:
-        pass  # An event that was not completed is none.
+        pass  # An incomplete event does not count.
 
 
 class SseParser:
-    """Cuts a stream of events into the data of each that is a message; of one beyond `limit`, its size so far."""
+    """Splits a stream of events into the data of each message; above `limit`, its size so far."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._line: list[bytes] = []
-        """What there is of the line that has begun."""
+        """The pieces of the line that has begun."""
         self._pending = 0
         self._data: list[bytes] = []
         self._size = 0
@@ -121,7 +121,7 @@ class SseParser:
         self._is_skipped = False
 
     def feed(self, piece: bytes) -> Iterator[bytes | int]:
-        """What `piece` completes."""
+        """Yields what `piece` completes."""
         may_end = bool(self._line) and self._line[-1].endswith(b"\r")
         if may_end or b"\n" in piece or b"\r" in piece:
             *lines, piece = _LINE_END.split(b"".join((*self._line, piece)))
@@ -152,13 +152,13 @@ class SseParser:
                 yield from self._skip()
 
     def _skip(self) -> Iterator[int]:
-        """Let go of what there is. The rest, if anybody reads on, is passed over up to the event's end."""
+        """Drops the event so far. The rest is skipped up to the event's end."""
         if not self._is_skipped:
             self._is_skipped = True
             yield self._size + self._pending
         self._data, self._size = [], 0
         if self._line:
-            # What is left is that there is a line, which is not empty.
+            # Only the fact that the line is not empty is kept.
             self._line = [b":\r" if self._line[-1].endswith(b"\r") else b":"]
             self._pending = 1
 
@@ -167,7 +167,7 @@ class SseParser:
 async def tapped_streams(
     transport: AbstractAsyncContextManager[TransportStreams], tap: TapReporter
 ) -> AsyncGenerator[TransportStreams]:
-    """A transport with a tap on its two streams."""
+    """Enters a transport, and yields its two streams with a tap on them."""
     async with transport as (read, write):
         yield _TappedReader(read, tap), _TappedWriter(write, tap)
 
@@ -189,7 +189,7 @@ class _Wrapper:
     ) -> bool | None:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
-    def _told(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
+    def _report(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
             body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
             self._tap.values(body, incoming=incoming)
@@ -202,7 +202,7 @@ class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
 
     async def receive(self) -> SessionMessage | Exception:
         item = await self._inner.receive()
-        self._told(item, incoming=True)
+        self._report(item, incoming=True)
         return item
 
     def __aiter__(self) -> Self:
@@ -210,18 +210,18 @@ class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
 
     async def __anext__(self) -> SessionMessage | Exception:
         item = await self._inner.__anext__()
-        self._told(item, incoming=True)
+        self._report(item, incoming=True)
         return item
 
 
 class _TappedWriter(_Wrapper, WriteStream[SessionMessage]):
     async def send(self, item: SessionMessage, /) -> None:
-        self._told(item, incoming=False)
+        self._report(item, incoming=False)
         await self._inner.send(item)
 
 
 def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
-    """Tell of what passes between two objects of one process as if it were sent, with ids as it would have."""
+    """Reports what passes between two objects of one process as if it were sent, with ids."""
     inner = cast("Any", dispatcher)
     ids = count(1)
     send, notify, run = inner.send_raw_request, inner.notify, inner.run
@@ -234,7 +234,7 @@ def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request}
             options["on_progress"] = _tapped_progress(progress, request, tap)
         tap.values({"id": request, **_call(method, sent or None)}, incoming=False)
-        return await _told_outcome(send(method, params, options), request, tap, incoming=True)
+        return await _reported_outcome(send(method, params, options), request, tap, incoming=True)
 
     async def tapped_notify(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
         tap.values(_call(method, params), incoming=False)
@@ -244,7 +244,7 @@ def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
         async def asked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
             request = context.request_id
             tap.values({"id": request, **_call(method, params)}, incoming=True)
-            return await _told_outcome(on_request(context, method, params), request, tap, incoming=False)
+            return await _reported_outcome(on_request(context, method, params), request, tap, incoming=False)
 
         def hear(method: str, params: Mapping[str, Any] | None) -> bool:
             tap.values(_call(method, params), incoming=True)
@@ -269,7 +269,7 @@ def _tapped_progress(on_progress: ProgressFnT, token: Any, tap: TapReporter) -> 
     return made
 
 
-async def _told_outcome(outcome: Any, request: Any, tap: TapReporter, *, incoming: bool) -> dict[str, Any]:
+async def _reported_outcome(outcome: Any, request: Any, tap: TapReporter, *, incoming: bool) -> dict[str, Any]:
     try:
         result: dict[str, Any] = await outcome
     except MCPError as error:
