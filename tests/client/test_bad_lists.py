@@ -52,7 +52,7 @@ async def endless(asked: Asked) -> None:
         (tools("a", nextCursor=5), MalformedMessage, "has a cursor that is not a text"),
         (tools("a", nextCursor="again"), MalformedMessage, "repeats a cursor, and so never ends"),
         (tools("a", nextCursor=""), MalformedMessage, "repeats a cursor, and so never ends"),
-        (endless, RequestFailed, "more than 5 pages. If it really has, raise ClientConfig.max_pages"),
+        (endless, RequestFailed, "more than 5 pages. If that is right, raise ClientConfig.max_pages"),
     ],
 )
 async def test_a_list_that_is_none_is_told_by_its_fault(

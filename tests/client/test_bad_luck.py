@@ -52,7 +52,7 @@ async def test_a_gateway_that_does_not_get_through_is_not_taken_for_the_server(e
         away = True
         error = await failure(client.call_tool("tool"))  # Which has not arrived, and so waits.
         assert isinstance(error, GaveUp)
-        assert "is away (HTTP 503). Wait, or look whether it runs" in error.message
+        assert "is away (HTTP 503). Wait, or check whether it runs" in error.message
         assert client.state is State.DISCONNECTED
         away = False
         await client.reconnect()

@@ -59,7 +59,7 @@ async def test_a_server_that_opens_no_stream_is_a_server_without_subscriptions(s
         async with connect(here.url, config=QUICK) as client:
             error = await failure(client.subscribe("note://a"))
             assert isinstance(error, NotSupported)
-            assert "offers no subscriptions to resources. `watch` works all the same: it polls" in error.message
+            assert "offers no subscriptions to resources. Use `watch`, which polls" in error.message
             await lives(client)
         assert (count(here, "initialize"), [each.method for each in here.asked].count("GET")) == (1, 1)
 
@@ -72,7 +72,7 @@ async def test_a_session_that_is_always_unknown_is_opened_anew_within_its_time()
     async with web(does) as here, connect(here.url, config=settings(total=0.5)) as client:
         error = await failure(client.subscribe("note://a"))
         assert isinstance(error, RequestTimedOut)
-        assert "took no subscription within 0.5 s" in error.message
+        assert "accepted no subscription within 0.5 s" in error.message
 
 
 async def test_a_message_on_the_old_stream_that_is_none_costs_nothing() -> None:

@@ -150,7 +150,7 @@ async def test_an_update_drops_the_content_before_it_is_told(met: Met) -> None:
     client, peer = met.client, met.peer
     if not met.way.subscribes:
         assert not client.supports_subscriptions
-        with anyio.fail_after(SECONDS), pytest.raises(NotSupported, match="`watch` works all the same"):
+        with anyio.fail_after(SECONDS), pytest.raises(NotSupported, match="Use `watch`, which polls"):
             await client.subscribe(peer.expanded)
         assert client.subscriptions == []
         return

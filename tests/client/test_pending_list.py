@@ -120,7 +120,7 @@ async def test_only_an_elicitation_is_declined_or_cancelled(action: str) -> None
     desk = Desk()
     asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
     entry = await desk.added()
-    with pytest.raises(ValueError, match=f"asks for sampling; only an elicitation has {action}: reject it"):
+    with pytest.raises(ValueError, match=f"asks for sampling, and only an elicitation can {action}. Reject it"):
         getattr(desk.pending, action)(entry.id)
     desk.pending.reject(entry.id)
     answer = await asking

@@ -664,7 +664,7 @@ async def test_messages_are_not_sent_to_another_host() -> None:
 async def test_a_stream_that_says_nothing_is_not_the_older_transport() -> None:
     error = await connect_error(lambda asked: asked.answer(200, b": hello\n\n", kind="text/event-stream"))
     assert isinstance(error, ConnectFailed)
-    assert "before it said where messages go" in error.message
+    assert "before it named the address for messages" in error.message
 
 
 @pytest.mark.parametrize("end", [reset, end_in_the_body])

@@ -248,8 +248,9 @@ class Link:
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
-            has_streams = setup.tap is not None and setup.era == LEGACY
-            return tapped_streams(InMemoryTransport(target.server), setup.tap) if has_streams else target.server
+            if setup.tap is None or setup.era != LEGACY:
+                return target.server
+            return tapped_streams(InMemoryTransport(target.server), setup.tap)
         return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
 
     @asynccontextmanager

@@ -47,8 +47,8 @@ _REMEMBERED: Final = 512
 """Schemas that are remembered as valid."""
 _LONGEST_COMPLAINT: Final = 200
 _DEEPEST: Final = 150
-"""The depth to which a value or a schema is checked. Python gives up a little later, and in the midst of the library's tables it
-does so with an exception that no `except Exception` catches."""
+"""The depth to which a value or a schema is checked. Python gives up a little later, and in the midst of the library's
+tables it does so with an exception that no `except Exception` catches."""
 
 _ends_at: ContextVar[float] = ContextVar("_ends_at")
 _valid_digests: dict[bytes, None] = {}
