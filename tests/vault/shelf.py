@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.vault.building import build
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import build
 from tidings.vault.view import IndexStatus, VaultView
 
 WATCHING = IndexStatus("watching")

@@ -68,22 +68,17 @@ async def test_a_stock_client_of_the_old_era_initialises_lists_subscribes_is_tol
                     break
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_live_client_holds_what_is_on_the_disk(root: Path, era: str) -> None:
+@pytest.mark.parametrize(("era", "option"), [("auto", "--read-only"), ("legacy", "--exclude=x")])
+async def test_a_live_client_holds_what_is_on_the_disk(root: Path, era: str, option: str) -> None:
     with anyio.fail_after(30):
-        async with tidings.connect(command(root), era=era) as client:
+        async with tidings.connect(command(root, option), era=era) as client:
+            names = {tool.name for tool in client.tools}
+            assert names >= {"search", "read"}
+            assert bool(names & {"write", "edit", "append", "move", "delete", "rename_tag"}) == (era == "legacy")
             texts = ["# Today\nBuy milk. #home\n", "Buy bread.\n", "Buy nothing.\n"]
             async for note in client.watch(URI):
                 assert note.text == texts.pop(0)
                 if not texts:
                     break
                 (root / "Today.md").write_text(texts[0])
-
-
-async def test_a_server_that_may_not_write_offers_nothing_that_does(root: Path) -> None:
-    with anyio.fail_after(30):
-        async with tidings.connect(command(root, "--read-only")) as client:
-            names = {tool.name for tool in client.tools}
-            assert names & {"write", "edit", "append", "move", "delete", "rename_tag"} == set()
-            assert {"search", "read"} <= names
     assert sorted(path.name for path in root.iterdir()) == ["Today.md"]

@@ -10,19 +10,18 @@ import anyio
 import pytest
 
 import tidings
+from tests.vault.building import build
 from tidings.client import LiveClient
 from tidings.client.events import ResourceUpdated
 from tidings.errors import ServerError
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import build
 from tidings.vault.resources.render import NotFound, render
 from tidings.vault.server import VaultServer
 from tidings.vault.view import IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
 
-CHANGES = 2000
 NAMES = [f"{first}{second}" for first in "ABCDEF" for second in ("lpha", "eta", "Ünïcode", " with space")]
 FOLDERS = ["", "Projects", "Projects/Deep", "Log"]
 WORDS = ["common", "rare", "#tag", "#tag/below", "#Other", "- [ ] task", "[[Alpha]]", "[[Beta]]", "# Heading", "text"]
@@ -155,8 +154,9 @@ def truth(root: Path) -> dict[str, str | None]:
         index.close()
 
 
+@pytest.mark.parametrize("changes", [300, pytest.param(2000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_after_two_thousand_changes_every_copy_is_what_a_fresh_look_gives(tmp_path: Path, era: str) -> None:
+async def test_after_many_changes_every_copy_is_what_a_fresh_look_gives(tmp_path: Path, era: str, changes: int) -> None:
     root = tmp_path / "vault"
     root.mkdir()
     disk = Disk(root, seed=7)
@@ -165,7 +165,7 @@ async def test_after_two_thousand_changes_every_copy_is_what_a_fresh_look_gives(
     async with tidings.connect(server, era=era) as client:
         await client.subscribe(WATCHED)
         copies = Copies(client)
-        for _ in range(CHANGES):
+        for _ in range(changes):
             disk.change()
             if pauses.random() < 0.05:
                 await anyio.sleep(pauses.random() * 0.03)  # The disk has its own pace.

@@ -159,16 +159,13 @@ class _KnownEntry(NamedTuple):
 
 
 def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str], *, deep: bool = True) -> Touched:
-    """Returns what storing `entries`, and removing `gone`, touches.
-
-    Args:
-        queries: The index, before they are stored.
-        entries: Files that were read.
-        gone: Files that no longer exist.
-        deep: Include links and tags, which only subscriptions need.
-    """
+    """Returns what storing `entries`, and removing `gone`, touches; `deep`: with links and tags."""
     before = _known(queries, [*(entry.path for entry in entries), *gone])
-    changed = [entry for entry in entries if _differs(before.get(entry.path), entry)]
+    changed = [
+        entry
+        for entry in entries
+        if before.get(entry.path, (None,))[1:] != (entry.hash, entry.stamp.mtime, entry.stamp.size)
+    ]
     went = [path for path in gone if path in before]
     paths = frozenset([*(entry.path for entry in changed), *went])
     moved = bool(went) or any(entry.path not in before for entry in changed)
@@ -208,11 +205,7 @@ def _first_of(entries: Iterable[IndexEntry], table: str) -> list[str]:
 
 
 class ChangeDetector:
-    """Finds the subscribed resources that differ.
-
-    Args:
-        fingerprint: Returns a text that is equal as long as the resource at a URI is.
-    """
+    """Finds the subscribed resources whose `fingerprint`, a text for each URI, differs."""
 
     def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
         self._fingerprint = fingerprint
@@ -253,11 +246,6 @@ def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
     return sorted(affected)
 
 
-def _differs(before: _KnownEntry | None, entry: IndexEntry) -> bool:
-    stamp = entry.stamp
-    return before is None or (before.hash, before.mtime, before.size) != (entry.hash, stamp.mtime, stamp.size)
-
-
 def _address(text: str) -> VaultAddress | None:
     try:
         return parse_address(text)
@@ -277,13 +265,7 @@ def _lineage(path: str) -> Iterator[str]:
 
 
 class Searches:
-    """Compares the searches that have subscribers.
-
-    Args:
-        fingerprint: Returns a text that is equal as long as the results are.
-        remembered: Returns the subscribed URIs.
-        publish: Publishes the URIs whose results differ.
-    """
+    """Publishes the `remembered` searches whose `fingerprint`, a text for each URI, differs."""
 
     def __init__(
         self,

@@ -72,16 +72,7 @@ class IndexListener(Protocol):
 
 
 class Indexer:
-    """Follows the changes on the disk.
-
-    Args:
-        vault: The folders.
-        open_index: Opens the index, in the indexer's thread.
-        publish: Publishes the resources that differ.
-        interest: The resources with subscribers.
-        watcher: Watches the disk.
-        listener: Uses the index.
-    """
+    """Follows the changes on the disk that `watcher` sees. `open_index` is called in the thread of the index."""
 
     def __init__(
         self,
@@ -243,10 +234,7 @@ class Indexer:
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
         """Reads and stores the differences, batch by batch. Returns the files that could not be read for now.
 
-        Args:
-            todo: The differences.
-            fresh: They were found just now: an older scan must not overwrite them.
-            ahead: Files that are being read already.
+        `fresh` differences were found just now: an older scan must not overwrite them.
         """
         gone, unsettled, done = todo.gone, list[str](), 0
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)

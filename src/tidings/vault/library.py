@@ -83,16 +83,7 @@ HasTouchedT = TypeVar("HasTouchedT", bound=HasTouched)
 
 
 class VaultLibrary:
-    """A vault and its index.
-
-    Args:
-        vault: The folders.
-        writer: Writes to them.
-        open_index: Opens the index, in the indexer's thread.
-        publish: Publishes the resources that differ.
-        interest: The resources with subscribers.
-        watcher: Watches the disk.
-    """
+    """A vault and its index. See `Indexer` for the arguments."""
 
     def __init__(
         self,
@@ -125,13 +116,8 @@ class VaultLibrary:
     async def ask(self, question: Callable[[VaultView], T], *, search: bool = False) -> T:
         """Returns the answer of `question`, called in another thread with one state of the index.
 
-        Args:
-            question: The question.
-            search: It may take long. Such questions wait for each other, and others do not wait for them.
-
-        Raises:
-            IndexDamaged: The index has to be built anew, which has begun.
-            IndexBlocked: It cannot be read at present.
+        A `search` may take long: searches wait for each other, and other questions do not wait for them. Raises
+        `IndexBlocked`, or `IndexDamaged` after rebuilding has begun.
         """
         await self._readable.wait()
         left = self._opened_at + _FIRST_SECONDS - time.monotonic()
@@ -150,10 +136,8 @@ class VaultLibrary:
     async def write(self, operation: Callable[[VaultWriter], HasTouchedT]) -> HasTouchedT:
         """Changes files. When this returns, the index is up to date, and the changes are published.
 
-        If the index cannot be written at present, it follows later.
-
-        Raises:
-            WriteFailed: The folder in the vault's place is not the vault.
+        If the index cannot be written at present, it follows later. Raises `WriteFailed` if the folder in the vault's
+        place is not the vault.
         """
         if self._indexer.lost is not None:
             raise WriteFailed(f"{self._indexer.lost} Nothing was changed.")

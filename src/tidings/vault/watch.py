@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISDIR
 from typing import Final, Literal
 
 import anyio
@@ -88,34 +87,33 @@ async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[H
     """Yields the events in the folders of `vault`, without end."""
     away = False
     while True:
-        if missing := next((mount.root for mount in vault.mounts if _identity(mount.root) is None), None):
+        if missing := next((mount.root for mount in vault.mounts if mount.identity() is None), None):
             if not away:
                 yield WentAway(f"The vault's folder {str(missing)!r} is missing; it is used again when it comes back.")
             away = True
             await anyio.sleep(min(1, pace.tick))
             continue
         away = False
-        roots = [mount.root for mount in vault.mounts]
-        remote = next((kind for root in roots if (kind := _remote(root))), None)
-        events = _poll(roots, pace, f"it is on a network disk ({remote})") if remote else _listen(vault, roots, pace)
+        remote = next((kind for mount in vault.mounts if (kind := _remote(mount.root))), None)
+        events = _poll(vault, pace, f"it is on a network disk ({remote})") if remote else _listen(vault, pace)
         async with aclosing(events):
             async for event in events:
                 yield event
 
 
-async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGenerator[Happening]:
-    """Yields what the system sees in `roots`, until one of them is another folder."""
-    identities = [_identity(root) for root in roots]
+async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
+    """Yields what the system sees in the vaults, until one of them is another folder."""
+    identities = _identities(vault)
     inbox = _Inbox(pace.burst)
     stop = threading.Event()
     thread = threading.Thread(
-        target=_watch_in_thread, args=(vault, roots, pace, inbox, stop), name="tidings-vault-watch", daemon=True
+        target=_watch_in_thread, args=(vault, pace, inbox, stop), name="tidings-vault-watch", daemon=True
     )
     thread.start()
     loop = get_running_loop()
     try:
         if not await inbox.begun():
-            async for event in _poll(roots, pace, str(inbox.failure)):
+            async for event in _poll(vault, pace, str(inbox.failure)):
                 yield event
             return
         yield LookAround("events")
@@ -124,7 +122,7 @@ async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGene
             with anyio.move_on_after(pace.tick):
                 await inbox.filled()
             paths, lost = inbox.take()
-            if [_identity(root) for root in roots] != identities or inbox.failure:
+            if _identities(vault) != identities or inbox.failure:
                 return
             # A full scan follows, which does not look at settings.
             if paths := frozenset(filter(is_settings, paths)) if lost else paths:
@@ -138,20 +136,21 @@ async def _listen(vault: Vault, roots: list[Path], pace: WatchPace) -> AsyncGene
             await anyio.to_thread.run_sync(thread.join, 2)
 
 
-async def _poll(roots: list[Path], pace: WatchPace, reason: str) -> AsyncGenerator[Happening]:
-    """Yields `LookAround` at intervals, until one of `roots` is another folder."""
+async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Happening]:
+    """Yields `LookAround` at intervals, until one of the vaults is another folder."""
     note = f"The vault is scanned for changes every {pace.poll:g} s or more, because it cannot be watched: {reason}"
     logger.warning("%s", note)
-    identities = [_identity(root) for root in roots]
+    identities = _identities(vault)
     loop = get_running_loop()
-    while [_identity(root) for root in roots] == identities:
+    while _identities(vault) == identities:
         began = loop.time()
         yield LookAround("polling", note)
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _watch_in_thread(vault: Vault, roots: list[Path], pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
+def _watch_in_thread(vault: Vault, pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
     """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders."""
+    roots = [mount.root for mount in vault.mounts]
     most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
     try:
         with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
@@ -228,13 +227,8 @@ class _Inbox:
         return taken, lost
 
 
-def _identity(root: Path) -> tuple[int, int] | None:
-    """Identifies a folder; None if it cannot be reached."""
-    try:
-        status = root.stat()
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if S_ISDIR(status.st_mode) else None
+def _identities(vault: Vault) -> list[tuple[int, int] | None]:
+    return [mount.identity() for mount in vault.mounts]
 
 
 def _remote(root: Path) -> str | None:
@@ -244,11 +238,10 @@ def _remote(root: Path) -> str | None:
     except OSError:
         return None
     mounted = [
-        fields for line in lines if len(fields := line.split()) > 2 and root.is_relative_to(_unescape(fields[1]))
+        fields
+        for line in lines
+        if len(fields := line.split()) > 2
+        and root.is_relative_to(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
     ]
     kind = max(mounted, key=lambda fields: len(fields[1]), default=("", "", ""))[2]
     return kind if kind in _REMOTE else None
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

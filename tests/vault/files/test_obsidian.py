@@ -36,9 +36,6 @@ def test_settings_are_read(tmp_path: Path) -> None:
         app={
             "userIgnoreFilters": ["Archive/", "/draft-\\d+/", 7],
             "newLinkFormat": "relative",
-            "useMarkdownLinks": True,
-            "attachmentFolderPath": "./files",
-            "trashOption": "local",
         },
         daily_notes={"folder": "/Daily/", "format": "YYYY/MM/YYYY-MM-DD", "template": "Templates/Daily"},
         templates={"dateFormat": "D.M.YYYY", "timeFormat": "H:mm"},
@@ -50,10 +47,6 @@ def test_settings_are_read(tmp_path: Path) -> None:
         date_format="D.M.YYYY",
         time_format="H:mm",
         ignored=("Archive/", "/draft-\\d+/"),
-        link_format="relative",
-        markdown_links=True,
-        attachment_folder="./files",
-        trash="local",
     )
     assert daily_path(settings, DAY) == "Daily/2024/03/2024-03-05.md"
     assert daily_date(settings, "Daily/2024/03/2024-03-05.md") == DAY
@@ -67,7 +60,7 @@ def test_settings_are_read(tmp_path: Path) -> None:
         "[]",
         "null",
         '{"folder": 7, "format": null, "template": ["x"]}',
-        '{"newLinkFormat": "odd"}',
+        '{"userIgnoreFilters": "odd"}',
         "[" * 10_000,
     ],
 )
@@ -76,7 +69,7 @@ def test_broken_settings_mean_the_defaults(tmp_path: Path, content: str) -> None
 
 
 def test_settings_that_are_no_text_or_too_large_or_a_folder_mean_the_defaults(tmp_path: Path) -> None:
-    configure(tmp_path, app='{"useMarkdownLinks": true, "x": "' + "x" * 1_000_000 + '"}')
+    configure(tmp_path, app='{"userIgnoreFilters": ["a"], "x": "' + "x" * 1_000_000 + '"}')
     (tmp_path / ".obsidian/daily-notes.json").write_bytes(b'{"folder": "\xff"}')
     (tmp_path / ".obsidian/templates.json").mkdir()
     assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
@@ -98,10 +91,10 @@ def test_settings_that_are_a_pipe_a_socket_or_a_device_mean_the_defaults_and_kee
 
 
 def test_settings_that_are_kept_elsewhere_are_read_by_a_link(tmp_path: Path) -> None:
-    (tmp_path / "shared.json").write_text('{"useMarkdownLinks": true}')
+    (tmp_path / "shared.json").write_text('{"userIgnoreFilters": ["a"]}')
     (tmp_path / ".obsidian").mkdir()
     (tmp_path / ".obsidian/app.json").symlink_to("../shared.json")
-    assert ObsidianSettings.read(tmp_path).markdown_links
+    assert ObsidianSettings.read(tmp_path).ignored == ("a",)
 
 
 def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.vault.building import build
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import Missed, ReadLimits, make_entry
-from tidings.vault.index.scan import build, look, plan, read, read_all
+from tidings.vault.index.parallel import job_of
+from tidings.vault.index.read_file import ReadLimits, make_entry, read_file
+from tidings.vault.index.scan import look, plan, read_all
 from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes import parse
 from tidings.vault.notes.model import IndexEntry
@@ -53,7 +55,9 @@ def paths(vault: Vault) -> list[str]:
 
 
 def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
-    found = read(vault, path, ReadLimits(**limits))
+    seen = FolderWalk(vault).file(path)
+    assert seen
+    found = read_file(job_of(vault, seen), ReadLimits(**limits))
     assert isinstance(found, IndexEntry)
     return found
 
@@ -161,7 +165,7 @@ def test_what_is_no_file_is_not_opened(root: Path, vault: Vault, index: Index) -
     place.unlink()
     os.mkfifo(place)
     assert build(vault, index) == []
-    assert read(vault, "pipe.md") == Missed("pipe.md", "gone")
+    assert FolderWalk(vault).file("pipe.md") is None
     assert [batch.gone for batch in read_all(vault, seen)] == [["pipe.md"]]
     assert contents(index)["files"] == []
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.vault.building import build
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import ScanPlan, build, look, read_all
+from tidings.vault.index.scan import ScanPlan, look, read_all
 from tidings.vault.index.walk import VaultAway
 
 

@@ -39,8 +39,6 @@ class FileContent:
     """With its own line endings, without the byte order mark. Invalid bytes are `\ufffd`."""
     version: str
     encoding: Encoding
-    newline: str
-    """The most frequent line ending."""
     size: int
     mtime: float
     """In seconds since 1970."""
@@ -65,7 +63,7 @@ def decode(data: bytes, *, mtime: float = 0.0) -> FileContent:
         problem = f"it is not valid {encoding.upper()} (at byte {error.start + len(_MARKS[encoding])})"
     if problem is None and "\0" in text:
         problem = "it contains NUL characters, as binary files do"
-    return FileContent(text, version_of(data), encoding, own_newline(text), len(data), mtime, problem)
+    return FileContent(text, version_of(data), encoding, len(data), mtime, problem)
 
 
 def encode(text: str, encoding: Encoding = "utf-8") -> bytes:

@@ -138,16 +138,9 @@ class Disk:
             raise ReadOnly("This server is read-only. Start it without --read-only to write.")
 
     def place(self, path: str, *, creating: bool = False, follow: bool = True) -> OpenedFile:
-        """Returns the place of a path.
+        """Returns the place of a path, or raises `BadPath`; `WriteFailed` if the vault's disk seems to be missing.
 
-        Args:
-            path: The path.
-            creating: Something may be created there.
-            follow: A link at its end stands for its target, not for itself.
-
-        Raises:
-            BadPath: It is not in the vault, or a whole vault.
-            WriteFailed: The vault's disk seems to be missing.
+        With `follow`, a link at its end stands for its target, not for itself.
         """
         located = self.vault.locate(path, creating=creating)
         mount = self.vault.mount_of(path)
@@ -167,14 +160,7 @@ class Disk:
         return OpenedFile(path, mount, names[:-1], names[-1])
 
     def read(self, path: str) -> FileContent:
-        """Returns the content of a file.
-
-        Raises:
-            BadPath: It is not a path of this vault.
-            NotThere: The file does not exist.
-            FileTooLarge: It exceeds the limit.
-            WriteFailed: The system does not let it be read.
-        """
+        """Returns the content of a file. Raises `BadPath`, `NotThere`, `FileTooLarge` or `WriteFailed`."""
         place = self.place(path)
         with explained(path, "read"):
             try:
@@ -187,12 +173,7 @@ class Disk:
         return content
 
     def change(self, place: OpenedFile, make: Make) -> FileWritten:
-        """Gives a file a new text. Call it while the place is held, see `one`.
-
-        Raises:
-            FileTooLarge: The text exceeds the limit.
-            WriteFailed: The system does not let it be written, or another program keeps changing it.
-        """
+        """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""
         with explained(place.path):
             for _ in range(_ATTEMPTS):
                 try:
@@ -237,18 +218,9 @@ class Disk:
 def check_version(
     texts: Texts, path: str, if_match: str | None, now: FileContent | None, edit: Callable[[str], str] | None = None
 ) -> None:
-    """Refuses a file that is not the version the caller has read.
+    """Refuses a file whose content `now` is not the version `if_match` (None: any), with `BadVersion` or `Conflict`.
 
-    Args:
-        texts: The texts that callers have read.
-        path: The file.
-        if_match: The version that the caller gave; None if any will do.
-        now: The current content; None if the file does not exist.
-        edit: The caller's change, so that a conflict can show its effect.
-
-    Raises:
-        BadVersion: The given text cannot be a version.
-        Conflict: The file is another version.
+    A conflict shows the changes since that version, and the effect that the caller's `edit` would have.
     """
     if if_match is None or (now is not None and now.version == if_match):
         return

@@ -48,11 +48,6 @@ def _week(when: date) -> tuple[int, int]:
     return when.year, (when.toordinal() - first.toordinal() + first.isoweekday() % 7) // 7 + 1
 
 
-def _offset(when: datetime) -> str:
-    plain = when.astimezone().strftime("%z")
-    return f"{plain[:3]}:{plain[3:5]}"
-
-
 _TOKENS: dict[str, Callable[[datetime], object]] = {
     "YYYYYY": lambda t: f"+{t.year:06}",
     "YYYYY": lambda t: f"{t.year:05}",
@@ -106,7 +101,7 @@ _TOKENS: dict[str, Callable[[datetime], object]] = {
     "A": lambda t: "PM" if t.hour >= 12 else "AM",
     "a": lambda t: "pm" if t.hour >= 12 else "am",
     "ZZ": lambda t: t.astimezone().strftime("%z"),
-    "Z": _offset,
+    "Z": lambda t: f"{t.astimezone():%z}"[:3] + ":" + f"{t.astimezone():%z}"[3:5],
     "X": lambda t: int(t.timestamp()),
     "x": lambda t: int(t.timestamp() * 1000),
 }
@@ -148,9 +143,10 @@ def moment_parse(text: str, fmt: str) -> date | None:
         found = _by_month(parts) or _by_day_of_year(parts) or _by_week(parts) or _by_seconds(parts)
     except (ValueError, OverflowError):  # The 30th of February.
         return None
-    if found is None or not _agrees(found, parts):
-        return None
-    return found
+    # The other parts of the text have to say the same date. Their time does not matter.
+    if found and all(token[0] in "HhkmsSAaZXx" or moment_format(found, token) == parts[token] for token in parts):
+        return found
+    return None
 
 
 @lru_cache(256)
@@ -226,11 +222,6 @@ def _by_seconds(parts: dict[str, str]) -> date | None:
     if seconds is None and (milliseconds := _number(parts, "x")) is not None:
         seconds = milliseconds // 1000
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).astimezone().date()
-
-
-def _agrees(found: date, parts: dict[str, str]) -> bool:
-    """Returns whether the other parts of the text say the same date. Their time does not matter."""
-    return all(token[0] in "HhkmsSAaZXx" or moment_format(found, token) == part for token, part in parts.items())
 
 
 def _year(parts: dict[str, str]) -> int | None:

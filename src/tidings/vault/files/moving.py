@@ -262,14 +262,10 @@ class _Rewriter:
                 return leads if leads != link.target else None
             if resolve(link.target, there, self._after) == leads:
                 return None
-            return rewritten(link, leads, there, self._after, _style(link.target))
+            relative = link.target.startswith(("./", "../"))
+            style: Style = "relative" if relative else "absolute" if "/" in link.target else "shortest"
+            return rewritten(link, leads, there, self._after, style)
 
         if source.lower().endswith(".canvas"):
             return canvas_rewrite(text, new_target)
         return rewrite(text, parse.parse(text, source).links, new_target)
-
-
-def _style(target: str) -> Style:
-    if target.startswith(("./", "../")):
-        return "relative"
-    return "absolute" if "/" in target else "shortest"

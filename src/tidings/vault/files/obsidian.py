@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any
 
+from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings._kit.files import read_file
 from tidings._kit.patterns import BadPattern, Pattern, compiled
 from tidings.vault.files.moment import moment_format, moment_parse
 from tidings.vault.notes.model import key
-
-_Choice = TypeVar("_Choice", bound=str)
-LinkFormat = Literal["shortest", "relative", "absolute"]
 
 _LARGEST_FILE = 1_000_000
 _PATTERN_SECONDS = 0.05
@@ -41,11 +39,6 @@ class ObsidianSettings:
     """The formats of dates and times in templates."""
     ignored: tuple[str, ...] = ()
     """The paths that the app hides from search: prefixes, or regular expressions between slashes."""
-    link_format: LinkFormat = "shortest"
-    markdown_links: bool = False
-    attachment_folder: str = ""
-    """With `./` in front, it is relative to the folder of the note."""
-    trash: Literal["system", "local", "none"] = "system"
 
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":
@@ -59,11 +52,7 @@ class ObsidianSettings:
             daily_template=template if not template or template.endswith(".md") else f"{template}.md",
             date_format=_text(templates, "dateFormat") or cls.date_format,
             time_format=_text(templates, "timeFormat") or cls.time_format,
-            ignored=_texts(app, "userIgnoreFilters"),
-            link_format=_one(_text(app, "newLinkFormat"), "shortest", "relative", "absolute"),
-            markdown_links=app.get("useMarkdownLinks") is True,
-            attachment_folder=_text(app, "attachmentFolderPath").strip("/"),
-            trash=_one(_text(app, "trashOption"), "system", "local", "none"),
+            ignored=tuple(as_texts(app.get("userIgnoreFilters"))),
         )
 
     def ignores(self, inner: str) -> bool:
@@ -126,27 +115,15 @@ def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: da
 
 def _load(file: Path) -> dict[str, Any]:
     try:
-        loaded: Any = json.loads(read_file(file, _LARGEST_FILE)[0].decode("utf-8-sig"))
+        return as_dict(json.loads(read_file(file, _LARGEST_FILE)[0].decode("utf-8-sig")))
     except (OSError, OverflowError, ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
 
 
 def _text(settings: dict[str, Any], name: str) -> str:
-    value = settings.get(name)
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _texts(settings: dict[str, Any], name: str) -> tuple[str, ...]:
-    value: Any = settings.get(name)
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return tuple(item for item in items if isinstance(item, str))
+    return (as_text(settings.get(name)) or "").strip()
 
 
 def _inner(path: str) -> str:
     """Returns a path without the slashes at its ends: the app writes `/` for the vault itself."""
     return "/".join(filter(None, path.split("/")))
-
-
-def _one(text: str, *choices: _Choice) -> _Choice:
-    return next((choice for choice in choices if choice == text), choices[0])

@@ -17,6 +17,7 @@ import errno
 import itertools
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -193,6 +194,14 @@ class Mount:
         """Returns the path of something in it, from its path within this vault alone."""
         return f"{self.name}/{inner}" if self.name and inner else self.name or inner
 
+    def identity(self) -> tuple[int, int] | None:
+        """Returns device and inode of its folder; None if there is no folder, or it cannot be reached."""
+        try:
+            found = self.root.stat()
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
 
 class Vault:
     """The folders that are served.
@@ -216,7 +225,7 @@ class Vault:
         self.mounts: tuple[Mount, ...] = tuple(map(Mount, names, folders))
         self._by_name = {mount.name: mount for mount in self.mounts}
         self._prefixes = [(os.path.join(mount.root, ""), mount) for mount in self.mounts]  # noqa: PTH118 - with its end
-        self._identities = {mount: _identity(mount) for mount in self.mounts}
+        self._identities = {mount: mount.identity() for mount in self.mounts}
         self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
 
     def mount_of(self, path: str) -> Mount:
@@ -224,11 +233,7 @@ class Vault:
         return self.split(path)[0]
 
     def split(self, path: str) -> tuple[Mount, str]:
-        """Returns the vault of a path, and the path within it: empty for the vault's own folder.
-
-        Raises:
-            BadPath: It is in none.
-        """
+        """Returns the vault of a path, and the path within it (empty: the vault's own folder), or raises `BadPath`."""
         if (only := self._by_name.get("")) is not None:
             return only, path
         name, _, inner = path.partition("/")
@@ -238,14 +243,10 @@ class Vault:
         raise BadPath(f"There is no vault {quoted(name)}.", f"Begin the path with the name of one: {known}.")
 
     def locate(self, path: str, *, creating: bool = False) -> Path:
-        """Returns the place of a path on the disk. It need not exist.
+        """Returns the place of a path on the disk, which need not exist.
 
-        Args:
-            path: The path, as users and agents write it.
-            creating: Something may be created there, so its name has to suit all systems.
-
-        Raises:
-            BadPath: It is not a path of this vault, or symbolic links on the way lead out of it.
+        With `creating`, its name has to suit all systems. Raises `BadPath` if it is not a path of this vault, or
+        symbolic links on the way lead out of it.
         """
         if len(path) > _LONGEST:
             raise _too_long(path)
@@ -292,8 +293,8 @@ class Vault:
         """
         shown = quoted(mount.root.name)
         try:
-            now = _identity(mount)
-            if now == self._identities[mount]:
+            now = mount.identity()
+            if now is not None and now == self._identities[mount]:
                 return None
             empty = not any(self.relative(place) for place in mount.root.iterdir())
         except OSError:
@@ -338,10 +339,9 @@ def uri(kind: str, path: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    """Returns the path in the URI of a resource, without its query. It is not checked: `Vault.locate` does that.
+    """Returns the path in the URI of a resource, without its query, or raises `BadPath`.
 
-    Raises:
-        BadPath: It is not the URI of a vault, or does not encode text.
+    The path is not checked: `Vault.locate` does that.
     """
     scheme, _, rest = uri.partition("://")
     _, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
@@ -380,11 +380,6 @@ def _folder(root: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise VaultUnusable(f"The folder {shown} cannot be used: {error}. Give the folder of a vault.") from error
     return folder
-
-
-def _identity(mount: Mount) -> tuple[int, int]:
-    found = mount.root.stat()
-    return found.st_dev, found.st_ino
 
 
 def _check_apart(folders: Sequence[Path]) -> None:

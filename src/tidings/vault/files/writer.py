@@ -61,18 +61,10 @@ class VaultWriter:
         create: Literal["allowed", "only", "never"] = "allowed",
         overwrite: bool = False,
     ) -> FileWritten:
-        """Gives a file a whole new text.
+        """Gives a file a whole new text; an existing file keeps its line endings. Missing folders are created.
 
-        Args:
-            path: An existing file, or one to create with its folders.
-            text: With any line endings: an existing file keeps its own.
-            if_match: The version to replace; the file has to exist.
-            create: Whether a missing file is created, and an existing one refused.
-            overwrite: Replace a file without knowing its version.
-
-        Raises:
-            AlreadyThere: It exists, and was not to be replaced.
-            NotThere: It does not exist, and was not to be created.
+        `if_match` is the version to replace; `overwrite` replaces a file without it. Raises `AlreadyThere` or
+        `NotThere` if the file was not to be replaced, or created.
         """
 
         def make(before: FileContent | None) -> str:
@@ -91,13 +83,7 @@ class VaultWriter:
         return self._write(path, make, creating=create != "never")
 
     def edit(self, path: str, edits: Sequence[Edit], *, if_match: str | None = None) -> FileWritten:
-        """Changes parts of a note: makes all of the edits, or none.
-
-        Raises:
-            EditRefused: One of the edits cannot be made.
-            NotText: The file is not text.
-            NotThere: The note does not exist.
-        """
+        """Changes parts of a note: makes all of the edits, or none. Raises `EditRefused`, `NotText` or `NotThere`."""
         return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
 
     def append(
@@ -109,19 +95,9 @@ class VaultWriter:
         create: bool = True,
         section: str | None = None,
     ) -> FileWritten:
-        """Adds to the end of a note, or of one of its sections.
+        """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`).
 
-        Args:
-            path: The note.
-            content: The lines to add.
-            if_match: The version to add to.
-            create: Create the note, or the section's heading, if it does not exist.
-            section: The heading, as in `edits.ReplaceSection`.
-
-        Raises:
-            EditRefused: There is no such section, or there are several.
-            NotText: The file is not text.
-            NotThere: The note does not exist.
+        `create` creates a missing note, or heading. Raises `EditRefused`, `NotText` or `NotThere`.
         """
         return self._add(path, content, "append", if_match=if_match, create=create, section=section)
 
@@ -140,46 +116,24 @@ class VaultWriter:
     def move(
         self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
     ) -> FileMoved:
-        """Gives a file or folder another path, and updates the links to it.
+        """Gives a file or folder another path, which must be free, and updates the links to it.
 
-        Args:
-            path: The file or folder.
-            to: Its new path, which must be free. Folders on the way are created.
-            references: The links in the index.
-            if_match: The version of the file to move.
-            dry_run: Only find out what would be changed.
-
-        Raises:
-            AlreadyThere: The new path is taken.
-            NotThere: There is nothing to move.
+        Missing folders are created. `dry_run` only finds out what would be changed. Raises `AlreadyThere` or
+        `NotThere`.
         """
         return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
     def delete(self, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
         """Moves a file or folder to the trash of its vault: the folder `.trash`, as Obsidian does.
 
-        Args:
-            path: The file or folder.
-            if_match: The version of the file to delete.
-            recursive: Delete a folder that is not empty.
-
-        Raises:
-            AlreadyThere: The folder is not empty.
-            NotThere: There is nothing to delete.
+        Raises `AlreadyThere` for a folder that is not empty, unless `recursive`; and `NotThere`.
         """
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
     def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:
-        """Renames a tag, and those nested in it, in the properties and the text of notes.
+        """Renames a tag, and those nested in it, in the properties and the text of `notes`, with or without `#`.
 
-        Args:
-            old: The tag, with or without `#`.
-            new: Its new name.
-            notes: The paths of the notes that have it.
-            dry_run: Only find out what would be changed.
-
-        Raises:
-            EditRefused: One of the names is not a tag.
+        `dry_run` only finds out what would be changed. Raises `EditRefused` if one of the names is not a tag.
         """
         return rename_tag(self._disk, old, new, notes, dry_run=dry_run)
 

@@ -17,10 +17,7 @@ from tidings.vault.notes.model import key
 class LinkNames:
     """The files of one vault by name, for `links.resolve`; resolves links in that vault.
 
-    Args:
-        queries: The index.
-        mount: The name of the vault.
-        all_at_once: Read all names in one query, which is faster for many links.
+    With `all_at_once`, all names are read in one query, which is faster for many links.
     """
 
     def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:

@@ -80,9 +80,7 @@ _COMMON: Final = 1000
 class Queries:
     """Answers questions about the index behind `connection`, for one thread at a time.
 
-    Args:
-        connection: The database.
-        mounts: The names of the vaults; one empty name if there is only one.
+    `mounts` are the names of the vaults; one empty name if there is only one.
     """
 
     def __init__(self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",)) -> None:

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import json
 import logging
-import math
 import os
 import pickle
 import stat
@@ -20,10 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from tidings._kit.bounded_json import as_float
 from tidings._kit.files import READING
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
-from tidings.vault.notes.model import IndexEntry, Kind, Note, NoteLink, Stamp, key
+from tidings.vault.notes.model import IndexEntry, Kind, Note, Stamp, key
 
 logger = logging.getLogger(__name__)
 
@@ -102,13 +102,14 @@ def make_entry(
 ) -> IndexEntry:
     """Returns the entry of a file; of one that was not read, if only the first three are given."""
     problems = [each for each in (problem, note and note.problem) if each]
+    name = path.rpartition("/")[2]
     return IndexEntry(
         path,
         kind,
         stamp,
         version,
         text,
-        note.title if note else _title(path, kind),
+        note.title if note else name if kind == "attachment" else name.rpartition(".")[0],
         note.words if note else 0,
         _json(note.properties) if note else "{}",
         " ".join(problems) or None,
@@ -127,21 +128,12 @@ def link_key(target: str) -> str:
     return key(target.rpartition("/")[2]).removesuffix(".md")
 
 
-def _title(path: str, kind: Kind) -> str:
-    name = path.rpartition("/")[2]
-    return name if kind == "attachment" else name.rpartition(".")[0]
-
-
-def _link(link: NoteLink) -> Row:
-    return (
-        *(link_key(link.target), link.target, link.subpath, link.shown),
-        *(link.kind, link.embed, link.line, link.start, link.end),
-    )
-
-
 _FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
     "tags": lambda note: ((key(tag.name), tag.name, tag.line) for tag in note.tags),
-    "links": lambda note: map(_link, note.links),
+    "links": lambda note: (
+        (link_key(link.target), link.target, link.subpath, link.shown, link.kind, link.embed, *link[5:])
+        for link in note.links
+    ),
     "headings": lambda note: ((heading.level, heading.text, heading.line) for heading in note.headings),
     "blocks": lambda note: ((block.id, block.line) for block in note.blocks),
     "tasks": lambda note: ((task.line, task.status, task.text) for task in note.tasks),
@@ -157,24 +149,9 @@ def _values(value: Any) -> list[tuple[str | None, float | None]]:
 
 
 def _value(value: Any) -> tuple[str | None, float | None]:
-    match value:
-        case None:
-            return None, None
-        case bool():
-            return ("true" if value else "false"), None
-        case int() | float():
-            return _json(value), _number(value)
-        case str():
-            return value, None
-        case _:
-            return _json(value), None
-
-
-def _number(value: float) -> float | None:
-    with suppress(OverflowError):  # Some integers are too large for the database.
-        number = float(value)
-        return number if math.isfinite(number) else None
-    return None
+    if value is None or isinstance(value, str):
+        return value, None
+    return _json(value), as_float(value)
 
 
 def _json(value: Any) -> str:

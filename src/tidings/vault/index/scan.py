@@ -18,7 +18,7 @@ import stat
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
@@ -30,7 +30,6 @@ from tidings.vault.index.read_file import (
     is_same_but_racy,
     name_only,
     read_attachment,
-    read_file,
     read_files,
 )
 from tidings.vault.index.walk import FolderWalk, Identity, VaultAway, WalkedFile, identities, is_within
@@ -113,13 +112,6 @@ def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
     return found
 
 
-def read(vault: Vault, path: str, limits: ReadLimits = ReadLimits()) -> IndexEntry | Missed:  # noqa: B008 - a frozen value
-    """Reads a file."""
-    seen = FolderWalk(vault).file(path)
-    # Without a known hash, it is never `Same`.
-    return cast("IndexEntry | Missed", read_file(job_of(vault, seen), limits)) if seen else Missed(path, "gone")
-
-
 def read_all(
     vault: Vault,
     files: Sequence[WalkedFile],
@@ -130,10 +122,7 @@ def read_all(
 ) -> Generator[ScanBatch]:
     """Reads files: small batches first, so that there is something to see soon. Ends early when `stopped`.
 
-    Files that were read `ahead` are not read again if they have not changed.
-
-    Raises:
-        VaultAway: The folder of a vault disappeared.
+    Files that were read `ahead` are not read again if they have not changed. Raises `VaultAway`.
     """
     before = identities(vault)
     with closing(_answers(vault, files, limits, stopped, ahead)) as answers:
@@ -143,32 +132,6 @@ def read_all(
             if stopped():
                 return
             yield batch
-
-
-def build(
-    vault: Vault,
-    index: Index,
-    *,
-    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
-    stopped: Callable[[], bool] = lambda: False,
-) -> list[str]:
-    """Makes the index equal to the disk. Returns the files that could not be read for now.
-
-    Raises:
-        VaultAway: The folder of a vault is missing.
-        IndexBlocked: The index could not be written. Batches before are stored.
-        IndexDamaged: The index has to be built anew.
-    """
-    todo = plan(vault, index)
-    index.apply([], todo.gone)
-    unsettled: list[str] = []
-    done = 0
-    for batch in read_all(vault, todo.changed, stopped=stopped):
-        index.apply(batch.entries, batch.gone, batch.same)
-        unsettled += batch.unsettled
-        done += sum(map(len, batch))
-        on_progress(done, len(todo.changed))
-    return unsettled
 
 
 def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], before: Mapping[str, Identity]) -> None:

@@ -118,13 +118,10 @@ class FolderWalk:
 
 def identity(mount: Mount) -> Identity:
     """Identifies the current folder of a vault. Raises `VaultAway` if it cannot be reached."""
-    try:
-        status = os.stat(mount.root)  # noqa: PTH116
-    except OSError as error:
-        raise _away(mount) from error
-    if not stat.S_ISDIR(status.st_mode):
+    found = mount.identity()
+    if found is None:
         raise _away(mount)
-    return status.st_dev, status.st_ino
+    return found
 
 
 def identities(vault: Vault) -> dict[str, Identity]:

@@ -7,8 +7,9 @@ canvas has no links and no words.
 import json
 from collections.abc import Callable, Iterator
 from json import decoder, scanner
-from typing import Any, cast
+from typing import Any
 
+from tidings._kit.bounded_json import as_dict, as_dicts, as_texts
 from tidings.vault.notes.links import rewrite
 from tidings.vault.notes.model import NoteLink
 from tidings.vault.notes.parse import parse
@@ -71,7 +72,7 @@ def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> s
 def canvas_text(text: str) -> str:
     """Returns the words of a canvas: its texts, the labels of groups and edges, its files and pages."""
     words = [part.get(name) for part in _parts(text) for name in ("label", "text", "file", "url")]
-    return "\n\n".join([word for word in words if isinstance(word, str)])
+    return "\n\n".join(as_texts(words))
 
 
 def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
@@ -94,9 +95,5 @@ def _parts(text: str) -> Iterator[dict[str, Any]]:
         canvas: Any = _Decoder().decode(" " + text[1:] if mark else text)
     except (ValueError, RecursionError):
         return
-    if isinstance(canvas, dict):
-        for kind in ("nodes", "edges"):
-            parts = cast("dict[str, Any]", canvas).get(kind)
-            for part in cast("list[Any]", parts) if isinstance(parts, list) else []:
-                if isinstance(part, dict):
-                    yield cast("dict[str, Any]", part)
+    for kind in ("nodes", "edges"):
+        yield from as_dicts(as_dict(canvas).get(kind))

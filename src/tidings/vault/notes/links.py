@@ -56,11 +56,8 @@ def _fitting(wanted: str, names: Names, *, whole: bool) -> list[str]:
     found = list(names.candidates(name))
     if name.endswith(".md"):
         found += names.candidates(name[:-3])
-    return [path for path in found if _fits(key(path), wanted, whole=whole)]
-
-
-def _fits(path: str, wanted: str, *, whole: bool) -> bool:
-    return any(path == end or (not whole and path.endswith("/" + end)) for end in (wanted, wanted + ".md"))
+    ends = () if whole else (f"/{wanted}", f"/{wanted}.md")
+    return [path for path in found if (own := key(path)) in (wanted, f"{wanted}.md") or own.endswith(ends)]
 
 
 def _best(wanted: str, paths: list[str], folder: str) -> str | None:

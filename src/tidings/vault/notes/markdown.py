@@ -146,7 +146,11 @@ class _Scan:
                 position = end or found.end()
 
     def _backticks(self, start: int, opener: str) -> int:
-        if len(opener) >= 3 and self._begins_line(start) and "`" not in self._rest(start + len(opener)):
+        if (
+            len(opener) >= 3
+            and self._begins_line(start)
+            and "`" not in self.text[start + len(opener) : self._end_of_line(start)]
+        ):
             return self._fence(start, opener)
         return self._code(start, len(opener))
 
@@ -259,9 +263,6 @@ class _Scan:
     def _end_of_line(self, position: int) -> int:
         newline = self.text.find("\n", position)
         return len(self.text) if newline < 0 else newline
-
-    def _rest(self, position: int) -> str:
-        return self.text[position : self._end_of_line(position)]
 
     def _before_blank_line(self, position: int) -> int:
         found = _BLANK_LINE.search(self.text, position)

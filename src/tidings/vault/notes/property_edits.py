@@ -322,7 +322,8 @@ class _Editor:
             change = self._flow_items(node, olds, values) if node.flow_style else self._items(node, olds, values)
             if change is not None:
                 return change
-        if self._braces or (isinstance(value, list | dict) and node is not None and _in_braces(node)):
+        in_braces = isinstance(node, SequenceNode | MappingNode) and node.flow_style is True
+        if self._braces or (isinstance(value, list | dict) and in_braces):
             as_json = self._block.kind == "json"
             written = flow_text(value, as_json=as_json)
             named = self._text.startswith(":", place.colon - 1)  # Between braces a name may have no value.
@@ -392,7 +393,3 @@ class _KeptLines:
     def take(self, value: Any) -> str | None:
         left = self._written.get(_dumped(value))
         return left.pop() if left else None
-
-
-def _in_braces(node: Node) -> bool:
-    return isinstance(node, SequenceNode | MappingNode) and node.flow_style is True
