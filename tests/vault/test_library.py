@@ -202,7 +202,7 @@ async def test_an_index_that_turns_out_to_be_damaged_when_it_is_read_is_built_an
             view.queries.connection.execute("SELECT * FROM files")
             raise sqlite3.DatabaseError("database disk image is malformed")
 
-        with pytest.raises(IndexDamaged, match="is built anew"):
+        with pytest.raises(IndexDamaged, match="is rebuilt"):
             await world.library.ask(question)
         await world.until(lambda: not world.library._indexer._damaged and world.library.status.phase == "watching")
         assert await world.read("vault://note/A") == "one #tag\n"
@@ -329,7 +329,7 @@ async def test_searches_are_compared_again_when_the_index_can_be_read_again(
         (root / "A.md").write_text("two\n")
         await world.library.refresh(["A.md"])
         await world.until(lambda: world.told == ["vault://search/two"])
-    assert "not compared at present" in caplog.text
+    assert "cannot be compared now" in caplog.text
 
 
 async def test_questions_that_may_take_long_hold_up_no_others(root: Path) -> None:

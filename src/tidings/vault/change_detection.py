@@ -306,7 +306,7 @@ class Searches:
             try:
                 now = await self._fingerprint(watched)
             except (IndexBlocked, IndexDamaged) as error:
-                logger.info("Searches are not compared at present: %s", error)
+                logger.info("Searches cannot be compared now: %s", error)
                 self._changed.set()
                 return
             if now != last:

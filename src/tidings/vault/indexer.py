@@ -164,13 +164,13 @@ class Indexer:
                     self._damaged = True
                 except Exception as error:
                     # The disk is full, a folder cannot be read, …: the server goes on, and reports it.
-                    logger.exception("The vault cannot be followed at present; trying again")
-                    note = f"The vault cannot be followed at present, so this may be out of date: {error}"
+                    logger.exception("The vault cannot be followed now; trying again")
+                    note = f"The vault cannot be followed now, so this may be out of date: {error}"
                     self.status = IndexStatus("away", notes=self._notes(note))
             await anyio.sleep(_RETRY_SECONDS)
 
     async def _renew(self) -> None:
-        logger.warning("The index is damaged and is built anew")
+        logger.warning("The index is damaged and is rebuilt")
         self.status = IndexStatus("indexing", IndexProgress(0, 0), self._notes())
         self.complete.clear()
         await self._listener.index_closes()
@@ -310,7 +310,7 @@ class Indexer:
                 while not self._stored.is_set() and await self.in_thread(self.index.tidy):
                     pass
             except (IndexBlocked, IndexDamaged) as error:
-                logger.info("The index is not maintained at present: %s", error)
+                logger.info("The index cannot be maintained now: %s", error)
 
 
 def _changed_at(entries: Sequence[IndexEntry]) -> float | None:

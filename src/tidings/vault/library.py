@@ -136,7 +136,7 @@ class VaultLibrary:
     async def write(self, operation: Callable[[VaultWriter], HasTouchedT]) -> HasTouchedT:
         """Changes files. When this returns, the index is up to date, and the changes are published.
 
-        If the index cannot be written at present, it follows later. Raises `WriteFailed` if the folder in the vault's
+        If the index cannot be written now, it follows later. Raises `WriteFailed` if the folder in the vault's
         place is not the vault.
         """
         if self._indexer.lost is not None:

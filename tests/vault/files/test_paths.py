@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidings.vault.files import paths
-from tidings.vault.files.paths import BadPath, Vault, VaultUnusable, key, path_of, uri
+from tidings.vault.files.paths import BadPath, Vault, VaultUnusable, path_of, uri
+from tidings.vault.notes.model import key
 
 HOSTILE = st.lists(
     st.sampled_from(

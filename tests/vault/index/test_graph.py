@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.vault.building import build
 from tests.vault.searching import entry
-from tidings.vault.files.paths import Vault, key
+from tidings.vault.files.paths import Vault
 from tidings.vault.index.graph import ResolvedLink, backlinks, between, broken, orphans, outgoing, resolve
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.notes import links
+from tidings.vault.notes.model import key
 
 
 @pytest.fixture

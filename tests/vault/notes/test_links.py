@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.files.paths import key
 from tidings.vault.notes.links import Style, resolve, rewritten, shortest, without_md
-from tidings.vault.notes.model import NoteLink
+from tidings.vault.notes.model import NoteLink, key
 
 
 class Files:

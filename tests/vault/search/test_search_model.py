@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.vault.searching import found, indexed
-from tidings.vault.files.paths import key
-from tidings.vault.notes.model import Note
+from tidings.vault.notes.model import Note, key
 from tidings.vault.notes.parse import parse
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.tree import And, Case, Empty, Not, Or, Phrase, Property, Query, Regex, TagTerm, Within, Word

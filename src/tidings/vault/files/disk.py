@@ -107,7 +107,7 @@ class Locks:
 
 
 class Disk:
-    """The files of a vault. `texts` holds what callers have read."""
+    """The files of a vault. `texts` keeps what callers have read."""
 
     def __init__(
         self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None

@@ -27,8 +27,6 @@ from urllib.parse import quote, unquote
 from tidings._kit.text import quoted
 from tidings.vault.notes.model import key
 
-__all__ = ["BadPath", "Mount", "Vault", "VaultUnusable", "key", "path_of", "uri"]
-
 _LONGEST = 4096
 """Characters; no system takes a longer path."""
 

@@ -16,7 +16,7 @@ from tidings.vault.files.paths import BadPath, is_scratch
 TRASH = ".trash"
 
 _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
-"""Files that systems and programs put anywhere, and nobody misses."""
+"""Files that systems and programs leave in any folder."""
 
 _MOST_NAMES = 10_000
 

@@ -3,14 +3,14 @@
 A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
 are numbered by `n` in the order of the text. `fts` has the searchable text under the same id: the `title`, and as
 `body` the whole text. Targets of links are not stored: they depend on which other files exist, and are resolved when
-somebody asks, over `files.name` and `links.name`. `tag_counts` is derived from the other tables, so that nobody has to
+needed, over `files.name` and `links.name`. `tag_counts` is derived from the other tables, so that no query has to
 count: one row for each tag, and for each tag that others are nested in. Names in `name` and `key` columns are made by
-`notes.model.key`. The index contains nothing that is not in the vault, so one of another version is built anew.
+`notes.model.key`. The index contains nothing that is not in the vault, so one of another version is rebuilt.
 
 It is kept in the user's cache folder, never in the vault. Each set of vaults has a folder there with numbered files. A
 server takes the first one that no other server uses, and holds a lock on a file beside it for as long as it runs: two
-servers on one vault do not disturb each other, and both find an index at their next start. A damaged file is built
-anew. If no file can be written, the index is in memory.
+servers on one vault do not disturb each other, and both find an index at their next start. A damaged file is
+rebuilt. If no file can be written, the index is in memory.
 """
 
 import hashlib
@@ -130,10 +130,10 @@ SCHEMA: Final = Schema(
         "PRAGMA secure_delete = OFF",
     ),
 )
-_REBUILT: Final = "is damaged, and is built anew ({error})."
+_REBUILT: Final = "is damaged, and is rebuilt ({error})."
 _WORDING: Final = Wording(
     "index",
-    start_over="It is built anew.",
+    start_over="It is rebuilt.",
     texts={
         Trouble.DAMAGED: _REBUILT,
         Trouble.MISFIT: _REBUILT,
@@ -156,7 +156,7 @@ class IndexBlocked(Exception):
 
 
 class IndexDamaged(Exception):
-    """The index is damaged, and has to be built anew."""
+    """The index is damaged, and has to be rebuilt."""
 
 
 class OpenedIndex(NamedTuple):
@@ -206,7 +206,7 @@ def open_in(folder: Path) -> OpenedIndex:
         problem = f"{_SLOTS} servers use this vault already"
     except (OSError, IndexBlocked, IndexDamaged) as error:
         problem = str(error)
-    note = f"The index is in memory and is built anew at each start: {folder} cannot be used ({problem})."
+    note = f"The index is in memory and is rebuilt at each start: {folder} cannot be used ({problem})."
     logger.warning("%s", note)
     return open_in_memory((note,))
 

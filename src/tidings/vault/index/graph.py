@@ -1,6 +1,6 @@
 """Targets of links: outgoing links, backlinks, broken links, orphans, the shortest path between two files.
 
-Targets are resolved when somebody asks, and not stored: any new or deleted file may change them. A link leads only to
+Targets are resolved when needed, and not stored: any new or deleted file may change them. A link leads only to
 files of its own vault. Questions about one note are cheap; `broken` and `orphans` walk over all links once.
 """
 
@@ -12,6 +12,25 @@ from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import name_key
 from tidings.vault.notes import links
 from tidings.vault.notes.model import key
+
+_BEFORE: Final = 300
+_AFTER: Final = 700
+"""Characters of a long line that are shown around a link."""
+
+_CANVAS: Final = 1_000_000
+"""Characters of a canvas that are searched for a link."""
+
+_LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
+_SOME: Final = "(SELECT value FROM json_each(?))"
+_NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - our own text, as below
+_LINKS_OF: Final = (
+    "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
+    f"WHERE target <> '' AND path IN {_SOME}"
+)
+_LINKS_TO: Final = (
+    "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file "  # noqa: S608
+    f"WHERE target <> '' AND links.name IN {_SOME}"
+)
 
 
 class LinkNames:
@@ -58,18 +77,6 @@ class LinkNames:
 def mount_name(queries: Queries, path: str) -> str:
     """Returns the name of the vault of a path."""
     return "" if queries.mounts == ("",) else path.partition("/")[0]
-
-
-_SOME: Final = "(SELECT value FROM json_each(?))"
-_NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - our own text, as below
-_LINKS_OF: Final = (
-    "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
-    f"WHERE target <> '' AND path IN {_SOME}"
-)
-_LINKS_TO: Final = (
-    "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file "  # noqa: S608
-    f"WHERE target <> '' AND links.name IN {_SOME}"
-)
 
 
 def between(queries: Queries, start: str, end: str) -> list[str] | None:
@@ -127,16 +134,6 @@ def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str])
     for path, target, kind in ask(_LINKS_TO, (json.dumps([*named]),)):
         if mount_name(queries, path) == mount and (to := names.resolve(target, path, kind)) in paths:
             yield to, path
-
-
-_BEFORE: Final = 300
-_AFTER: Final = 700
-"""Characters of a long line that are shown around a link."""
-
-_CANVAS: Final = 1_000_000
-"""Characters of a canvas that are searched for a link."""
-
-_LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 
 
 class ResolvedLink(NamedTuple):

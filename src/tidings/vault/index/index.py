@@ -188,7 +188,7 @@ class _KnownFile(NamedTuple):
 class Index:
     """The index of `vault`, used by one thread at a time.
 
-    All methods raise `IndexBlocked` if it cannot be used at the moment, and `IndexDamaged` if it has to be built anew.
+    All methods raise `IndexBlocked` if it cannot be used at the moment, and `IndexDamaged` if it has to be rebuilt.
 
     Args:
         vault: The folders that are served.

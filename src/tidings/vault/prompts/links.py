@@ -8,9 +8,9 @@ from typing import Final
 
 from mcp_types import ContentBlock
 
-from tidings.vault.files.paths import key
 from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow
+from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import section
 from tidings.vault.prompts.briefs import brought, bullets, told
 from tidings.vault.resources.render import find_file

@@ -29,7 +29,8 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
-from tidings.vault.files.paths import key, uri
+from tidings.vault.files.paths import uri
+from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import FAMILIES
 from tidings.vault.resources.shapes import MARKDOWN, iso, mime_type
 from tidings.vault.view import VaultView, daily_dates, local_today

@@ -23,9 +23,10 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from tidings._kit.files import read_file
-from tidings.vault.files.paths import BadPath, key, uri
+from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow, ListedFiles
+from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources.addresses import MOST_ITEMS, BadAddress, VaultAddress, parse_address
 from tidings.vault.resources.shapes import (

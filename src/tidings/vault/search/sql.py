@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from tidings._kit.patterns import TranslatedPattern, translated
-from tidings.vault.files.paths import key
+from tidings.vault.notes.model import key
 from tidings.vault.search import query as query_module
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, fold, parted, unparted
 from tidings.vault.search.tree import (

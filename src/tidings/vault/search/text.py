@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from tidings.vault.files.paths import key
+from tidings.vault.notes.model import key
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow
 from tidings.vault.search.sql import Condition, Translator, Where
 from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word

@@ -10,9 +10,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from mcp_types import CallToolResult
 
 from tidings.vault.files.obsidian import ObsidianSettings
-from tidings.vault.files.paths import BadPath, key
+from tidings.vault.files.paths import BadPath
 from tidings.vault.index import graph
 from tidings.vault.index.graph import ResolvedLink
+from tidings.vault.notes.model import key
 from tidings.vault.resources.shapes import NotFound, iso
 from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort

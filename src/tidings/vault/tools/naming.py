@@ -7,7 +7,8 @@ import re
 from typing import NamedTuple
 
 from tidings._kit.text import quoted
-from tidings.vault.files.paths import BadPath, key, path_of
+from tidings.vault.files.paths import BadPath, path_of
+from tidings.vault.notes.model import key
 from tidings.vault.resources.shapes import NotFound
 from tidings.vault.view import VaultView, standing
 
