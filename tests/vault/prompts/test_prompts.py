@@ -103,7 +103,7 @@ async def test_each_prompt_can_be_had(shelf: Shelf) -> None:
     ("name", "arguments", "told"),
     [
         ("suggest_links", {"path": "Plam"}, "There is no file 'Plam'"),
-        ("daily_note", {"date": "tomorrow"}, "'tomorrow' is no date"),
+        ("daily_note", {"date": "tomorrow"}, "'tomorrow' is not a date"),
         ("summarise_recent", {"count": "many"}, "count cannot be 'many'. Give a whole number from 1 to 50"),
         ("tidy_tags", {"tag": "nope"}, "No note has the tag 'nope'"),
     ],

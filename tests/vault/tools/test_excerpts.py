@@ -31,11 +31,11 @@ def test_lines_are_written_in_four_ways(text: str, lines: tuple[int, int]) -> No
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "is no range of lines"),
-        ("-", "is no range of lines"),
-        ("abc", "is no range of lines"),
-        ("3 5", "is no range of lines"),
-        ("3..5", "is no range of lines"),
+        ("", "is not a range of lines"),
+        ("-", "is not a range of lines"),
+        ("abc", "is not a range of lines"),
+        ("3 5", "is not a range of lines"),
+        ("3..5", "is not a range of lines"),
         ("0", "count from 1"),
         ("5-3", "smaller number comes first"),
         ("11", "There is no line 11: the note has 10"),

@@ -150,7 +150,7 @@ async def test_a_part_of_a_note_is_read(agent: Agent, chosen: dict[str, str], te
         ({"section": "Taks"}, "There is no heading 'Taks'"),
         ({"block": "nope"}, "There is no block"),
         ({"lines": "99"}, "There is no line 99: the note has 19."),
-        ({"lines": "x"}, "no range of lines"),
+        ({"lines": "x"}, "not a range of lines"),
         ({"section": "Tasks", "lines": "1"}, "Give only one of section, block and lines."),
     ],
 )
@@ -391,4 +391,4 @@ async def test_a_daily_note_that_is_not_there_is_refused_with_where_it_would_be(
 
 @pytest.mark.parametrize("day", ["31.1.2026", "2026-02-30", "someday"])
 async def test_what_is_no_date_is_refused(agent: Agent, day: str) -> None:
-    assert "is no date. Write one such as '2026-01-31'" in await agent.refused("daily_note", date=day)
+    assert "is not a date. Write one such as '2026-01-31'" in await agent.refused("daily_note", date=day)

@@ -179,7 +179,7 @@ async def test_an_edit_that_changes_nothing_says_so(tmp_path: Path) -> None:
         ([{"find": "a", "content": "", "value": 1}], "find takes content"),
         ([{"property": "a"}], "a property takes a value"),
         ([{"property": "a", "content": "x"}], "a property takes a value"),
-        ([{"lines": "3-", "content": "x"}], "'3-' is no range of lines"),
+        ([{"lines": "3-", "content": "x"}], "'3-' is not a range of lines"),
         ([{"lines": "9", "content": "x"}], "There is no line 9"),
         ([{"find": "zzz", "content": "x"}], "does not occur"),
         ([{"find": "a", "content": "x"}], "occurs 2 times"),

@@ -1,1 +1,1 @@
-"""The prompts, each with what the vault holds on its subject."""
+"""The prompts of the vault."""

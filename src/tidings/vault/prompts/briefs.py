@@ -1,15 +1,4 @@
-"""What the prompts have in common: texts, notes that are brought along, notes that are pointed at.
-
-The prompt that plans a day: what the last daily note left open, and what changed since.
-
-The prompt that sums up what changed last.
-
-Which tags may mean the same: found by their letters, for people to judge.
-
-May import: nothing of Tidings.
-
-The prompt that tidies tags: which of them may mean the same, with how many notes each has.
-"""
+"""The texts of the prompts: planning a day, summarising recent changes, tidying tags, and what they share."""
 
 import re
 import unicodedata
@@ -29,16 +18,16 @@ from tidings.vault.resources.shapes import MARKDOWN, NotFound, iso, one_line
 from tidings.vault.view import VaultView, daily_dates, daily_places, local_today, standing
 
 NOTE_ROOM: Final = 8000
-"""How many characters of a note are brought along."""
+"""The number of characters of a note that a prompt includes."""
 
 
 def told(view: VaultView, *paragraphs: str) -> ContentBlock:
-    """A text, and a word of warning if the index may lack something."""
+    """Returns a text, with a warning if the index is incomplete."""
     return TextContent(type="text", text="\n\n".join(filter(None, [*paragraphs, standing(view.status)])))
 
 
 def brought(view: VaultView, file: FileRow, room: int = NOTE_ROOM) -> ContentBlock:
-    """A note's text, as much of it as there is room for."""
+    """Returns a note's text, as much as fits."""
     text = view.queries.text(file.path) or ""
     if len(text) > room:
         text = f"{text[:room]}\n\n[{len(text) - room:,} more characters: read the resource.]"
@@ -48,7 +37,7 @@ def brought(view: VaultView, file: FileRow, room: int = NOTE_ROOM) -> ContentBlo
 
 
 def pointed(file: FileRow) -> ContentBlock:
-    """A note to read if need be."""
+    """Returns a link to a note."""
     return ResourceLink(
         type="resource_link",
         name=file.path,
@@ -60,16 +49,12 @@ def pointed(file: FileRow) -> ContentBlock:
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A list."""
+    """Returns a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def day_of(text: str, today: date) -> date:
-    """A date, as a prompt's argument has it.
-
-    Raises:
-        BadAddress: It is none.
-    """
+    """Parses a date argument. Raises `BadAddress` if it is not a date."""
     day = parse_address(uri("daily", text.strip() or "today")).argument
     return today if day == "today" else date.fromisoformat(day)
 
@@ -79,11 +64,7 @@ _RECENT: Final = 10
 
 
 def brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
-    """What to say and bring for the plan of a day.
-
-    Raises:
-        BadAddress: `date` is none.
-    """
+    """Returns the messages for planning a day. Raises `BadAddress` if `date` is not a date."""
     day = day_of(date, today or local_today())
     note, last = _note(view, day), _last(view, day)
     recent = [
@@ -126,7 +107,7 @@ def _note(view: VaultView, day: date) -> FileRow | None:
 
 
 def _last(view: VaultView, day: date) -> FileRow | None:
-    """The daily note before that of `day`; mostly yesterday's."""
+    """Returns the daily note before that of `day`, usually yesterday's."""
     if yesterday := _note(view, day - timedelta(days=1)):
         return yesterday
     before = max((each for each in daily_dates(view) if each < day), default=None)
@@ -135,18 +116,14 @@ def _last(view: VaultView, day: date) -> FileRow | None:
 
 _MOST: Final = 50
 _ROOM: Final = 40_000
-"""How many characters of all notes together are brought along."""
+"""The number of characters of all notes together that a prompt includes."""
 
 _LEAST_ROOM: Final = 1000
-"""A note of which less would be brought along is only pointed at."""
+"""A note that would be cut to less is only linked."""
 
 
 def recent_brief(view: VaultView, count: str, since: str, *, today: date | None = None) -> list[ContentBlock]:
-    """What to say and bring for a summary.
-
-    Raises:
-        ValueError: `count` is no number, or `since` no date.
-    """
+    """Returns the messages for a summary. Raises `ValueError` if `count` is not a number, or `since` not a date."""
     wanted = count.strip() or ("50" if since.strip() else "10")
     if not re.fullmatch(r"[0-9]{1,2}", wanted) or not 1 <= int(wanted) <= _MOST:
         raise ValueError(f"count cannot be {quoted(count)}. Give a whole number from 1 to {_MOST}.")
@@ -184,7 +161,7 @@ def _texts(view: VaultView, notes: list[FileRow]) -> Iterator[ContentBlock]:
 
 
 _MOST_TAGS: Final = 5000
-"""How many tags are compared: the most used ones."""
+"""Only the most used tags are compared."""
 
 _LONG_ENOUGH: Final = 5
 """Shorter words that differ in a letter are mostly different words."""
@@ -199,10 +176,10 @@ class Alike(NamedTuple):
 
 
 def alike(counts: Mapping[str, int]) -> list[Alike]:
-    """Groups of tags that may mean the same, the most used first.
+    """Returns groups of tags that may mean the same, the most used first.
 
     Args:
-        counts: How many notes have each tag; the tags without `#`, in lower case.
+        counts: The number of notes of each tag; the tags without `#`, in lower case.
     """
     tags = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_MOST_TAGS]
     found: list[Alike] = []
@@ -229,7 +206,6 @@ def _same(tags: Iterable[str], form: Callable[[str], str]) -> list[list[str]]:
 
 
 def _plain(tag: str) -> str:
-    """Without accents, hyphens and underscores."""
     letters = unicodedata.normalize("NFKD", tag)
     return "".join(each for each in letters if each not in "-_" and not unicodedata.combining(each))
 
@@ -247,7 +223,7 @@ def _leaf(tag: str) -> str:
 
 
 def _near(tags: Iterable[str]) -> list[list[str]]:
-    """Pairs that are one letter apart. Who is, has a text in common once each has lost at most one letter."""
+    """Returns pairs that are one letter apart: both have a form in common once each has lost at most one letter."""
     buckets: defaultdict[str, list[str]] = defaultdict(list)
     for tag in tags:
         if len(tag) >= _LONG_ENOUGH:
@@ -258,7 +234,7 @@ def _near(tags: Iterable[str]) -> list[list[str]]:
 
 
 def _one_apart(one: str, other: str) -> bool:
-    """Whether one letter more, less or another, or two exchanged, make one the other. Numbers are no misspellings."""
+    """Returns whether two words differ by one letter, or by two exchanged ones. Numbers are not misspellings."""
     if re.findall(r"\d+", one) != re.findall(r"\d+", other) or one.count("/") != other.count("/"):
         return False
     start = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
@@ -276,11 +252,7 @@ _SINGLES: Final = 60
 
 
 def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
-    """What to say of the tags, or of those nested in one.
-
-    Raises:
-        NotFound: No note has that tag.
-    """
+    """Returns the messages about all tags, or about those below one. Raises `NotFound` if no note has that tag."""
     top = view.queries.tag(tag) if tag.strip(" #/") else None
     if tag.strip(" #/") and top is None:
         raise NotFound(f"No note has the tag {tag!r}. Leave it out to look at all tags.")

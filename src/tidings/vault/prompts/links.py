@@ -1,4 +1,4 @@
-"""The prompt that suggests links: which notes may belong to one, and why."""
+"""The prompt that suggests links: notes that may belong to a note, and why."""
 
 import json
 import re
@@ -20,30 +20,28 @@ from tidings.vault.search.tree import Or, Phrase, Query, Within
 from tidings.vault.view import VaultView, hidden_from_search
 
 _MOST: Final = 15
-"""How many notes are suggested for one reason."""
+"""The number of notes that are suggested for one reason."""
 
 _LOOKED_AT: Final = 100_000
-"""How many characters of a note are looked at."""
+"""The number of characters of a note that are searched."""
 
 _LONGEST_NAME: Final = 6
-"""How many words of the text may be one name."""
+"""The number of words of the text that may form one name."""
 
 _CANDIDATES: Final = 40
-"""Of how many words of the text it is found out how rare they are."""
+"""The number of words of the text whose rarity is looked up."""
 
 _RARE: Final = 8
-"""How many of them are searched for."""
+"""The number of them that are searched for."""
 
 _Suggestion = tuple[str, str]
-"""The path of a note, and why it is suggested."""
+"""The path of a note, and the reason for its suggestion."""
 
 
 def brief(view: VaultView, path: str, heading: str) -> list[ContentBlock]:
-    """What to say of the notes that may be linked with one.
+    """Returns the messages about notes that may be linked with one.
 
-    Raises:
-        NotFound: There is no such note.
-        EditRefused: It has no such heading, or several.
+    Raises `NotFound` for an unknown note, and `EditRefused` for an unknown or ambiguous heading.
     """
     try:
         file = find_file(view, path)
@@ -77,7 +75,7 @@ def brief(view: VaultView, path: str, heading: str) -> list[ContentBlock]:
 
 
 def _list(heading: str, suggestions: Iterable[_Suggestion], known: set[str]) -> str:
-    """What is not `known` of the suggestions, and is from now on."""
+    """Lists the suggestions that are not `known`, and adds them to `known`."""
     lines: list[str] = []
     for path, why in suggestions:
         if path not in known and len(lines) < _MOST:
@@ -92,7 +90,7 @@ def _linked(view: VaultView, file: FileRow) -> set[str]:
 
 
 def _mentioned(view: VaultView, text: str, first_line: int) -> Iterator[_Suggestion]:
-    """The notes whose name or alias stands in the text."""
+    """Yields the notes whose name or alias occurs in the text."""
     places = _names(text)
     rows = view.queries.connection.execute(
         """WITH said AS (SELECT value FROM json_each(?))
@@ -107,7 +105,7 @@ def _mentioned(view: VaultView, text: str, first_line: int) -> Iterator[_Suggest
 
 
 def _names(text: str) -> dict[str, tuple[int, str]]:
-    """All that may be a name in the text, by its key: where it stands first, and as it is written there."""
+    """Returns every possible name in the text by its key, with its first line and its spelling."""
     words = list(re.finditer(r"[^\W_]+", text))
     names: dict[str, tuple[int, str]] = {}
     for at, word in enumerate(words):
@@ -121,7 +119,7 @@ def _names(text: str) -> dict[str, tuple[int, str]]:
 
 
 def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
-    """The notes in whose text this one's name or alias stands."""
+    """Yields the notes whose text contains the name or alias of this one."""
     for name in islice(dict.fromkeys([file.title, *view.queries.aliases(file.path)]), 5):
         if len(name) > 2:
             for hit in _search(view, Within("content", Phrase(name))).hits:
@@ -129,7 +127,7 @@ def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
 
 
 def _tagged(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
-    """The notes with the same tags. A tag counts for the more, the fewer notes have it."""
+    """Yields the notes with the same tags. A tag counts more if fewer notes have it."""
     rows = view.queries.connection.execute(
         """SELECT path, group_concat('#' || shown, ' ') FROM (
                SELECT DISTINCT other.file AS file, counted.shown AS shown, counted.notes AS notes
@@ -144,7 +142,7 @@ def _tagged(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
 
 
 def _similar(view: VaultView, text: str) -> Iterator[_Suggestion]:
-    """The notes that have the rarest words of the text."""
+    """Yields the notes that contain the rarest words of the text."""
     ask = view.queries.connection.execute
     words = dict.fromkeys(each for each in re.findall(r"[^\W\d_]{5,40}", text.lower()))
     # Long words are rare, mostly.

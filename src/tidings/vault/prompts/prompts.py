@@ -1,8 +1,7 @@
-"""The prompts of a vault: what somebody may ask for at the push of a button.
+"""The prompts of a vault, registered.
 
-Each brings what the index knows (open tasks, tags that look alike, notes that may belong together), so that the model
-judges and writes, and searches for nothing that can be computed. What is brought is bounded, whatever the vault's size.
-A method's docstring is what clients are told of it.
+Each includes what the index knows (open tasks, similar tags, notes that may belong together), so that the model judges
+and writes, and need not search. The size is bounded. Clients see the docstrings of the methods.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ _DAY: Final = "A date such as 2026-01-31, or 'today'."
 
 
 def register(server: "VaultServer") -> None:
-    """Add the prompts to a server that has a `library`."""
+    """Adds the prompts to a server that has a `library`."""
     prompts = Prompts(server.library)
     for title, function in (
         ("Plan the day", prompts.daily_note),
@@ -37,7 +36,7 @@ def register(server: "VaultServer") -> None:
 
 
 class Prompts:
-    """What can be asked for."""
+    """The prompts as methods."""
 
     def __init__(self, library: VaultLibrary) -> None:
         self._library = library

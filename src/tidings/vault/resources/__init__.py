@@ -1,1 +1,1 @@
-"""What can be read and watched at a vault:// URI, how it is listed and completed."""
+"""The resources at vault:// URIs: addresses, lists, completions and content."""

@@ -1,14 +1,7 @@
-"""The URIs of a vault's resources: what one of them asks for.
+"""The URIs of a vault's resources: the kinds, and an address taken apart.
 
-`vault://KIND`, then `/` and what it is about for most kinds, then `?mode`, `?limit` and `?offset` where the kind takes
-them. What it is about is percent-encoded. There are no fragments: a `#` that was not encoded stands for itself, for
-`vault://tag/#idea` has one meaning only.
-
-May import: `families`, `path_rules`.
-
-The kinds of resources that a vault has, and what may be asked of each.
-
-May import: nothing of Tidings.
+A URI is `vault://KIND`, then for most kinds `/` and its argument, percent-encoded, then `?mode`, `?limit` and `?offset`
+if the kind takes them. There are no fragments: an unencoded `#` stands for itself, so that `vault://tag/#idea` works.
 """
 
 import re
@@ -28,19 +21,19 @@ class Family(NamedTuple):
 
     kind: str
     about: str
-    """The template's expression for what such a URI is about; empty if there is only one resource of this kind."""
+    """The template's expression for the argument; empty if there is only one resource of this kind."""
     title: str
     description: str
     mime_type: str | None
     """None if it differs."""
     takes: tuple[str, ...]
-    """What may stand in the query."""
+    """The parameters that the query may have."""
     limit: int | None
-    """How many items a page has if nobody says. None: all."""
+    """The default number of items on a page. None: all."""
 
     @property
     def template(self) -> str:
-        """The URI template of all of them."""
+        """The URI template of the kind."""
         return f"{self.bare}{'{?' + ','.join(self.takes) + '}' if self.takes else ''}"
 
     @property
@@ -50,7 +43,7 @@ class Family(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How to write one, for a message: nobody has to know the signs of templates."""
+        """An example of a URI, for messages."""
         return self.bare.replace("{+", "{")
 
 
@@ -166,13 +159,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
 Mode = Literal["summary", "full"]
 
 MOST_ITEMS: Final = 1000
-"""How many items one page of a list may have."""
+"""The largest number of items on one page of a list."""
 
 MOST_LINES: Final = 10_000_000
 
 
 class BadAddress(ValueError):
-    """A text is not the URI of something that a vault has. Says what is allowed."""
+    """The text is not the URI of a resource of a vault. The message says what is allowed."""
 
 
 class VaultAddress(NamedTuple):
@@ -180,31 +173,30 @@ class VaultAddress(NamedTuple):
 
     kind: str
     argument: str
-    """What it is about, decoded: a path, a tag without `#`, a query, a date. Empty for the kinds without."""
+    """Decoded: a path, a tag without `#`, a query, a date. Empty for kinds without an argument."""
     mode: Mode | None
-    """None if it is not said."""
+    """None if not given."""
     limit: int | None
-    """None if it is not said."""
+    """None if not given."""
     offset: int
 
     @property
     def family(self) -> Family:
-        """What its kind takes."""
         return FAMILIES[self.kind]
 
     @property
     def page(self) -> int | None:
-        """How many items to show. None: all."""
+        """The number of items to show. None: all."""
         return self.family.limit if self.limit is None else self.limit
 
     @property
     def full(self) -> bool:
-        """Whether more than a summary is asked for."""
+        """True if more than a summary is requested."""
         return self.mode == "full"
 
     @property
     def uri(self) -> str:
-        """The one way to write it."""
+        """The normalized URI."""
         safe = "" if self.family.about == "{query}" else "/"
         about = f"/{quote(self.argument, safe=safe)}" if self.family.about else ""
         asked = {"mode": self.mode, "limit": self.limit, "offset": self.offset or None}
@@ -213,11 +205,7 @@ class VaultAddress(NamedTuple):
 
 
 def parse_address(uri: str) -> VaultAddress:
-    """What a URI asks for.
-
-    Raises:
-        BadAddress: It is no URI of a vault, or asks for what its kind does not have.
-    """
+    """Parses a URI. Raises `BadAddress` if it is not one of a vault, or has parameters that its kind does not take."""
     scheme, _, rest = uri.partition("://")
     place, _, query = rest.partition("?")
     kind, _, about = place.partition("/")
@@ -260,7 +248,7 @@ def _day(text: str) -> str:
             return date.fromisoformat(text).isoformat()
     except ValueError:
         pass
-    raise BadAddress(f"{quoted(text)} is no date. Write one such as 2026-01-31, or 'today'.")
+    raise BadAddress(f"{quoted(text)} is not a date. Write one such as 2026-01-31, or 'today'.")
 
 
 def _asked(family: Family, query: str, uri: str) -> tuple[Mode | None, int | None, int]:

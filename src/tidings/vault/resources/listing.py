@@ -1,13 +1,10 @@
-"""What `resources/list` and `resources/templates/list` say of a vault.
+"""`resources/list`, `resources/templates/list` and completions of a vault.
 
-First the resources of which there is one, then every file, in the order of the paths. A page begins after the path that
-the cursor names, so pages neither repeat nor skip a file that stays, however many others come and go in between.
+The list begins with the resources of which there is one; then come all files in the order of their paths. A page begins
+after the path in the cursor, so pages neither repeat nor skip a file, even if others come and go.
 
-What a client may offer while somebody types the argument of a resource template or a prompt.
-
-What begins with the typed text comes first, then that of which a part does (a folder's or file's name, a tag within
-another), then that which holds it anywhere. Upper and lower case are the same. A path for a template is written so that
-the template gives its URI: `?`, `#` and `%` are encoded.
+Completions begin with values that start with the typed text; then come values of which a part does (a file's name, a
+nested tag), then those that contain it. Case is ignored. Paths for a template have `?`, `#` and `%` encoded.
 """
 
 import binascii
@@ -55,11 +52,11 @@ STATIC: Final = tuple(
 
 
 class BadCursor(ValueError):
-    """A cursor is none that a page gave."""
+    """The cursor was not given by a page."""
 
 
 def templates() -> list[ResourceTemplate]:
-    """How the URIs of all resources are made, with what may be asked of each."""
+    """Returns the URI templates of all kinds."""
     return [
         ResourceTemplate(
             name=family.kind,
@@ -73,10 +70,9 @@ def templates() -> list[ResourceTemplate]:
 
 
 def page(view: VaultView, cursor: str | None) -> tuple[list[Resource], str | None]:
-    """The resources after `cursor`, or the first ones, and the cursor of the next page if there is one.
+    """Returns the resources after `cursor`, or the first ones, and the cursor of the next page.
 
-    Raises:
-        BadCursor: No page gave that cursor.
+    Raises `BadCursor` for a cursor that no page gave.
     """
     first = [] if cursor else list(STATIC)
     room = PAGE - len(first)
@@ -89,7 +85,7 @@ def page(view: VaultView, cursor: str | None) -> tuple[list[Resource], str | Non
 
 
 def resource(path: str, kind: str, title: str, size: int, mtime: int) -> Resource:
-    """How a file of the vault is listed."""
+    """Returns a file of the vault as it is listed."""
     return Resource(
         name=path,
         uri=uri("note" if kind == "note" else "attachment", path),
@@ -116,7 +112,7 @@ def _path(cursor: str) -> str:
 
 
 MOST: Final = 100
-"""How many values a completion may have."""
+"""The largest number of values in a completion."""
 
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
@@ -140,14 +136,14 @@ def complete(
     *,
     today: date | None = None,
 ) -> Completion:
-    """What the argument may become, of which some has been typed.
+    """Returns the values that the argument may become.
 
     Args:
         view: The vault.
-        ref: Whose argument it is.
-        argument: Its name, and what has been typed.
-        context: The other arguments, if some are given already.
-        today: The date, to be completed as one.
+        ref: The prompt or the template.
+        argument: Its name, and the typed text.
+        context: The other arguments, if given.
+        today: The current date.
     """
     typed = _clean(argument.value)
     others = (context.arguments if context else None) or {}
@@ -175,7 +171,7 @@ def _paths(view: VaultView, ref: PromptReference | ResourceTemplateReference, ty
 
 
 def _stored(view: VaultView, source: str, value: str) -> Completion:
-    """What the index has, ranked by the database: it may be a lot."""
+    """Completes from the index, ranked by the database."""
     connection = view.queries.connection
     column, plain = "path", value
     if not value.isascii():
@@ -214,12 +210,12 @@ def _headings(view: VaultView, path: str) -> list[str]:
 
 
 def _dates(view: VaultView, today: date) -> list[str]:
-    """Today, then the days that have a note, the last one first."""
+    """Returns today, then the days that have a note, the newest first."""
     return ["today", *dict.fromkeys(day.isoformat() for day in sorted({today, *daily_dates(view)}, reverse=True))]
 
 
 def _clean(text: str) -> str:
-    """What can be looked for: no halves of characters, and nothing that is longer than any path."""
+    """Removes lone surrogates, and cuts what is longer than any path."""
     return text[:5000].encode(errors="replace").decode().replace("\0", "\ufffd")
 
 

@@ -1,17 +1,10 @@
-"""What a client reads from a vault: the content of each of its resources.
+"""The content of each resource of a vault.
 
-It depends on the index alone, and on nothing that passes by itself: not on the time, except for what `today` is. So two
-contents can be compared, before and after a change, to find out who has to be told.
+The content depends on the index alone, and not on the time (except for `today`). So it can be compared before and after
+a change, to find out which subscribers to notify. A note is read from the index for the same reason; attachments are
+not in the index, and are read from the disk.
 
-The content of the resources that are one file each: notes, daily notes, attachments.
-
-A note is read from the index, so that what is sent is what was compared when subscribers were told. Other files are not
-in the index, and are read from the disk.
-
-The content of the resources that list things: summaries, one page at a time.
-
-An item shows what those who watch the list want to hear of: a folder lists names, not the times at which notes were
-edited. `mode=full` adds the rest.
+A list shows what its watchers want to know: a folder lists names, not the times of edits. `mode=full` adds the rest.
 """
 
 import hashlib
@@ -50,29 +43,21 @@ from tidings.vault.search.search import search as find
 from tidings.vault.view import VaultView, daily_places, hidden_from_search, local_today
 
 LARGEST: Final = 10_000_000
-"""How many bytes of an attachment are sent at most."""
+"""The largest attachment that is sent, in bytes."""
 
 _MOST: Final = 500
-"""How many headings, links, … a summary lists of each."""
+"""The largest number of headings, links and so on in a summary."""
 
 
 def find_file(view: VaultView, text: str) -> FileRow:
-    """The file that is meant by a path as users write it.
-
-    Raises:
-        NotFound: There is none.
-    """
+    """Returns the file for a path as users write it. Raises `NotFound`."""
     if match := view.queries.find(text):
         return match.file
     raise NotFound(f"There is no file {text!r} in the vault.", text)
 
 
 def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
-    """The note that an address is about: by its path, or by its day.
-
-    Raises:
-        NotFound: There is none.
-    """
+    """Returns the note of an address, by its path or by its day. Raises `NotFound`."""
     if address.kind == "daily":
         return _daily(view, today if address.argument == "today" else date.fromisoformat(address.argument))
     file = find_file(view, address.argument)
@@ -82,11 +67,7 @@ def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
 
 
 def note(view: VaultView, file: FileRow, address: VaultAddress) -> RenderedResource | Json:
-    """A note: its text, some lines of it, or a summary.
-
-    Raises:
-        TooLarge: It was too large to be read.
-    """
+    """Returns a note: its text, some of its lines, or a summary. Raises `ResourceTooLarge`."""
     if address.mode == "summary":
         return _summary(view, file)
     text = _text(view, file)
@@ -99,12 +80,7 @@ def note(view: VaultView, file: FileRow, address: VaultAddress) -> RenderedResou
 
 
 def attachment(view: VaultView, file: FileRow) -> RenderedResource:
-    """A file as it is on the disk: as text if it is one.
-
-    Raises:
-        NotFound: It cannot be read.
-        TooLarge: It is too large to be sent.
-    """
+    """Returns a file as it is on the disk, as text if possible. Raises `NotFound` or `ResourceTooLarge`."""
     if file.kind == "note":
         return RenderedResource(MARKDOWN, _text(view, file))
     try:
@@ -127,7 +103,7 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
 
 
 def details(view: VaultView, file: FileRow) -> Json:
-    """What `mode=full` adds to a file in a list."""
+    """Returns what `mode=full` adds to a file in a list."""
     more: Json = {"modified": iso(file.mtime), "size": file.size}
     if file.kind == "note":
         more |= {"words": file.words, "tags": view.queries.tags_of(file.path), "properties": file.properties}
@@ -180,7 +156,7 @@ def _summary(view: VaultView, file: FileRow) -> Json:
 
 
 def _link(link: graph.ResolvedLink) -> Json:
-    """A link as it is written, and where it leads: nowhere, maybe."""
+    """Returns a link as written, and its target, which may be missing."""
     written: Json = {"target": link.target + link.subpath, "path": link.leads_to, "line": link.line}
     return written | ({"embed": True} if link.embed else {})
 
@@ -190,21 +166,21 @@ def _if_any(**members: Any) -> Json:
 
 
 _LEVELS: Final = 3
-"""How deep the tree of folders is shown."""
+"""The depth of the tree of folders."""
 
 _LINES: Final = 2
 _LINES_FULL: Final = 10
-"""How many lines of a file are shown that match a search."""
+"""The number of matching lines of a file that are shown."""
 
 _LINE: Final = 400
-"""How many characters are shown of a line that has a link: some more than may stand before it."""
+"""The number of characters that are shown of a line with a link."""
 
 _NAMES: Final = 100
-"""How many notes of one folder are named in the tree."""
+"""The number of notes of one folder that are named in the tree."""
 
 
 def recent(view: VaultView, address: VaultAddress) -> Json:
-    """What was changed last."""
+    """Returns the files that changed last."""
     queries = view.queries
     total: int = queries.connection.execute("SELECT count(*) FROM files WHERE kind <> 'attachment'").fetchone()[0]
     items = [
@@ -216,7 +192,7 @@ def recent(view: VaultView, address: VaultAddress) -> Json:
 
 
 def stats(view: VaultView, address: VaultAddress) -> Json:
-    """How much there is of what. Words change with nearly every edit, and are shown only to who asks for them."""
+    """Returns the counts of the vault. Words change with nearly every edit, so they are shown only in `mode=full`."""
     found = view.queries.stats(sums=address.full)
     names = [mount.name for mount in view.vault.mounts if mount.name]
     content: Json = {"vaults": names} if names else {}
@@ -237,7 +213,7 @@ def stats(view: VaultView, address: VaultAddress) -> Json:
 
 
 def tags(view: VaultView, address: VaultAddress) -> Json:
-    """All tags, the most used first. Notes with a nested tag count for the outer one."""
+    """Returns all tags, the most used first. Notes with a nested tag count for the outer one too."""
     every = sorted(view.queries.tags(), key=lambda tag: (-tag.total, tag.key))
     items = [
         {"tag": tag.shown, "notes": tag.total} | ({"itself": tag.notes} if address.full else {})
@@ -247,7 +223,7 @@ def tags(view: VaultView, address: VaultAddress) -> Json:
 
 
 def structure(view: VaultView, address: VaultAddress) -> Json:
-    """The folders, each followed by those in it, with how many folders it has and how many notes are below it."""
+    """Returns the folders, each followed by its subfolders, with the numbers of folders in it and of notes below it."""
     every = view.queries.structure()
     inner = Counter(folder.path.rpartition("/")[0] for folder in every if "/" in folder.path)
     shown = [folder for folder in every if address.full or folder.path.count("/") < _LEVELS]
@@ -265,11 +241,7 @@ def structure(view: VaultView, address: VaultAddress) -> Json:
 
 
 def folder(view: VaultView, address: VaultAddress) -> Json:
-    """What is in a folder: folders, then files.
-
-    Raises:
-        NotFound: There is no such folder.
-    """
+    """Returns the folders and files in a folder. Raises `NotFound`."""
     found = view.queries.folder(address.argument)
     if found is None:
         raise NotFound(f"There is no folder {address.argument!r} in the vault.", address.argument)
@@ -283,7 +255,7 @@ def folder(view: VaultView, address: VaultAddress) -> Json:
 
 
 def tag(view: VaultView, address: VaultAddress) -> Json:
-    """The notes with a tag, or one nested in it. That no note has it, or has it yet, is an answer as of a search."""
+    """Returns the notes with a tag, or one nested in it. A tag without notes is an empty list, as in a search."""
     found = view.queries.tag(address.argument)
     if found is None:
         return listed(address, {"tag": address.argument}, 0, [])
@@ -292,11 +264,7 @@ def tag(view: VaultView, address: VaultAddress) -> Json:
 
 
 def backlinks(view: VaultView, address: VaultAddress) -> Json:
-    """The links to a file, in the order of the notes that have them.
-
-    Raises:
-        NotFound: There is no such file.
-    """
+    """Returns the links to a file, in the order of the notes that have them. Raises `NotFound`."""
     file = find_file(view, address.argument)
     every = graph.backlinks(view.queries, file.path)
     items: list[Json] = []
@@ -308,10 +276,9 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
 
 
 def search(view: VaultView, address: VaultAddress) -> Json:
-    """What a search finds, newest first: an order that only changes of what is found can change.
+    """Returns the results of a search, newest first: this order changes only with the results.
 
-    Raises:
-        BadAddress: The query cannot be understood.
+    Raises `BadAddress` for a query that cannot be understood.
     """
     try:
         query = parse_query(address.argument)
@@ -369,12 +336,10 @@ _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
 
 
 def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedResource:
-    """The content of the resource at a URI.
+    """Returns the content of the resource at a URI.
 
-    Raises:
-        BadAddress: It is no URI of a vault, or asks for what there cannot be.
-        NotFound: There is no such thing; names what comes nearest.
-        TooLarge: There is, but it is too large to be sent.
+    Raises `BadAddress` if it is not a URI of a vault, `NotFound` with the closest names if there is no such resource,
+    and `ResourceTooLarge` if it is too large to be sent.
     """
     address = parse_address(uri)
     try:
@@ -389,9 +354,9 @@ def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedR
 
 
 def fingerprint(view: VaultView, uri: str, *, today: date | None = None) -> str:
-    """A text that is equal as long as `render` gives the same; empty while there is no such resource. Never raises.
+    """Returns a text that is equal as long as `render` gives the same; empty without such a resource. Never raises.
 
-    How far the index has come is left out of account: that some of it is missing is news once.
+    The progress of the index is ignored: an incomplete answer is news only once.
     """
     try:
         address = parse_address(uri)
@@ -410,7 +375,7 @@ def fingerprint(view: VaultView, uri: str, *, today: date | None = None) -> str:
 
 
 def _version(view: VaultView, address: VaultAddress, today: date) -> str | None:
-    """What tells one content of a whole file from another without reading it. None for everything else."""
+    """Returns the version of a whole file without reading it. None for everything else."""
     if address.kind == "attachment":
         file = find_file(view, address.argument)
         return file.hash or f"{file.path}\0{file.size}\0{file.mtime}"

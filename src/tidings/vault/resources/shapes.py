@@ -1,13 +1,7 @@
-"""How the content of a resource is written.
+"""The format of contents, and content types.
 
-A list is a JSON object: what it is about, how many items there are, how many of them are shown, where the next page is,
-then the items. The same index always gives the same text.
-
-May import: `addresses`, `standings`, `view`.
-
-What kind of content a file has, by its name.
-
-May import: nothing of Tidings.
+A list is a JSON object: its subject, the number of all items, the number shown, the next page, then the items. The same
+index always gives the same text.
 """
 
 import json
@@ -26,12 +20,7 @@ Json = dict[str, Any]
 
 
 class NotFound(LookupError):
-    """The vault has no such thing.
-
-    Args:
-        reason: What is not there.
-        wanted: What was asked for, for who wants to find out what comes nearest.
-    """
+    """The vault has no such thing. `wanted` is what was asked for, to find the closest names."""
 
     def __init__(self, reason: str, wanted: str | None = None) -> None:
         super().__init__(reason)
@@ -39,7 +28,7 @@ class NotFound(LookupError):
 
 
 class ResourceTooLarge(ValueError):
-    """Something is too large to be sent."""
+    """The content is too large to be sent."""
 
 
 class RenderedResource(NamedTuple):
@@ -51,7 +40,7 @@ class RenderedResource(NamedTuple):
 
 
 def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]) -> Json:
-    """One page of a list. `items` are those of the page alone."""
+    """Returns one page of a list. `items` are those of the page alone."""
     shown = len(items)
     content: Json = {**about, "total": total, "shown": shown}
     end = address.offset + shown
@@ -62,7 +51,7 @@ def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]
 
 
 def caveat(status: IndexStatus) -> Json:
-    """What has to be said of content that may lack something."""
+    """Returns a warning for content that may be incomplete."""
     if status.phase == "away":
         return {"away": standing(status)}
     if status.partial:
@@ -72,25 +61,25 @@ def caveat(status: IndexStatus) -> Json:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """The end of a message that says that something is not there; empty if nothing comes near."""
+    """Returns the end of a "not found" message; empty without names."""
     *first, last = map(repr, names) if names else [""]
     return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?" if last else ""
 
 
 def written(content: Json) -> str:
-    """JSON with one line for each member, and for each item of a list of objects."""
+    """Returns JSON with one line for each member, and for each item of a list of objects."""
     members = (f" {_compact(name)}: {_member(value)}" for name, value in content.items())
     return "{\n" + ",\n".join(members) + "\n}"
 
 
 def iso(nanoseconds: int) -> str:
-    """A time as ISO 8601, in UTC."""
+    """Returns a time as ISO 8601, in UTC."""
     when = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def one_line(text: str, room: int = 200) -> str:
-    """A text on one line, not too long."""
+    """Returns a text on one line, shortened."""
     plain = re.sub(r"\s+", " ", text).strip()
     return f"{plain[:room]}…" if len(plain) > room else plain
 
@@ -125,13 +114,13 @@ _KNOWN: Final = {
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
 }
-"""What Obsidian knows and not every Python does."""
+"""Types that Obsidian knows and not every Python does."""
 
 _TEXTS: Final = frozenset({JSON, "application/javascript", "application/xml", "application/yaml", "image/svg+xml"})
 
 
 def mime_type(path: str) -> str:
-    """The type of a file's content."""
+    """Returns the content type of a file, by its name."""
     _, dot, ending = path.rpartition("/")[2].lower().rpartition(".")
     if known := _KNOWN.get(f".{ending}") if dot else None:
         return known
@@ -140,5 +129,5 @@ def mime_type(path: str) -> str:
 
 
 def is_text(mime_type: str) -> bool:
-    """Whether such content is for reading."""
+    """Returns whether a content type is text."""
     return mime_type.startswith("text/") or mime_type in _TEXTS

@@ -1,1 +1,1 @@
-"""Obsidian's search language, and what it finds in the index."""
+"""Obsidian's search language, on the index."""

@@ -1,13 +1,10 @@
-"""Whether words, phrases and regular expressions stand in a text, and where: what the full-text index says, in Python.
+"""Finding words, phrases and regular expressions in a text as the full-text index does; correcting misspelled words.
 
-The index splits a text into runs of letters and digits, folds capitals, and takes accents from Latin letters. `Finder`
-does the same, so that it can answer for one line of a note what the index answers for the whole. It also knows what the
-index does not: characters that are no letters (`C++`), capitals that count, and words in scripts that do not part them
-by spaces, which are found anywhere.
+The index splits a text into runs of letters and digits, ignores case, and removes accents from Latin letters. `Finder`
+does the same, so that it can answer for one line of a note. It also supports what the index does not: characters that
+are not letters (`C++`), case-sensitive terms, and words in scripts without spaces, which are found anywhere.
 
-What a word that nothing was found for may have been meant to be: the nearest of the words that the index knows.
-
-Only words with the same first letter are looked at, and only for a moment: a guess is not worth waiting for.
+A correction is looked for only among words with the same first letter, and only for a moment.
 """
 
 import re
@@ -39,7 +36,7 @@ _SLICE = 200_000  # characters that are looked through in one go
 
 
 class OutOfTime(Exception):
-    """There is no time left for the search."""
+    """The time for the search is over."""
 
 
 class SearchTooSlow(Exception):
@@ -47,20 +44,19 @@ class SearchTooSlow(Exception):
 
 
 class Deadline:
-    """How long a search may still take."""
+    """The time that is left for a search."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds. Raises OutOfTime if there are none."""
+        """Returns the seconds that are left. Raises `OutOfTime` if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise OutOfTime
         return left
 
     def passed(self) -> bool:
-        """Whether there is no time left."""
         return time.monotonic() >= self._end
 
 
@@ -74,11 +70,9 @@ class Finder:
             self._exact, self._plain, self._folding = _patterns(term)
 
     def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
-        """Where the term stands in a text.
+        """Returns the places of the term in a text.
 
-        Raises:
-            TooSlow: It is a regular expression that was given up on this text.
-            OutOfTime: There is no time left.
+        Raises `SearchTooSlow` if a regular expression takes too long on this text, and `OutOfTime` at the deadline.
         """
         if isinstance(self._term, Regex):
             return self._expressed(self._term, text, deadline)
@@ -89,7 +83,7 @@ class Finder:
         return self._sliced(self._folding, text, deadline)
 
     def found(self, text: str, deadline: Deadline) -> bool:
-        """Whether the term stands in a text. Raises as `spans` does."""
+        """Returns whether a text contains the term. Raises as `spans` does."""
         if not isinstance(self._term, Regex) and not self._match_case:
             # Most texts have what they have without accents, and are not looked through for any.
             if next(self._sliced(self._plain, text.lower(), deadline), None):
@@ -108,7 +102,7 @@ class Finder:
             raise SearchTooSlow from slow
 
     def _sliced(self, pattern: "re.Pattern[str]", text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
-        """Line by line where the text is long, so that other threads come to their turn. A phrase may span lines."""
+        """Searches a long text line by line, so that other threads get their turn. A phrase may span lines."""
         start = 0
         while start <= len(text):
             cut = -1 if isinstance(self._term, Phrase) else text.find("\n", start + _SLICE)
@@ -120,7 +114,7 @@ class Finder:
 
 
 def fold(text: str) -> str:
-    """A text without capitals and accents, for comparing."""
+    """Returns a text without case and accents, for comparison."""
     if text.isascii():
         return text.lower()
     bare = _MARK.sub("", unicodedata.normalize("NFD", text))
@@ -128,13 +122,13 @@ def fold(text: str) -> str:
 
 
 def unparted(text: str) -> bool:
-    """Whether it holds something of a script that does not part words by spaces."""
+    """Returns whether a text contains a script that does not separate words by spaces."""
     return _UNPARTED.search(text) is not None
 
 
 @lru_cache(maxsize=1)
 def _latin() -> dict[str, str]:
-    """The letters that are the same but for accents and capitals, by the plain letter."""
+    """Maps each plain letter to the letters that differ from it only by accents and case."""
     letters: dict[str, list[str]] = {}
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00), 0x212A, 0x212B):
         base = unicodedata.normalize("NFD", chr(code))[0].lower()
@@ -149,14 +143,14 @@ def _bare(text: str) -> str:
 
 
 def _variant(word: str) -> str:
-    """A word with any accents."""
+    """Returns a pattern for a word with any accents."""
     letters = ((_latin().get(c) or re.escape(c)) + (f"[{MARKS}]*+" if c.isalnum() else "") for c in word)
     return "".join(letters)
 
 
 @lru_cache(maxsize=256)
 def _patterns(term: Word | Phrase) -> "tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]":
-    """For where capitals count, for a text in small letters without accents, and for any text."""
+    """Returns the patterns for a case-sensitive search, for a folded text, and for any text."""
     text = unicodedata.normalize("NFC", term.text)
     bare = _bare(text)
     if isinstance(term, Word):
@@ -170,7 +164,10 @@ def _patterns(term: Word | Phrase) -> "tuple[re.Pattern[str], re.Pattern[str], r
 
 
 def _literal(words: list[str]) -> str:
-    """Words as they are. What stands before is looked at afterwards, so that the engine can leap to the first word."""
+    """Returns a pattern for words as they are.
+
+    The character before is checked later, so that the engine can skip to the word.
+    """
     first, *others = map(re.escape, words) if words else [""]
     before = rf"(?<![^\W_]{first})(?<![{MARKS}]{first})" if _begin(words) else ""
     return _PARTING.join([first + before, *others])
@@ -185,22 +182,22 @@ def _end(words: list[str]) -> str:
 
 
 def parted(character: str) -> bool:
-    """Whether it is part of a word that has a beginning and an end."""
+    """Returns whether a character is part of a word that has a beginning and an end."""
     return character.isalnum() and not unparted(character)
 
 
 _SECONDS: Final = 0.2
 _STEPS: Final = 1_000
-"""Of SQLite's machine, after which the time is looked at."""
+"""The number of SQLite's virtual machine steps between two looks at the clock."""
 _LONGER: Final = 2
-"""By how many letters the two may differ in length."""
+"""The largest difference in length of the two words."""
 
 _VOCABULARY: Final = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, fts, row)"
 _NEAR: Final = "SELECT term FROM temp.words WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
 def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
-    """A word to search for instead of a query that is one word; None if none comes near."""
+    """Returns a word to search for instead of a query of one word; None if none is close."""
     match parse_query(query):
         case Word(text) if text.isalnum():
             word = _as_indexed(text)
@@ -219,7 +216,7 @@ def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
 
 
 def _make_vocabulary(connection: sqlite3.Connection) -> None:
-    """It is a view of the index and a part of this connection alone, which may otherwise only read."""
+    """Makes a view of the index's words, which belongs to this read-only connection alone."""
     only: int = connection.execute("PRAGMA query_only").fetchone()[0]
     connection.execute("PRAGMA query_only = 0")
     try:
@@ -229,6 +226,5 @@ def _make_vocabulary(connection: sqlite3.Connection) -> None:
 
 
 def _as_indexed(word: str) -> str:
-    """Without capitals and accents."""
     letters = unicodedata.normalize("NFD", word.casefold())
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,40 +1,36 @@
-r"""The language of searches: Obsidian's, and a few words more. A text becomes a tree, or `BadQuery` says why not.
+r"""The search language: Obsidian's, with a few additions. Turns a text into a tree, or raises `BadQuery`.
 
 | written | finds |
 |---|---|
-| `apple pie` | both words, in a note or in its name; a word is found from its beginning (`app` finds *Apple*) |
+| `apple pie` | both words, in a note or in its name; a word matches from its beginning (`app` finds *Apple*) |
 | `"apple pie"` | whole words that follow each other; `\"` is the character itself |
-| `apple OR pie`, `apple -pie`, `(a OR b) c` | either; one without the other; groups. `AND`, `NOT` are understood too |
+| `apple OR pie`, `apple -pie`, `(a OR b) c` | either; one without the other; groups. `AND`, `NOT` work too |
 | `C++`, `foo-bar`, `me@here.org`, `[[A note]]` | exactly these characters, from the beginning of a word |
 | `/\d{4}-\d\d/` | a regular expression as in JavaScript; `/…/s` lets `.` match line ends |
 | `tag:#work`, `#work` | the tag or one below it (`#work/now`), never in code |
 | `file:plan`, `path:"Projects/A"` | part of the file's name; part of its path |
 | `content:word` | in the text, not in the name |
 | `line:(a b)`, `block:(a b)`, `section:(a b)` | all in one line; one paragraph or list item; between two headings |
-| `task:call`, `task-todo:call`, `task-done:""` | in a task; in one that is open; in one that is done (`""`: any) |
-| `match-case:Pie`, `ignore-case:pie` | capitals and accents count; they do not (the default) |
-| `[status]`, `[status:done]`, `["due date":2024]` | notes with the property; with such a value |
+| `task:call`, `task-todo:call`, `task-done:""` | in a task; in an open one; in a done one (`""`: any) |
+| `match-case:Pie`, `ignore-case:pie` | with case and accents; without them (the default) |
+| `[status]`, `[status:done]`, `["due date":2024]` | notes with the property; with this value |
 | `[status:(a OR b)]`, `[rating:>3]`, `[due:<2024-05-01]`, `[status:null]` | either value; numbers; dates; no value |
 | `modified:today`, `modified:7d`, `modified:>2024-05` | on that day; in the last 7 days (h, d, w, m, y); after it |
-| `size:>10kb` | bigger than that |
+| `size:>10kb` | larger than that |
 | `in:Projects/A` | in the folder or below it |
 | `kind:canvas` | note, canvas, base or attachment |
 | `has:task` | also todo, done, link, embed, attachment, tag, property, alias, heading, block, problem |
 
-Capitals and accents do not count. Where words are written without spaces (Chinese, Japanese, Thai …) a word is found
-anywhere. A backslash makes an ordinary character of one that would mean something: `\-a`, `\#a`, `a\:b`.
-
-Reading a query character by character: what the grammar is made of, and how it complains.
-
-What `modified:`, `size:`, `has:`, `kind:` and `in:` are followed by. All raise ValueError: the cause; a cure.
+Case and accents are ignored. In scripts without spaces (Chinese, Japanese, Thai …) a word is found anywhere. A
+backslash takes the special meaning from a character: `\-a`, `\#a`, `a\:b`.
 """
 
-import difflib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tidings._kit.patterns import BadPattern, compiled
+from tidings._kit.suggest import closest
 from tidings.vault.search.tree import (
     SPECIAL,
     And,
@@ -57,7 +53,7 @@ from tidings.vault.search.tree import (
 )
 
 ANYWHERE = ""
-"""Not inside of any operator's argument."""
+"""Outside of any operator's argument."""
 
 _KEYWORD = re.compile(r'(OR|AND|NOT)(?=[\s()\]"]|\Z)')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
@@ -65,7 +61,7 @@ _KEY = re.compile(r'[^\]:"\[]*')
 
 
 class BadQuery(ValueError):
-    """A query that cannot be read. `position` counts from 1."""
+    """A query that cannot be parsed. `position` counts from 1."""
 
     def __init__(self, position: int, cause: str, cure: str) -> None:
         super().__init__(f"{cause}; {cure}")
@@ -75,40 +71,40 @@ class BadQuery(ValueError):
 
 
 class QueryScanner:
-    """A text, and how far it has been read."""
+    """A text and the position in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.inside = ANYWHERE
-        """The operator whose argument is being read; `[` in the brackets of a property."""
+        """The operator with the argument that is being read; `[` in the brackets of a property."""
 
     def bad(self, cause: str, cure: str, at: int | None = None) -> BadQuery:
-        """An error at a place, which takes the place of `{}` in the cause."""
+        """Returns an error at a position, which replaces `{}` in the cause."""
         position = (self.at if at is None else at) + 1
         return BadQuery(position, cause.replace("{}", str(position)), cure)
 
     def peek(self, *keywords: str) -> bool:
-        """Whether one of these keywords comes next."""
+        """Returns whether one of these keywords comes next."""
         found = _KEYWORD.match(self.text, self.at)
         return found is not None and found[1] in keywords
 
     def keyword(self, keyword: str) -> bool:
-        """Read a keyword, if it comes next."""
+        """Reads a keyword, if it comes next."""
         if not self.peek(keyword):
             return False
         self.at += len(keyword)
         return True
 
     def ended(self) -> bool:
-        """Skip spaces; whether what is being read ends here."""
+        """Skips spaces, and returns whether the current part ends here."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
         closers = ")]" if self.inside == "[" else ")"
         return self.at == len(self.text) or self.text[self.at] in closers
 
     def string(self) -> str:
-        """Read what is in quotation marks."""
+        """Reads a quoted text."""
         found = _STRING.match(self.text, self.at)
         if found is None:
             cure = r"add one at the end, or write \" for the character itself"
@@ -117,7 +113,7 @@ class QueryScanner:
         return re.sub(r'\\(["\\])', r"\1", found[1])
 
     def word(self) -> str:
-        """Read up to a space or to what ends a word."""
+        """Reads up to a space or another end of a word."""
         characters: list[str] = []
         stops = '()"]' if self.inside == "[" else '()"'
         while self.at < len(self.text):
@@ -132,11 +128,11 @@ class QueryScanner:
         return "".join(characters)
 
     def value(self) -> str:
-        """Read a word, or what is in quotation marks."""
+        """Reads a word or a quoted text."""
         return self.string() if self.text.startswith('"', self.at) else self.word()
 
     def key(self) -> str:
-        """Read the key of a property, as a value or up to its colon or bracket."""
+        """Reads the key of a property."""
         if self.text.startswith('"', self.at):
             return self.string()
         found = _KEY.match(self.text, self.at)
@@ -154,7 +150,7 @@ _BYTES = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 
 
 
 def times(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """From when (included) to when (excluded) a file was modified. Days are those of the zone of `now`."""
+    """Returns the start (inclusive) and the end (exclusive) of `modified:`. Days are in the time zone of `now`."""
     found = re.fullmatch(r"(<=|>=|<|>|)(.+)", text, re.DOTALL)
     operator, value = found.groups() if found else ("", "")
     if span := re.fullmatch(r"([0-9]{1,4})([hdwmy])", value):
@@ -174,15 +170,15 @@ def times(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
 
 
 def sizes(text: str) -> tuple[str, int]:
-    """How to compare with which number of bytes."""
+    """Returns the operator and the number of bytes of `size:`."""
     found = re.fullmatch(r"(<=|>=|<|>)([0-9]{1,12}(?:\.[0-9]{1,6})?)([a-z]*)", text.casefold())
     if found is None or found[3] not in _BYTES:
-        raise ValueError(f"{text} is no size; write >10kb, <2mb or >=500")
+        raise ValueError(f"{text} is not a size; write >10kb, <2mb or >=500")
     return found[1], int(float(found[2]) * _BYTES[found[3]])
 
 
 def one_of(text: str, names: tuple[str, ...]) -> str:
-    """A name that is known; its plural will do."""
+    """Returns the known name, which may be written in the plural."""
     name = text.casefold()
     for known in names:
         if name in {known, f"{known}s"}:
@@ -200,7 +196,9 @@ def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
         case _:
             found = re.fullmatch(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?", value)
     if found is None:
-        raise ValueError(f"{value} is no date; write 2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)")
+        raise ValueError(
+            f"{value} is not a date; write 2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)"
+        )
     year, month, day = (int(part) if part else None for part in found.groups())
     try:
         start = today.replace(year=year or 0, month=month or 1, day=day or 1)
@@ -230,21 +228,17 @@ _TAG = re.compile(r"(?=[^\s]*[^\W\d])[\w/-]+|(?=[^\s]*-)[\w/-]+")
 
 
 def parse_query(text: str) -> Query:
-    """Read a query.
-
-    Raises:
-        BadQuery: It is empty, or something in it cannot be understood.
-    """
+    """Parses a query. Raises `BadQuery` if it is empty or cannot be understood."""
     if not text.strip():
         raise BadQuery(1, "The query is empty", 'write a word, or "" for all files')
     if len(text) > _MOST_CHARACTERS:
         raise BadQuery(_MOST_CHARACTERS, f"The query has more than {_MOST_CHARACTERS:,} characters", "search for less")
     if stray := re.search("[\ud800-\udfff\0]", text):
-        raise BadQuery(stray.start() + 1, f"The character at {stray.start() + 1} is not one of a text", "leave it out")
+        raise BadQuery(stray.start() + 1, f"The character at {stray.start() + 1} cannot be part of a text", "remove it")
     parser = _QueryParser(text)
     query = parser.alternatives()
     if parser.at < len(text):  # All but this is a term.
-        raise parser.bad("The parenthesis at {} closes nothing", "leave it out, or put it in quotation marks")
+        raise parser.bad("The parenthesis at {} closes nothing", "remove it, or put it in quotation marks")
     if depth(query) > _MOST_NESTED:
         raise BadQuery(1, f"The query is nested more than {_MOST_NESTED} deep", "ask for less at once")
     return query
@@ -257,7 +251,7 @@ class _QueryParser(QueryScanner):
         self.terms = 0
 
     def alternatives(self) -> Query:
-        """`a b OR c`: what is side by side belongs together more closely."""
+        """Parses `a b OR c`: terms side by side bind more closely."""
         parts = [self.conjunction()]
         while self.keyword("OR"):
             parts.append(self.conjunction())
@@ -302,7 +296,7 @@ class _QueryParser(QueryScanner):
                 start,
             )
         if self.peek("OR", "AND"):
-            raise self.bad("There is a connecting word at {} where a term must be", "put it in quotation marks")
+            raise self.bad("There is OR or AND at {} where a term must be", "put it in quotation marks")
         return Not(self.unit())
 
     def _positive(self) -> Query:
@@ -324,7 +318,7 @@ class _QueryParser(QueryScanner):
                 return self._compared() or self._operator() or self._plain()
 
     def _link(self) -> Phrase | None:
-        """`[[A note]]`: its characters, so that nobody has to put a link in quotation marks."""
+        """Parses `[[A note]]` as its characters, so that a link needs no quotes."""
         start, end = self.at, self.text.find("]]", self.at)
         if not self.text.startswith("[[", start) or end < 0:
             return None
@@ -368,9 +362,7 @@ class _QueryParser(QueryScanner):
             compiled(found[1], ignore_case=True, multiline=True, dotall=dotall)
         except BadPattern as problem:
             cure = r"correct it, or write \/ if you search for a slash"
-            raise self.bad(
-                f"The regular expression at {{}} is not one that can be run: {problem}", cure, start
-            ) from problem
+            raise self.bad(f"The regular expression at {{}} cannot be run: {problem}", cure, start) from problem
         return Regex(found[1], dotall)
 
     def _operator(self) -> Query | None:
@@ -400,7 +392,7 @@ class _QueryParser(QueryScanner):
         return Within(cast("Scope", name), self._argument(name))
 
     def _unknown(self, name: str) -> BadQuery:
-        near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, _OPERATORS, 1, 0.65)
+        near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else closest(name, _OPERATORS, cutoff=0.65)
         cures = [f"{each}:" for each in near]
         if self.inside == ANYWHERE:
             value = _VALUE.match(self.text, self.at + len(name) + 1)
@@ -410,7 +402,7 @@ class _QueryParser(QueryScanner):
 
     def _argument(self, inside: str) -> Query:
         if self.peek("OR", "AND"):
-            raise self.bad("There is a connecting word at {} where a term must be", "put it in quotation marks")
+            raise self.bad("There is OR or AND at {} where a term must be", "put it in quotation marks")
         outer, self.inside = self.inside, inside
         query = self.unit()
         self.inside = outer

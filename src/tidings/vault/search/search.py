@@ -1,9 +1,9 @@
-"""Searching the index: a query, and the files that it finds, with the lines that show why.
+"""Running a search: a query, and the files that match it, with the lines that show why.
 
-SQL decides what it can and ranks; texts are read only of what is left to decide, in the order of the result, and of the
-hits that are shown. So the same index gives the same answer, and a word costs no more than the index needs for it.
+SQL decides what it can, and ranks. Texts are read only if they are needed for the decision, in the order of the result,
+and for the hits that are shown.
 
-Nothing takes longer than `timeout`: what was found by then is the answer, and `problem` says that it is not all.
+A search ends after `timeout`. It then returns what it found, and `problem` says that the answer is incomplete.
 """
 
 import sqlite3
@@ -19,9 +19,9 @@ from tidings.vault.search.text import Candidate, Judge, LineMatch, Test, matchin
 from tidings.vault.search.tree import And, Query
 
 _COUNTED: Final = 1_000_000
-"""How many characters are read for the sake of the total, when the page is full."""
+"""The number of characters that are read only for the total, once the page is full."""
 _STEPS: Final = 5_000
-"""Of SQLite's machine, after which the time is looked at: a fraction of a millisecond."""
+"""The number of SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond."""
 
 
 class SearchHit(NamedTuple):
@@ -30,22 +30,22 @@ class SearchHit(NamedTuple):
     path: str
     title: str
     score: float
-    """The better, the higher; 0 if no words were sought or the order is another."""
+    """Higher is better; 0 without words in the query, or in another order."""
     matches: tuple[LineMatch, ...]
-    """Some of the lines that match; none if only the name does, or a property."""
+    """Some of the matching lines; none if only the name or a property matches."""
     lines: int
-    """How many lines match; counted up to 200 for each term."""
+    """The number of matching lines, counted up to 200 for each term."""
 
 
 class SearchPage(NamedTuple):
-    """What a search found: one page of it."""
+    """One page of the result."""
 
     total: int
     exact: bool
-    """Whether `total` is all; if not, there are at least so many."""
+    """False if there are at least `total` hits."""
     hits: tuple[SearchHit, ...]
     problem: str | None
-    """Why the answer is not complete, and what to do."""
+    """The reason why the answer is incomplete, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,19 @@ def search(
     timeout: float = 2.0,
     now: datetime | None = None,
 ) -> SearchPage:
-    """Search the index behind a connection, in the thread that may use it.
+    """Searches the index behind a connection, in the thread that may use it. Raises `BadQuery`.
 
     Args:
-        connection: Its progress handler is taken for the time of the search.
+        connection: Its progress handler is used during the search.
         query: See `query` for the language.
-        limit: How many hits to give, after the first `offset` of them.
-        offset: How many to leave out.
-        sort: Equals are in the order of their paths.
-        matches: How many lines to show of a file, at most.
-        context: How many characters of a line to show, at most.
-        hidden: Tells of a path whether it is kept out of searches, as the app's settings may ask for.
+        limit: Return at most this many hits, after the first `offset`.
+        offset: Skip this many.
+        sort: Equal hits are in the order of their paths.
+        matches: Show at most this many lines of a file.
+        context: Show at most this many characters of a line.
+        hidden: Returns whether a path is excluded from searches by the app's settings.
         timeout: In seconds.
-        now: What `modified:7d` counts back from, and whose zone days are in.
-
-    Raises:
-        BadQuery: The query cannot be understood.
+        now: The time from which `modified:7d` counts back, with the time zone of days.
     """
     tree = parse_query(query) if isinstance(query, str) else query
     deadline = Deadline(timeout)
@@ -107,8 +104,6 @@ def search(
 
 
 class _SearchRun:
-    """One search."""
-
     def __init__(self, connection: sqlite3.Connection, asked: _Asked, deadline: Deadline, now: datetime) -> None:
         self.page: list[tuple[Candidate, float]] = []
         self.total = 0
@@ -122,7 +117,7 @@ class _SearchRun:
         self._translator = Translator(connection, deadline, now)
 
     def find(self) -> None:
-        """Fill the page, and count."""
+        """Fills the page, and counts."""
         condition = self._translator.condition(self._asked.query)
         try:
             self._deadline.left()
@@ -140,7 +135,7 @@ class _SearchRun:
             self.exact = False
 
     def hit(self, candidate: Candidate, score: float, most: int, context: int) -> SearchHit:
-        """What is shown of a file; without lines if there is no time for them."""
+        """Returns what is shown of a file; without lines if there is no time for them."""
         query, lines, count = self._asked.query, (), 0
         try:
             lines, count = matching_lines(query, candidate, self._deadline, most=most, context=context)
@@ -150,7 +145,7 @@ class _SearchRun:
         return SearchHit(candidate.path, candidate.title, score, lines, count)
 
     def problem(self, timeout: float) -> str | None:
-        """What the user should know of the answer."""
+        """Returns what the user should know about the answer."""
         cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
         slow = len(self._given_up) + self._translator.rows.slow
         first = f" ({self._given_up[0]} is the first)" if self._given_up else ""

@@ -1,13 +1,8 @@
-"""A query as a condition of SQL on `files AS f`: exact where SQL can decide, else one that nothing it seeks can fail.
+"""A query as one SQL statement on `files AS f`.
 
-What needs the text itself (regular expressions, capitals, `line:`) is left to `search_text`; the condition then only
-keeps what is worth reading. Words become one expression of the full-text index as far as possible, which also ranks.
-
-Conditions on what the index keeps in rows: tags, tasks, properties, names, dates. SQL decides them exactly.
-
-Names of files, values of properties and tasks are short, so SQL asks Python about each of them (`vault_test`).
-
-The one statement of SQL that a search is: which files fulfil a condition, in which order, and how many they are.
+The condition is exact if SQL can decide it. Regular expressions, case and `line:` need the text itself (see `text.py`);
+for them the condition only excludes what cannot match. Words become one expression of the full-text index as far as
+possible, which also ranks. Names, property values and tasks are short, so SQL asks Python about each (`vault_test`).
 """
 
 import re
@@ -64,28 +59,28 @@ _HAS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Which text of a row terms are sought in, and how."""
+    """The text of a row to search in."""
 
     column: str
     match_case: bool
     name: Callable[[str], str] | None = None
-    """What of a path is its name. In names, terms are found anywhere."""
+    """The SQL expression of the name in a path. In names, terms are found anywhere."""
 
 
 class RowConditions:
-    """The conditions of one search on a connection, and what SQL asks meanwhile."""
+    """The conditions of one search on a connection, and the questions of SQL to Python."""
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline) -> None:
         self._deadline = deadline
         self._tests: list[Callable[[str], bool]] = []
         self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
         self.slow = 0
-        """How many texts a regular expression was given up on."""
+        """The number of texts on which a regular expression took too long."""
         connection.create_function("vault_test", 2, self._test, deterministic=True)
         connection.create_function("vault_fold", 1, fold, deterministic=True)
 
     def condition(self, query: Query, row: Row) -> Sql:
-        """A condition on one row."""
+        """Returns a condition on one row."""
         match query:
             case And(parts):
                 return joined(" AND ", [self.condition(part, row) for part in parts])
@@ -105,7 +100,7 @@ class RowConditions:
                 raise AssertionError(query)  # The parser lets nothing else in.
 
     def property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
-        """A condition on `f`: it has the property, and for each term of the value some item of a list that has it."""
+        """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
         there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
         return there if value is None else joined(" AND ", [there, self._value(name, value, match_case)])
 
@@ -158,18 +153,18 @@ class RowConditions:
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
-    """One condition of several."""
+    """Joins several conditions into one."""
     return f"({joint.join(sql for sql, _ in conditions)})", tuple(value for _, some in conditions for value in some)
 
 
 def tagged(name: str) -> Sql:
-    """A condition on `tags`: the tag, or one below it. `0` is the character after `/`."""
+    """Returns a condition on `tags`: the tag, or one below it. `0` is the character after `/`."""
     tag = key(name)
     return "(key = ? OR (key >= ? AND key < ?))", (tag, f"{tag}/", f"{tag}0")
 
 
 def fact(name: FactName, text: str, now: datetime) -> Sql:
-    """A condition on `f`."""
+    """Returns a condition on `f`."""
     match name:
         case "modified":
             start, end = query_module.times(text, now)
@@ -191,7 +186,7 @@ def fact(name: FactName, text: str, now: datetime) -> Sql:
 
 
 def _compared(operator: str, text: str) -> Sql:
-    """With a number, numbers are compared; with a date or a year, as much of dates as it says; else whole texts."""
+    """Compares numbers with a number, dates with a date or a year to its precision, and otherwise whole texts."""
     date = f"t.text {_A_DATE} AND substr(t.text, 1, ?) {operator} ?", (len(text), text)
     if (number := _number(text)) is not None:
         sql = f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))"
@@ -218,16 +213,16 @@ _STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a file must fulfil: `sql`, and `match` in the full-text index (either may be empty)."""
+    """The condition for a file: `sql`, and `match` in the full-text index. Either may be empty."""
 
     sql: str = ""
     values: tuple[Value, ...] = ()
     match: str = ""
     exact: bool = True
-    """Whether whatever fulfils it is sought."""
+    """True if every file that fulfils it matches the query."""
 
     def whole(self) -> Sql:
-        """All of it as one expression."""
+        """Returns everything as one expression."""
         parts: list[Sql] = [(self.sql, self.values)] if self.sql else []
         if self.match:
             parts.append(("f.id IN (SELECT rowid FROM fts WHERE fts MATCH ?)", (self.match,)))
@@ -236,24 +231,24 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a part of the query is about."""
+    """The context of a part of the query."""
 
     body: bool = False
-    """The text alone, not the title."""
+    """Only the text, not the title."""
     match_case: bool = False
     loose: bool = False
-    """It is to hold for a part of a file: what does not stand there may well stand in the file."""
+    """The part applies to a section of a file: what is missing there may be elsewhere in the file."""
 
 
 class Translator:
-    """Translates for one search on a connection."""
+    """Translates one query for a connection."""
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline, now: datetime) -> None:
         self.rows = RowConditions(connection, deadline)
         self._now = now
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
-        """The condition of a query, or of a part of one."""
+        """Returns the condition of a query, or of a part of one."""
         match query:
             case And(parts) | Or(parts):
                 combined = _all if isinstance(query, And) else _any
@@ -298,7 +293,7 @@ class Translator:
 
 
 def ranking(query: Query, where: Where = Where()) -> list[str]:  # noqa: B008
-    """What of the full-text index makes a file worth more: each word that is sought."""
+    """Returns the expression of the full-text index that ranks files: each word of the query."""
     match query:
         case And(parts) | Or(parts):
             return [match for part in parts for match in ranking(part, where)]
@@ -370,7 +365,7 @@ def _narrowed(pattern: TranslatedPattern, where: Where) -> Condition:
 
 
 def _scanned(text: str, where: Where, *, whole: bool) -> Condition:
-    """What the full-text index has no words for is looked for in the texts, by SQLite."""
+    """Searches the texts themselves, for characters that the full-text index does not have."""
     runs = re.findall(r"\S+", "".join(c if _caseless(c) else " " for c in text))
     if not runs:
         return Condition(exact=False)
@@ -401,7 +396,7 @@ Sort = Literal["relevance", "modified", "path"]
 
 _TITLE_WEIGHT: Final = 8.0
 _BM25: Final = f"bm25(fts, {_TITLE_WEIGHT}, 1.0)"
-"""Lower is better. It can only be asked for where the full-text index itself is looked through."""
+"""Lower is better. Available only in a query on the full-text index itself."""
 # Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
 _ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
 
@@ -409,9 +404,9 @@ _ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime
 def selection(
     query: Query, condition: Condition, asked: list[Condition], *, sort: Sort, hidden: bool, page: Sql
 ) -> Sql:
-    """Rows of id, path, title, score, the number of all rows, and what was asked.
+    """Returns the statement for rows of id, path, title, score, total, and the answers to `asked`.
 
-    The candidates are found once, before they are counted and ordered: SQLite would ask each condition twice.
+    The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     """
     ranks, score = _ranks(query, condition) if sort == "relevance" else (("", ()), "0.0")
     answers = [each.whole() for each in asked]
@@ -430,7 +425,7 @@ def selection(
 
 
 def _ranks(query: Query, condition: Condition) -> tuple[Sql, str]:
-    """What must be found beforehand for the score, and the column that it is then."""
+    """Returns the table that the score needs, and its column."""
     if condition.match:
         return ("", ()), _BM25
     match = " OR ".join(f"({each})" for each in ranking(query))

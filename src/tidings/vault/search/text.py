@@ -1,9 +1,7 @@
-"""What of a query needs the text of a file: decided in Python, one file after another.
+"""The parts of a query that need the text of a file, decided in Python, and the lines that show why a file matches.
 
-`Judge` has SQL answer all that it can, as further columns of the query that finds the candidates, and adds what only
-the text can tell. The places that `line:`, `block:` and `section:` speak of are cut here too.
-
-The lines of a file that show why it was found, shortened around what was sought.
+`Judge` lets SQL answer what it can, in further columns of the query that finds the candidates, and adds what needs the
+text. The places of `line:`, `block:` and `section:` are found here too.
 """
 
 import re
@@ -28,7 +26,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 
 class Occurrence(NamedTuple):
-    """A part of a file: where it begins, its text, and the lines that it has."""
+    """A part of a file: its start, its text, and its lines."""
 
     start: int
     text: str
@@ -37,7 +35,7 @@ class Occurrence(NamedTuple):
 
 
 class Candidate:
-    """A file that the query may seek. Its text is read when it is needed."""
+    """A file that may match. Its text is read when it is needed."""
 
     def __init__(
         self, connection: sqlite3.Connection, id_: int, path: str, title: str, answers: Sequence[int] = ()
@@ -46,36 +44,36 @@ class Candidate:
         self.path = path
         self.title = title
         self.answers = answers
-        """What SQL says to what the judge asked."""
+        """The answers of SQL to the questions of the judge."""
         self._connection = connection
 
     @cached_property
     def body(self) -> str:
-        """The whole text."""
         row = self._connection.execute("SELECT body FROM fts WHERE rowid = ?", (self.id,)).fetchone()
         return row[0] if row else ""
 
     @cached_property
     def tags(self) -> list[tuple[str, int]]:
-        """Keys and lines."""
+        """The keys of the tags, with their lines."""
         return self._connection.execute("SELECT key, line FROM tags WHERE file = ?", (self.id,)).fetchall()
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each line begins."""
+        """The start of each line."""
         return [0, *(found.end() for found in re.finditer("\n", self.body))]
 
     @property
     def whole(self) -> Occurrence:
-        """All of it."""
         return Occurrence(0, self.body, 1, len(self.starts))
 
     def line_of(self, offset: int) -> int:
-        """The number of the line at an offset."""
+        """Returns the number of the line at an offset."""
         return bisect_right(self.starts, offset)
 
     def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Occurrence]:
-        """The lines, blocks, sections or tasks of the file; those with one of these lines, if some are given."""
+        """Returns the lines, blocks, sections or tasks of the file; only those with one of the `anchors` lines, if
+        given.
+        """
         match scope:
             case "line":
                 lines = range(1, len(self.starts) + 1) if anchors is None else anchors
@@ -112,16 +110,16 @@ PlaceTest = Callable[[Candidate, Occurrence], bool]
 
 
 class Judge:
-    """Makes tests of a query's parts."""
+    """Makes tests for the parts of a query."""
 
     def __init__(self, translator: Translator, deadline: Deadline) -> None:
         self.asked: list[Condition] = []
-        """What SQL is to answer for each candidate."""
+        """The conditions that SQL evaluates for each candidate."""
         self._translator = translator
         self._deadline = deadline
 
     def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008 - it is frozen
-        """A test for the whole of a file."""
+        """Returns a test for a whole file."""
         condition = self._translator.condition(query, where)
         if not condition.exact:
             return self._read(query, where)
@@ -159,7 +157,7 @@ class Judge:
 def place_finder(
     scope: Scope, query: Query, deadline: Deadline, *, match_case: bool
 ) -> Callable[[Candidate], Iterator[Occurrence]]:
-    """Finds the parts of a file that the query holds for."""
+    """Returns a function that finds the parts of a file in which the query holds."""
     test = place_test(query, deadline, match_case=match_case)
     anchor = _anchor(query)
     finder = Finder(anchor) if anchor else None
@@ -175,7 +173,7 @@ def place_finder(
 
 
 def _anchor(query: Query) -> Word | None:
-    """A word that must be in each part that is sought, so that only the lines with it have to be looked at."""
+    """Returns a word that every matching part contains, so that only the lines with it are looked at."""
     match query:
         case Word():
             return query
@@ -188,7 +186,7 @@ def _anchor(query: Query) -> Word | None:
 
 
 def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTest:
-    """A test for a part of a file."""
+    """Returns a test for a part of a file."""
     match query:
         case And(parts) | Or(parts):
             tests = [place_test(part, deadline, match_case=match_case) for part in parts]
@@ -211,13 +209,13 @@ def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTe
 
 
 def tag_lines(candidate: Candidate, name: str) -> list[int]:
-    """The lines on which a tag stands, or one below it."""
+    """Returns the lines with a tag, or one below it."""
     tag = key(name)
     return [line for one, line in candidate.tags if one == tag or one.startswith(f"{tag}/")]
 
 
 def _blocks(text: str) -> list[int]:
-    """The lines on which blocks begin: paragraphs, headings, items of lists, code as a whole."""
+    """Yields the first line of each block: paragraphs, headings, list items, whole code blocks."""
     firsts = [1]
     fence: str | None = None
     alone = False  # What comes next begins a block.
@@ -239,23 +237,23 @@ _MOST_SPANS = 200  # that are looked at, of one term in one file
 
 
 class LineMatch(NamedTuple):
-    """A line that matches."""
+    """A matching line."""
 
     line: int
     text: str
-    """The line, or what stands around the match, between `…`."""
+    """The line, or the part around the match, between `…`."""
 
 
 class _Mark(NamedTuple):
     term: int
-    """Which of the query's terms, by its identity."""
+    """The identity of the query's term."""
     start: int
 
 
 def matching_lines(
     query: Query, candidate: Candidate, deadline: Deadline, *, most: int, context: int
 ) -> tuple[tuple[LineMatch, ...], int]:
-    """Some lines, and how many there are. Those with the most terms are chosen, and are given in their order."""
+    """Returns some lines, in their order, and the number of all. Those with the most terms are chosen."""
     marks: list[_Mark] = []
     with suppress(SearchTooSlow, OutOfTime):  # The lines found by then will do.
         marks.extend(_marks(query, candidate, candidate.whole, deadline, match_case=False))

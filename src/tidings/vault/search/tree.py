@@ -1,11 +1,11 @@
-r"""What a query means, as a tree of values. `str()` of a tree is a query that is read as an equal tree."""
+"""A query as a tree of values. `str()` of a tree is a query that parses to an equal tree."""
 
 import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 SPECIAL = r'"()[]:-#/\<>'
-"""What a backslash in front makes an ordinary character of a word."""
+"""The characters of a word that a backslash makes ordinary."""
 
 Scope = Literal["file", "path", "content", "line", "block", "section", "task", "task-todo", "task-done"]
 FactName = Literal["modified", "size", "has", "kind", "in"]
@@ -24,7 +24,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Whole words that follow each other. An empty one is found in any text."""
+    """Whole words that follow each other. An empty phrase is found in any text."""
 
     text: str
 
@@ -34,7 +34,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A regular expression, as it stands between the slashes."""
+    """A regular expression, as written between the slashes."""
 
     pattern: str
     dotall: bool = False
@@ -55,7 +55,7 @@ class TagTerm:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """All parts match."""
 
     parts: "tuple[Query, ...]"
 
@@ -65,7 +65,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them at least."""
+    """At least one part matches."""
 
     parts: "tuple[Query, ...]"
 
@@ -75,7 +75,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What is not so."""
+    """The part does not match."""
 
     part: "Query"
 
@@ -96,7 +96,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Whether capitals and accents count in `part`."""
+    """`part` with case and accents, or without them."""
 
     match: bool
     part: "Query"
@@ -118,7 +118,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A property that has no value."""
+    """A property without a value."""
 
     def __str__(self) -> str:
         return "null"
@@ -126,7 +126,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property that is there, and has such a value if one is given."""
+    """A property that exists, with a matching value if one is given."""
 
     key: str
     value: "Query | None" = None
@@ -138,7 +138,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What the file system or the index knows of a file."""
+    """A fact that the file system or the index knows about a file."""
 
     name: FactName
     text: str
@@ -151,12 +151,12 @@ Query: TypeAlias = Word | Phrase | Regex | TagTerm | And | Or | Not | Within | C
 
 
 def quoted(text: str) -> str:
-    """A text as an operator's argument: bare if nothing in it can be misread."""
+    """Returns a text as an operator's argument, quoted if needed."""
     return text if re.fullmatch(r"[<>]?=?#?[\w/.+-]+", text) else str(Phrase(text))
 
 
 def depth(query: Query) -> int:
-    """How deeply the tree is nested."""
+    """Returns the depth of the tree."""
     match query:
         case And(parts) | Or(parts):
             return 1 + max(map(depth, parts))

@@ -1,1 +1,1 @@
-"""What agents do with a vault, and what they are told of it."""
+"""The tools of the vault."""

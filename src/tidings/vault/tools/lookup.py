@@ -1,14 +1,16 @@
-"""What the tools answer that look at the index: lists, each page of which says where the next begins.
+"""Tools that ask the index: search, tags, links, recent, structure.
 
-Every answer is made twice: lines to read, and the same facts as data. While the index is being built, both say so.
+Each answer has lines to read, and the same facts as data. Both say where the next page begins, and whether the index is
+still being built.
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from mcp_types import CallToolResult
 
+from tidings._kit.suggest import did_you_mean
+from tidings._kit.text import counted
 from tidings.vault.files.obsidian import ObsidianSettings
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index import graph
@@ -24,33 +26,28 @@ from tidings.vault.view import VaultView, standing
 
 T = TypeVar("T")
 _ROOM: Final = 240
-"""How many characters of a line with a link are shown."""
+"""The number of characters that are shown of a line with a link."""
 
 Direction = Literal["back", "out", "broken", "orphans", "path"]
 
 
 class ResultRange(NamedTuple):
-    """Which part of a list is asked for."""
+    """The requested part of a list."""
 
     limit: int
     offset: int = 0
 
     def of(self, items: Sequence[T]) -> Sequence[T]:
-        """That part."""
         return items[self.offset : self.offset + self.limit]
 
     def next(self, total: int) -> int | None:
-        """Where the next part begins, if so many items are not all."""
+        """Returns the start of the next part, if there is one."""
         end = self.offset + self.limit
         return end if end < total else None
 
 
 def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
-    """The files that a query finds.
-
-    Raises:
-        BadQuery: It cannot be understood.
-    """
+    """Returns the files that match a query. Raises `BadQuery`."""
     connection = view.queries.connection
     found = find(connection, query, limit=span.limit, offset=span.offset, sort=sort, hidden=_hidden(view))
     hits: list[HitResult] = []
@@ -59,8 +56,8 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallTo
         hits.append({"path": hit.path, "lines": [{"line": match.line, "text": match.text} for match in hit.matches]})
         lines += [hit.path, *(f"  {match.line}: {match.text}" for match in hit.matches)]
         if (more := hit.lines - len(hit.matches)) > 0:
-            lines.append(f"  and {_count(more, 'more line')}")
-    head = f"{'' if found.exact else 'At least '}{_count(found.total, 'file')} for {query}"
+            lines.append(f"  and {counted(more, 'more line')}")
+    head = f"{'' if found.exact else 'At least '}{counted(found.total, 'file')} for {query}"
     data = {"total": found.total, "results": hits}
     problem = found.problem or ""
     if not found.total and not problem and (word := meant_instead(connection, query)):
@@ -69,18 +66,14 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallTo
 
 
 def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:
-    """All tags, or the notes of one.
-
-    Raises:
-        NotFound: There is no such tag. Names what comes nearest.
-    """
+    """Returns all tags, or the notes of one. Raises `NotFound` with the closest tags."""
     if tag:
         return _tagged(view, tag, span)
     wanted = key(prefix.strip().removeprefix("#"))
     every = [each for each in view.queries.tags() if each.key.startswith(wanted)]
     every.sort(key=lambda each: (-each.total, each.key))
     shown = span.of(every)
-    head = f"{_count(len(every), 'tag')}{f' beginning with #{wanted}' if wanted else ''}"
+    head = f"{counted(len(every), 'tag')}{f' beginning with #{wanted}' if wanted else ''}"
     lines = [head, *(f"#{each.shown} ({each.total:,})" for each in shown)]
     data = {"total": len(every), "tags": [{"tag": each.shown, "count": each.total} for each in shown]}
     return _said(view, lines, data, more=span.next(len(every)))
@@ -91,41 +84,40 @@ def _tagged(view: VaultView, tag: str, span: ResultRange) -> CallToolResult:
     if count is None:
         raise no_such_tag(view, tag)
     notes = [each.path for each in view.queries.with_tag(tag, *span)]
-    head = f"{_count(count.total, 'note')} with #{count.shown}"
+    head = f"{counted(count.total, 'note')} with #{count.shown}"
     return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
 
 
 def no_such_tag(view: VaultView, tag: str) -> NotFound:
-    """That no note has a tag, with what comes nearest."""
-    known = {each.key: f"#{each.shown}" for each in view.queries.tags()}
+    """Returns the error that no note has a tag, with the closest tags."""
     plain = tag.strip().lstrip("#")
-    return NotFound(f"No note has the tag #{plain}.{_did_you_mean(plain, known) or ' List all of them with `tags`.'}")
+    known = [each.shown for each in view.queries.tags()]
+    hint = did_you_mean(plain, known, most=3, key=key, among=len(known), show="#{}".format)
+    return NotFound(f"No note has the tag #{plain}.{hint or ' List all of them with `tags`.'}")
 
 
 def links(view: VaultView, direction: Direction, path: str, to: str, span: ResultRange) -> CallToolResult:
-    """Links of one note or of all.
+    """Returns links of one note or of all.
 
-    Raises:
-        NotFound: There is no such note.
-        BadPath: A note is needed and was not named.
+    Raises `NotFound` for an unknown note, and `BadPath` for a missing argument.
     """
     queries = view.queries
     match direction:
         case "back":
             target = meant(view, path).path
             every = graph.backlinks(queries, target)
-            return _links(view, f"{_count(len(every), 'link')} to {target}", every, span)
+            return _links(view, f"{counted(len(every), 'link')} to {target}", every, span)
         case "out":
             source = meant(view, path).path
             every = graph.outgoing(queries, source)
-            return _links(view, f"{_count(len(every), 'link')} in {source}", every, span)
+            return _links(view, f"{counted(len(every), 'link')} in {source}", every, span)
         case "broken":
             every, where = _broken(view, path)
-            return _links(view, f"{_count(len(every), 'link')} to nowhere{where}", every, span)
+            return _links(view, f"{counted(len(every), 'link')} to nowhere{where}", every, span)
         case "orphans":
             notes = graph.orphans(queries)
             shown = span.of(notes)
-            lines = [f"{_count(len(notes), 'note')} without links", *shown]
+            lines = [f"{counted(len(notes), 'note')} without links", *shown]
             return _said(view, lines, {"total": len(notes), "notes": shown}, more=span.next(len(notes)))
         case "path":
             if not to.strip():
@@ -163,7 +155,7 @@ def _links(view: VaultView, head: str, every: Sequence[ResolvedLink], span: Resu
 
 
 def _around(link: ResolvedLink) -> str:
-    """What stands around a link; not the whole of a long line."""
+    """Returns the text around a link; not the whole of a long line."""
     if len(link.text) <= _ROOM:
         return link.text
     start = max(0, link.text.find(link.target) - _ROOM // 2)
@@ -177,7 +169,7 @@ def _between(view: VaultView, start: str, end: str) -> CallToolResult:
 
 
 def recent(view: VaultView, span: ResultRange) -> CallToolResult:
-    """The notes that were changed last."""
+    """Returns the notes that changed last."""
     files = view.queries.recent(span.limit + 1, span.offset)
     total = span.offset + len(files)
     shown = files[: span.limit]
@@ -187,23 +179,19 @@ def recent(view: VaultView, span: ResultRange) -> CallToolResult:
 
 
 def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolResult:
-    """The folders below one, and the files in it.
-
-    Raises:
-        NotFound: There is no such folder. Names what comes nearest.
-    """
+    """Returns the folders below one, and the files in it. Raises `NotFound` with the closest folders."""
     listing = view.queries.folder(folder.strip())
     if listing is None:
-        known = {key(each.path): repr(each.path) for each in view.queries.structure()}
-        hint = _did_you_mean(folder, known) or " Leave it out to see all folders."
+        known = [each.path for each in view.queries.structure()]
+        hint = did_you_mean(folder, known, most=3, key=key, among=len(known)) or " Leave it out to see all folders."
         raise NotFound(f"There is no folder {folder!r}.{hint}")
     folders = view.queries.structure(depth, listing.path)
     files = [each.name for each in listing.files]
     top = listing.path.count("/") + 1 if listing.path else 0
     lines = [
-        f"{listing.path or 'The vault'}: {_count(len(folders), 'folder')}, {_count(len(files), 'file')}",
+        f"{listing.path or 'The vault'}: {counted(len(folders), 'folder')}, {counted(len(files), 'file')}",
         *(
-            f"{'  ' * (each.path.count('/') - top)}{each.name}/ ({_count(each.notes, 'note')})"
+            f"{'  ' * (each.path.count('/') - top)}{each.name}/ ({counted(each.notes, 'note')})"
             for each in folders[:limit]
         ),
         *files[:limit],
@@ -217,7 +205,7 @@ def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolR
 def _said(
     view: VaultView, lines: Sequence[str], data: dict[str, Any], problem: str = "", *, more: int | None = None
 ) -> CallToolResult:
-    """An answer, with what has to be said beside it, and where there is more."""
+    """Returns an answer with a note about it, and the offset of the next page."""
     if more is not None:
         data["next_offset"] = more
     if note := " ".join(filter(None, [problem, standing(view.status)])):
@@ -227,7 +215,7 @@ def _said(
 
 
 def _hidden(view: VaultView) -> Any:
-    """What the app's settings keep out of searches; None if they keep nothing out."""
+    """Returns a test for paths that the app's settings exclude from searches; None if they exclude nothing."""
     settings = {mount.name: ObsidianSettings.read(mount.root) for mount in view.vault.mounts}
     if not any(each.ignored for each in settings.values()):
         return None
@@ -237,12 +225,3 @@ def _hidden(view: VaultView) -> Any:
         return settings[mount.name].ignores(inner)
 
     return hidden
-
-
-def _did_you_mean(word: str, known: dict[str, str]) -> str:
-    near = [known[each] for each in get_close_matches(key(word), known, n=3, cutoff=0.6)]
-    return f" Did you mean {' or '.join(near)}?" if near else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

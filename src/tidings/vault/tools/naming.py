@@ -1,6 +1,6 @@
-"""Which file an agent means by a path: as people write it, and refused where it could be another.
+"""The file that an agent means by a path.
 
-Reading takes the best of several, and says so. Writing wants to know exactly.
+Reading takes the best of several matches, and says so. Writing refuses an ambiguous path.
 """
 
 import re
@@ -16,19 +16,15 @@ _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 
 
 class Meant(NamedTuple):
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     also: tuple[str, ...] = ()
-    """Others that the same words could mean."""
+    """Other files that the path could mean."""
 
 
 def plain(path: str) -> str:
-    """A path as agents copy it from elsewhere: from a link, or from the URI of a resource.
-
-    Raises:
-        BadPath: It is empty, or an URI of something else.
-    """
+    """Returns the path in a wikilink or in the URI of a resource. Raises `BadPath` if it is empty, or another URI."""
     text = path.strip()
     if text.startswith("vault://"):
         text = path_of(text)
@@ -40,11 +36,9 @@ def plain(path: str) -> str:
 
 
 def meant(view: VaultView, path: str) -> Meant:
-    """The file that a path stands for: with or without `.md`, its end, its bare name.
+    """Returns the file for a path: with or without `.md`, its end, or its bare name.
 
-    Raises:
-        BadPath: It is no path at all.
-        NotFound: There is none. Names what comes nearest.
+    Raises `BadPath` or `NotFound`, with the closest names.
     """
     path = plain(path)
     if match := view.queries.find(path):
@@ -59,12 +53,7 @@ def meant(view: VaultView, path: str) -> Meant:
 
 
 def surely(view: VaultView, path: str) -> str:
-    """The one file that a path can stand for.
-
-    Raises:
-        BadPath: It is no path at all, or could be one of several.
-        NotFound: There is none.
-    """
+    """Returns the only file that a path can mean. Raises `BadPath` if there are several, and `NotFound`."""
     found = meant(view, path)
     if found.also:
         several = ", ".join(map(repr, (found.path, *found.also)))
@@ -73,12 +62,7 @@ def surely(view: VaultView, path: str) -> str:
 
 
 def surely_any(view: VaultView, path: str) -> str:
-    """The one file or folder that a path can stand for.
-
-    Raises:
-        BadPath: It is no path at all, or could be one of several.
-        NotFound: There is none.
-    """
+    """Returns the only file or folder that a path can mean. Raises `BadPath` if there are several, and `NotFound`."""
     text = plain(path).rstrip("/")
     if text and not view.queries.file(text) and view.vault.locate(text).is_dir():
         return text
@@ -86,12 +70,9 @@ def surely_any(view: VaultView, path: str) -> str:
 
 
 def to_create(view: VaultView, path: str) -> str:
-    """The path of a file that may not be there yet: a note, if its name has no other extension.
+    """Returns the path of a file that may not exist yet: a note, if its name has no other extension.
 
-    Where the same name is there in other letters, that one is meant: no vault should have both.
-
-    Raises:
-        BadPath: It is no path at all.
+    An existing file whose name differs only by case is meant: no vault should have both.
     """
     text = with_extension(plain(path).removeprefix("./"))
     there = view.queries.find(text)
@@ -103,18 +84,16 @@ def to_create(view: VaultView, path: str) -> str:
 
 
 def with_extension(path: str) -> str:
-    """A path whose last name has an extension: `.md` if it has no other."""
+    """Adds `.md` to a path without an extension."""
     name = path.rpartition("/")[2]
     at = name.rfind(".")
     return path if not name or (at > 0 and _EXTENSION.fullmatch(name[at:])) else f"{path}.md"
 
 
 def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
-    """The one file that a path can stand for; one to be created if there is none and `create` allows it.
+    """Returns the only file that a path can mean, or a new one if `create` allows it.
 
-    Raises:
-        BadPath: It is no path at all, or could be one of several.
-        NotFound: There is none.
+    Raises `BadPath` or `NotFound`.
     """
     try:
         return surely(view, path)
@@ -125,11 +104,7 @@ def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
 
 
 def destination(view: VaultView, source: str, to: str) -> str:
-    """Where to move something: into a folder under its own name, or to a path with its own extension.
-
-    Raises:
-        BadPath: It is no path.
-    """
+    """Returns the destination of a move: into a folder under its own name, or a path with its own extension."""
     name = source.rpartition("/")[2]
     wanted = plain(to)
     text = wanted.rstrip("/")

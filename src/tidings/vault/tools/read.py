@@ -1,11 +1,7 @@
-"""What the tools answer that show notes: their text, as much as there is room for, or the facts of it.
+"""Tools that show notes: their text, as much as fits, or facts about them.
 
-A text is read from the disk and not from the index: it is what an agent will change, and it is there before the index
-knows of it.
-
-Which part of a note is shown: by lines, and by how much room there is. What is left out is always named.
-
-May import: `parts`.
+A text is read from the disk and not from the index: it is what the agent will change, and it may be newer than the
+index. An answer always says what was left out.
 """
 
 import json
@@ -30,7 +26,7 @@ from tidings.vault.tools.results import ExcerptResult, Info, answer
 from tidings.vault.view import VaultView, daily_places, local_today, standing
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""A rule of thumb for prose; code has fewer, other scripts too."""
+"""A rule of thumb for prose; code and other scripts have fewer."""
 
 
 class LineRange(NamedTuple):
@@ -48,36 +44,31 @@ class Excerpt(NamedTuple):
 
     text: str
     lines: LineRange | None
-    """Which lines it is; None for nothing at all."""
+    """None for an empty text."""
     total: int
-    """How many lines the whole text has."""
+    """The number of lines of the whole text."""
     left_out: str
-    """What did not fit, and how to get it; empty if everything did."""
+    """The part that did not fit, and how to get it; empty if everything did."""
 
 
 def parse_lines(text: str, total: int) -> LineRange:
-    """`12`, `12-20`, `12-` or `-20`, of a text that has `total` lines.
-
-    Raises:
-        EditRefused: It is none of them, or begins after the end.
-    """
+    """Parses `12`, `12-20`, `12-` or `-20` for a text with `total` lines. Raises `EditRefused`."""
     found = re.fullmatch(r"\s*([0-9]{0,9})\s*(-?)\s*([0-9]{0,9})\s*", text)
     if found is None or not (found[1] or found[3]) or (found[1] and found[3] and not found[2]):
-        raise EditRefused(f"{text!r} is no range of lines. Write one such as '12', '12-20', '12-' or '-20'.")
+        raise EditRefused(f"{text!r} is not a range of lines. Write one such as '12', '12-20', '12-' or '-20'.")
     first = int(found[1] or 1)
     last = int(found[3]) if found[3] else (total if found[2] else first)
     if first > total:
         raise EditRefused(f"There is no line {first}: the note has {total:,}.")
     if first < 1 or last < first:
-        raise EditRefused(f"{text!r} is no range of lines: they count from 1, and the smaller number comes first.")
+        raise EditRefused(f"{text!r} is not a range of lines: they count from 1, and the smaller number comes first.")
     return LineRange(first, min(last, total))
 
 
 def excerpt(text: str, chosen: str, room: int) -> Excerpt:
-    """As much as fits into `room` characters of the chosen lines; an empty text chooses all.
+    """Returns as much of the chosen lines as fits into `room` characters; an empty text chooses all.
 
-    Raises:
-        EditRefused: There are no such lines.
+    Raises `EditRefused`.
     """
     starts = line_starts(text)
     total = len(starts) - 1
@@ -105,26 +96,25 @@ def excerpt(text: str, chosen: str, room: int) -> Excerpt:
 
 
 def tokens(characters: int) -> int:
-    """About how many tokens so many characters are."""
+    """Returns the approximate number of tokens."""
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
 _MOST: Final = 200
-"""How many headings, blocks or properties are listed."""
+"""The largest number of headings, blocks or properties that are listed."""
 
 
 class ChosenNotes(NamedTuple):
-    """Which part of a note is wanted: at most one of these; all of it if they are empty."""
+    """The requested part of a note: at most one of these; the whole note if they are empty."""
 
     section: str = ""
     block: str = ""
     lines: str = ""
 
     def of(self, text: str) -> str:
-        """The lines of that part, as `excerpt` takes them.
+        """Returns the lines of that part, as `excerpt` takes them.
 
-        Raises:
-            EditRefused: There is no such part, or more than one was chosen.
+        Raises `EditRefused` if it does not exist, or if several were chosen.
         """
         if sum(map(bool, self)) > 1:
             raise EditRefused("Give only one of section, block and lines.")
@@ -146,13 +136,10 @@ def read(
     *,
     remarks: Sequence[str] = (),
 ) -> CallToolResult:
-    """Notes, or a part of each, as far as there is room; and remarks that should be read too.
+    """Returns notes, or a part of each, as far as they fit, and remarks about them.
 
-    What they say is kept in `texts`, for when one of them is to be changed and was changed by others meanwhile.
-
-    Raises:
-        NotFound: There is no such note, and no other was asked for.
-        EditRefused: It has no such part, and no other was asked for.
+    The texts are kept in `texts`, in case the note is to be changed after somebody else changed it. Raises `NotFound`
+    or `EditRefused` if only one note was asked for and it, or its part, does not exist.
     """
     if not paths:
         raise EditRefused("Name at least one note, as in paths=['Projects/Plan.md'].")
@@ -212,7 +199,7 @@ def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: 
 
 
 def _shown(piece: ExcerptResult) -> str:
-    """A note to read: where it is from, then its text."""
+    """Returns a note as text, with a heading line."""
     total, count = piece["total_lines"], f"{piece['total_lines']:,}"
     whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
     which = f"{count} line{'' if total == 1 else 's'}" if whole else f"lines {piece['lines']} of {count}"
@@ -222,18 +209,14 @@ def _shown(piece: ExcerptResult) -> str:
 
 
 def daily_path(view: VaultView, day: date) -> str | None:
-    """The daily note of a date; None if there is none."""
+    """Returns the path of the daily note of a date; None if there is none."""
     return next((path for path in daily_places(view, day) if view.vault.locate(path).is_file()), None)
 
 
 def daily(
     view: VaultView, texts: Texts, day: date, max_tokens: int, *, cure: str = "", note: str = ""
 ) -> CallToolResult:
-    """The daily note of a date, with what should be known of it.
-
-    Raises:
-        NotFound: There is none. Says where it would be, and what to do.
-    """
+    """Returns the daily note of a date. Raises `NotFound` with its expected path and `cure`."""
     path = daily_path(view, day)
     if path is None:
         where = " or ".join(map(repr, daily_places(view, day)))
@@ -242,11 +225,7 @@ def daily(
 
 
 def parse_day(text: str) -> date:
-    """A date as agents write it: ISO 8601, or a word for one that is near.
-
-    Raises:
-        EditRefused: It is none.
-    """
+    """Parses a date: ISO 8601, today, yesterday or tomorrow. Raises `EditRefused`."""
     near = {"": 0, "today": 0, "yesterday": -1, "tomorrow": 1}
     word = text.strip().lower()
     if word in near:
@@ -256,15 +235,11 @@ def parse_day(text: str) -> date:
             return date.fromisoformat(word)
     except ValueError:
         pass
-    raise EditRefused(f"{text!r} is no date. Write one such as '2026-01-31', 'today', 'yesterday' or 'tomorrow'.")
+    raise EditRefused(f"{text!r} is not a date. Write one such as '2026-01-31', 'today', 'yesterday' or 'tomorrow'.")
 
 
 def info(view: VaultView, path: str) -> CallToolResult:
-    """The facts of a file, or of the vault.
-
-    Raises:
-        NotFound: There is no such file.
-    """
+    """Returns the facts about a file, or about the vault. Raises `NotFound`."""
     data = _file_info(view, path) if path else _vault_info(view)
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 

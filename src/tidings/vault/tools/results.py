@@ -1,11 +1,9 @@
-"""What the tools answer with: a shape for programs, beside a text for whoever reads.
+"""The results of the tools, and their refusals.
 
-`note` says what one should know of an answer: that the index is still being built, or that something was left out.
-Keys that have nothing to say are not there.
+A result is data for programs, beside a text. `note` says what to know about it: the index is still being built, or
+something was left out. Empty keys are left out.
 
-What an agent is told when something cannot be done: the cause and the cure, never a traceback.
-
-Each error of the vault says both itself. All else is a mistake of ours, which the SDK keeps to itself and logs.
+A refusal names the cause and the cure. Any other exception is a fault of the server, which the SDK logs.
 """
 
 from functools import partial
@@ -47,7 +45,7 @@ class HitResult(TypedDict):
 
 
 class SearchResult(TypedDict):
-    """What a search found: one page of it."""
+    """One page of a search."""
 
     total: int
     results: list[HitResult]
@@ -56,7 +54,7 @@ class SearchResult(TypedDict):
 
 
 class ExcerptResult(TypedDict):
-    """A note, or the part of it that was asked for and fits."""
+    """A note, or the requested part of it, as much as fits."""
 
     path: str
     version: str
@@ -68,7 +66,7 @@ class ExcerptResult(TypedDict):
 
 
 class Pieces(TypedDict):
-    """What was read."""
+    """Notes that were read."""
 
     notes: list[ExcerptResult]
     problems: NotRequired[list[str]]
@@ -84,7 +82,7 @@ class WriteResult(TypedDict):
 
 
 class MoveResult(TypedDict):
-    """What was moved, and which notes had links to it."""
+    """A move, and the notes with links to the file."""
 
     path: str
     version: NotRequired[str]
@@ -94,7 +92,7 @@ class MoveResult(TypedDict):
 
 
 class DeleteResult(TypedDict):
-    """What was deleted, and where it is now."""
+    """A deletion, and the place in the trash."""
 
     path: str
     trash: str
@@ -102,7 +100,7 @@ class DeleteResult(TypedDict):
 
 
 class Renamed(TypedDict):
-    """A tag that was renamed, and the notes that have it."""
+    """A renamed tag, and the notes that have it."""
 
     done: str
     changed: list[str]
@@ -111,14 +109,14 @@ class Renamed(TypedDict):
 
 
 class TagCountResult(TypedDict):
-    """A tag, and how many notes have it or one below it."""
+    """A tag, and the number of notes that have it or one below it."""
 
     tag: str
     count: int
 
 
 class Tags(TypedDict):
-    """Tags with their counts, or the notes of one tag: one page of them."""
+    """One page of the tags with their counts, or of the notes of one tag."""
 
     total: int
     tags: NotRequired[list[TagCountResult]]
@@ -128,7 +126,7 @@ class Tags(TypedDict):
 
 
 class LinkSeen(TypedDict):
-    """A link: where it stands, what it says, and where it leads."""
+    """A link: its place, its text, and its target."""
 
     path: str
     line: int
@@ -148,14 +146,14 @@ class LinksResult(TypedDict):
 
 
 class ChangedFile(TypedDict):
-    """A file, and when it was changed."""
+    """A file, and the time of its last change."""
 
     path: str
     modified: str
 
 
 class Recent(TypedDict):
-    """What was changed last."""
+    """The files that changed last."""
 
     files: list[ChangedFile]
     next_offset: NotRequired[int]
@@ -163,7 +161,7 @@ class Recent(TypedDict):
 
 
 class FolderResult(TypedDict):
-    """A folder, and how many notes and other files it and its subfolders have."""
+    """A folder, and the numbers of notes and other files in it and below it."""
 
     path: str
     notes: int
@@ -180,11 +178,11 @@ class Structure(TypedDict):
 
 
 Info = dict[str, Any]
-"""Facts of a note or of the whole vault; which ones, depends on what there is to say."""
+"""Facts about a note or about the whole vault."""
 
 
 def answer(text: str, data: Any) -> CallToolResult:
-    """An answer for both: `text` to read, `data` for programs."""
+    """Returns a result: `text` to read, `data` for programs."""
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
 
 
@@ -214,4 +212,4 @@ def _said(error: Exception) -> str:
 
 
 refusals_told = partial(exact_calls.refusals_told, (*_NAMED, OSError), _said)
-"""Turns errors that have a name, and those of the disk, into what the caller of a tool reads."""
+"""Turns the vault's errors, and those of the disk, into errors of the tool."""

@@ -1,17 +1,8 @@
-"""The tools of a vault, as a server offers them: which there are, and what their schemas look like.
+"""The tools of a vault, as agents see them, and their registration.
 
-What they do is in `tools_read.py` and `tools_write.py`; a method's docstring is what an agent is told of it. A server
-that may not write does not offer those that do.
-
-The tools that look at a vault: what an agent can ask, and how it is told of it.
-
-The docstrings and descriptions are read by language models, which pay for each word: they teach the format, with an
-example, and no more. The answers are made in `answers.py` and `reading.py`.
-
-The tools that change a vault: what an agent can do, and how it is told of it.
-
-Nothing is overwritten that the agent has not seen: `if_match` is the version it has read. The docstrings and
-descriptions are read by language models; see `tools_read.py`.
+The docstrings and descriptions are read by language models, which pay for each word: they teach the format with an
+example, and no more. Nothing is overwritten that the agent has not seen: `if_match` is the version it has read. A
+read-only server does not offer the tools that write.
 """
 
 import datetime as dt
@@ -68,7 +59,7 @@ Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomo
 
 
 class ReadTools:
-    """What can be asked of a library."""
+    """The tools that read."""
 
     def __init__(self, library: VaultLibrary, texts: Texts) -> None:
         self._library = library
@@ -186,11 +177,11 @@ IfMatch = Annotated[str, Field(description="Version you have read; refuses if th
 DryRun = Annotated[bool, Field(description="Only say what would change")]
 
 _BATCH: Final = 100
-"""How many notes are changed before progress is told, and others have their turn."""
+"""The number of notes that are changed between two progress reports."""
 
 
 class WriteTools:
-    """What can be done to a library."""
+    """The tools that write."""
 
     def __init__(self, library: VaultLibrary, texts: Texts) -> None:
         self._library = library
@@ -330,7 +321,7 @@ class WriteTools:
             )
 
     async def _begin_day(self, day: dt.date, append: str, if_match: str) -> str:
-        """Create a daily note as the app would, and give what should be known of it."""
+        """Creates a daily note as the app would, and returns a note about it."""
         now = dt.datetime.now().astimezone()
         path, text, note = await self._library.ask(lambda view: write.daily_start(view, day, now, append))
         if if_match:
@@ -339,29 +330,29 @@ class WriteTools:
         return note
 
     async def _settled(self, ctx: Context) -> None:
-        """Wait until the index knows all notes: who changes something everywhere must not miss one."""
+        """Waits until the index is complete: a change everywhere must not miss a note."""
         if self._library.status.phase == "indexing":
             await ctx.report_progress(0, None, "Waiting for the index to be complete")
             await self._library.settled()
 
 
 WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
-"""The tools that a server has not that may not write."""
+"""The tools that a read-only server does not offer."""
 
 
 class Offer(NamedTuple):
-    """A tool: the function that does it, and what a client may want to know before it lets an agent call it."""
+    """A tool: its function and its hints for clients."""
 
     function: Callable[..., Any]
     title: str
     destructive: bool = False
-    """Whether it can undo what somebody wrote; otherwise it only adds."""
+    """True if it can destroy content; otherwise it only adds."""
     idempotent: bool = False
-    """Whether doing it twice is the same as doing it once."""
+    """True if a second call has no further effect."""
 
 
 def register(server: "VaultServer") -> None:
-    """Add the tools to a server."""
+    """Adds the tools to a server."""
     read = ReadTools(server.library, server.texts)
     looking = (
         Offer(read.search, "Search the vault"),

@@ -1,9 +1,4 @@
-"""What the tools that write ask of the writer, and how they tell of what was done.
-
-An edit is asked for as an agent writes it, flat, and becomes one of `edits.py`.
-
-What the index knows of links and names, for the thread that moves something: see `moving.References`.
-"""
+"""Tools that change notes: parsing what the agent asks for, and reporting what was done."""
 
 import hashlib
 import json
@@ -28,13 +23,13 @@ from tidings.vault.tools.results import answer
 from tidings.vault.view import VaultView, daily_places
 
 _MOST: Final = 200
-"""How many of the files that were changed are named; how many there are is said."""
+"""The largest number of changed files that are named."""
 
 _TARGETS: Final = ("find", "section", "block", "lines", "property")
 
 
 class Edit(BaseModel):
-    """One change. It names what it changes in one of five ways."""
+    """One change. It names its target in one of five ways."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,11 +44,7 @@ class Edit(BaseModel):
 
 
 def parse_edits(asked: Sequence[Edit]) -> list[edits.Edit]:
-    """What an agent asks for, as changes to a text.
-
-    Raises:
-        EditRefused: One of them is not clear.
-    """
+    """Turns the agent's edits into changes of a text. Raises `EditRefused` if one is not clear."""
     if not asked:
         raise EditRefused('There is nothing to do. Give at least one edit, as in {"find": "old", "content": "new"}.')
     return [_parse(edit, f"Edit {number}: " if len(asked) > 1 else "") for number, edit in enumerate(asked, 1)]
@@ -81,13 +72,13 @@ def _parse(edit: Edit, which: str) -> edits.Edit:
     lines = re.fullmatch(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?", edit.lines)
     if lines is None:
         raise EditRefused(
-            f"{which}{edit.lines!r} is no range of lines. Write one such as '3' or '3-5', with both ends."
+            f"{which}{edit.lines!r} is not a range of lines. Write one such as '3' or '3-5', with both ends."
         )
     return edits.ReplaceLines(int(lines[1]), int(lines[2] or lines[1]), edit.content)
 
 
 def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -> CallToolResult:
-    """What to say of a file that was written."""
+    """Returns the result of a write."""
     if not done.touched:
         said = f"Nothing changed: {done.path} was like that already"
     else:
@@ -99,11 +90,7 @@ def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -
 
 
 def heading_for(where: str, section: str) -> str | None:
-    """The section to add to; None for the note as a whole.
-
-    Raises:
-        EditRefused: It is not clear which.
-    """
+    """Returns the section to add to; None for the whole note. Raises `EditRefused` if it is not clear."""
     if where == "section" and not section.strip():
         raise EditRefused("Which section? Give its heading, as in section='Tasks'.")
     if where == "start" and section:
@@ -112,7 +99,7 @@ def heading_for(where: str, section: str) -> str | None:
 
 
 def deleted(done: outcomes.FileDeleted, links: int) -> CallToolResult:
-    """What to say of what was deleted."""
+    """Returns the result of a deletion."""
     said = f"Deleted {done.path}. It is in {done.trash} now."
     if links:
         said += f" {links:,} link{'s' if links > 1 else ''} to it lead{'' if links > 1 else 's'} nowhere now."
@@ -120,7 +107,7 @@ def deleted(done: outcomes.FileDeleted, links: int) -> CallToolResult:
 
 
 def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
-    """What to say of what was moved, or would be."""
+    """Returns the result of a move, or of a dry run."""
     said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
     if done.changed:
         said += f" Links {'would be' if dry_run else 'were'} updated in {_files(done.changed)}."
@@ -131,12 +118,7 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
 
 
 def tagged(view: VaultView, tag: str, if_match: str | None) -> tuple[list[str], str]:
-    """The notes to rename a tag in, and the version of all of them together.
-
-    Raises:
-        NotFound: None has it.
-        Conflict: They are not that version.
-    """
+    """Returns the notes with a tag, and the version of all of them together. Raises `NotFound` or `Conflict`."""
     notes = [each.path for each in view.queries.with_tag(tag)]
     if not notes:
         raise no_such_tag(view, tag)
@@ -149,7 +131,7 @@ def tagged(view: VaultView, tag: str, if_match: str | None) -> tuple[list[str], 
 
 
 def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: str | None = None) -> CallToolResult:
-    """What to say of a tag that was renamed, note after note; or would be, in the notes of that version."""
+    """Returns the result of renaming a tag, or of a dry run on the notes of that version."""
     dry_run = would_be is not None
     changed = [path for each in done for path in each.changed]
     count = sum(each.count for each in done)
@@ -163,7 +145,7 @@ def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: 
 def _told(
     said: str, data: dict[str, Any], changed: Sequence[str], skipped: Sequence[outcomes.Skipped], *, dry_run: bool
 ) -> CallToolResult:
-    """What was done or would be, to which files, and what is left as it is."""
+    """Returns the result of a change of several files."""
     named = list(changed[:_MOST])
     data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
     warnings = [f"Not changed: {each.path}. {each.why}" for each in skipped]
@@ -177,9 +159,9 @@ def _files(paths: Sequence[str]) -> str:
 
 
 def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple[str, str, str]:
-    """Where the note of a day belongs, what stands in it at first, and what to say of that.
+    """Returns the path of the note of a day, its first text, and a note about it.
 
-    That is what the app would put into it, and what is to be added.
+    The text is what the app would write, with `append` at the end.
     """
     path = daily_places(view, day)[0]
     mount = view.vault.mounts[0]
@@ -197,14 +179,14 @@ def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple
 
 
 Found = Callable[[int], Coroutine[Any, Any, None]]
-"""Told how many files have links that may have to be changed."""
+"""Called with the number of files with links that may have to change."""
 
 _SOURCES = "SELECT DISTINCT path FROM links JOIN files ON files.id = links.file WHERE links.name IN "
 _VALUES = "(SELECT value FROM json_each(?)) ORDER BY path"
 
 
 class IndexReferences:
-    """Asks the library, from a thread that `VaultLibrary.write` has started."""
+    """Answers questions of a move about links and names, from a thread that `VaultLibrary.write` has started."""
 
     def __init__(self, library: VaultLibrary, found: Found) -> None:
         self._library = library
