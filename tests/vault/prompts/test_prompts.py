@@ -273,7 +273,7 @@ def test_a_count_that_is_none_is_refused(shelf: Shelf, count: str) -> None:
 
 
 def test_a_day_that_is_none_is_refused(shelf: Shelf) -> None:
-    with pytest.raises(BadAddress, match="no date"):
+    with pytest.raises(BadAddress, match="not a date"):
         briefs.recent_brief(shelf.view(), "", "soon")
 
 
