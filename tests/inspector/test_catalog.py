@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tidings._kit import files
 from tidings.client.config import ClientConfig
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import (
@@ -91,7 +92,7 @@ def test_the_file_is_readable_for_its_owner_alone(catalog: Catalog) -> None:
 
 def test_a_name_that_is_taken_is_refused_or_numbered(catalog: Catalog) -> None:
     catalog.add(WEATHER)
-    with pytest.raises(CatalogError, match=r"Call it 'weather \(2\)', perhaps"):
+    with pytest.raises(CatalogError, match=r"Use another name, such as 'weather \(2\)'"):
         catalog.add(WEATHER)
     assert catalog.add(WEATHER, rename=True).name == "weather (2)"
     assert catalog.add(WEATHER, rename=True).name == "weather (3)"
@@ -111,7 +112,7 @@ def test_an_edit_keeps_the_place_and_may_rename(catalog: Catalog) -> None:
     catalog.edit(catalog.get("weather"), replace(WEATHER, name="sky", args=("sky",)))
     assert catalog.names() == ["sky", "notes"]
     assert catalog.get("sky").args == ("sky",)
-    with pytest.raises(CatalogError, match="There is a server called 'notes' already"):
+    with pytest.raises(CatalogError, match="There is already a server called 'notes'"):
         catalog.edit(catalog.get("sky"), replace(WEATHER, name="notes"))
 
 
@@ -119,21 +120,18 @@ def test_an_edit_of_what_another_program_changed_meanwhile_is_refused(catalog: C
     before = catalog.add(WEATHER)
     other = Catalog(catalog.path)
     other.edit(other.get("weather"), replace(WEATHER, cwd="/elsewhere"))
-    with pytest.raises(CatalogError, match="changed by another program meanwhile"):
+    with pytest.raises(CatalogError, match="Another program has changed 'weather' meanwhile"):
         catalog.edit(before, replace(before, cwd="/mine"))
     assert catalog.get("weather").cwd == "/elsewhere"
 
 
-def test_servers_are_removed_and_put_in_order(catalog: Catalog) -> None:
+def test_servers_are_removed_and_their_names_are_unknown_then(catalog: Catalog) -> None:
     for name in ("a", "b", "c"):
         catalog.add(replace(NOTES, name=name))
-    catalog.reorder(["c", "a"])
-    assert catalog.names() == ["c", "a", "b"]
     catalog.remove("a")
-    assert catalog.names() == ["c", "b"]
+    assert catalog.names() == ["b", "c"]
     for wrong in (
         lambda: catalog.remove("a"),
-        lambda: catalog.reorder(["a"]),
         lambda: catalog.get("a"),
         lambda: catalog.clone("a"),
     ):
@@ -175,7 +173,7 @@ def test_an_entry_that_is_none_hides_no_other(catalog: Catalog) -> None:
     [
         ("nonsense", "is not JSON: line 1, column 1"),
         ('{"mcpServers": {\n  "a": }}', "is not JSON: line 2, column 8"),
-        ("[]", "must have an object in it"),
+        ("[]", "must contain an object"),
         ('{"mcpServers": []}', "must be an object of servers by name"),
         ("[" * 100_000, "is not JSON"),
         (b"\xff\xfe\x00", "is not a text in UTF-8"),
@@ -198,7 +196,7 @@ def test_comments_are_read_but_not_written_over(catalog: Catalog) -> None:
     catalog.path.parent.mkdir(parents=True)
     catalog.path.write_text('{ // mine\n "mcpServers": {"a": {"url": "http://x/ /*no*/",},}, /* end */ }')
     assert catalog.get("a").url == "http://x/ /*no*/"
-    with pytest.raises(CatalogError, match="writing would lose them"):
+    with pytest.raises(CatalogError, match="would be lost"):
         catalog.add(NOTES)
 
 
@@ -240,7 +238,7 @@ def test_a_catalog_that_belongs_to_others_is_only_read(tmp_path: Path) -> None:
     file.write_text('{"servers": {"a": {"url": "http://x/"}}}')
     catalog = Catalog(file, read_only=True)
     assert catalog.get("a").read_only
-    with pytest.raises(CatalogError, match="for reading only"):
+    with pytest.raises(CatalogError, match="is read-only here"):
         catalog.remove("a")
 
 
@@ -281,19 +279,17 @@ def test_processes_that_write_at_once_lose_nothing(catalog: Catalog) -> None:
 def test_what_a_program_without_the_lock_writes_meanwhile_is_kept(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidings.inspector.catalog import file
-
     catalog.add(NOTES)
-    replaced = file._current
+    replace_file = files.replace_file
     meddled: list[bool] = []
 
-    def current(path: Path) -> Any:
+    def replaced(path: Path, data: bytes, seen: os.stat_result | None) -> bool:
         if not meddled:
             meddled.append(True)
             path.write_text('{"mcpServers": {"theirs": {"url": "http://x/"}}, "theme": "dark"}')
-        return replaced(path)
+        return replace_file(path, data, seen)
 
-    monkeypatch.setattr(file, "_current", current)
+    monkeypatch.setattr(files, "replace_file", replaced)
     catalog.add(WEATHER)
     assert catalog.names() == ["theirs", "weather"]
     assert written(catalog)["theme"] == "dark"
@@ -341,16 +337,8 @@ def test_an_export_names_variables_instead_of_secrets() -> None:
 def test_different_secrets_of_one_name_get_variables_of_their_own(catalog: Catalog) -> None:
     for name, key in (("a", "secret-of-a"), ("b", "secret-of-b"), ("c", "secret-of-a")):
         catalog.add(ServerEntry(name, command="x", env={"API_KEY": key}))
-    servers = catalog.export().document["mcpServers"]
+    servers = exported(catalog.entries()).document["mcpServers"]
     assert [servers[name]["env"]["API_KEY"] for name in "abc"] == ["${API_KEY}", "${API_KEY_2}", "${API_KEY}"]
-
-
-def test_an_export_with_secrets_can_be_imported_as_it_was(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.add(WEATHER)
-    catalog.add(NOTES)
-    file = tmp_path / "export.json"
-    file.write_text(json.dumps(catalog.export(["notes", "weather"], secrets=True).document))
-    assert Catalog(file).entries() == (NOTES, WEATHER)
 
 
 def test_what_was_edited_as_it_was_shown_keeps_its_secrets() -> None:
@@ -434,18 +422,19 @@ def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
 def test_a_program_that_holds_the_lock_for_long_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidings.inspector.catalog import file
 
-    monkeypatch.setattr(file, "_PATIENCE", 0.05)
+    monkeypatch.setattr(file, "_LOCK_SECONDS", 0.05)
     catalog.add(NOTES)
-    with file._locked(catalog.path), pytest.raises(CatalogError, match="Another program has been writing"):
+    with (
+        files.locked(catalog.path.with_name(".servers.json.lock"), 1),
+        pytest.raises(CatalogError, match="Another program has been writing"),
+    ):
         catalog.add(WEATHER)
 
 
 def test_a_file_that_never_stays_the_same_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidings.inspector.catalog import file
-
     catalog.add(NOTES)
-    monkeypatch.setattr(file, "_current", lambda _path: (0, 0, 0))
-    with pytest.raises(CatalogError, match="changed by another program all the time"):
+    monkeypatch.setattr(files, "same_state", lambda _one, _other: False)
+    with pytest.raises(CatalogError, match="Another program keeps changing"):
         catalog.add(WEATHER)
 
 

@@ -53,7 +53,7 @@ def test_a_server_of_a_file_is_found_though_the_file_has_comments(tmp_path: Path
     file = tmp_path / "mcp.json"
     file.write_text('{"servers": {"a": {"url": "http://a/"}, "b": {"url": "http://b/"},} /* two */}')
     assert resolve(f"{file}#b").url == "http://b/"
-    with pytest.raises(BadTarget, match=r"has 2 servers. Say which one is meant, as in .*#a. It has: a, b."):
+    with pytest.raises(BadTarget, match=r"has 2 servers. Name one of them, for example .*#a. Its servers: a, b."):
         resolve(str(file))
     with pytest.raises(BadTarget, match="has no server called 'c'"):
         resolve(f"{file}#c")
@@ -95,5 +95,5 @@ def test_a_catalog_that_cannot_be_read_is_told_only_where_it_was_needed(tmp_path
     file = tmp_path / "servers.json"
     file.write_text("nonsense")
     assert resolve("http://x/", Catalog(file)).url == "http://x/"
-    with pytest.raises(BadTarget, match=r"The catalog is of no help: .*line 1, column 1"):
+    with pytest.raises(BadTarget, match=r"The catalog cannot be used: .*line 1, column 1"):
         resolve("weather", Catalog(file))

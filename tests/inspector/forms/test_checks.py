@@ -141,7 +141,7 @@ def test_a_check_that_would_take_too_long_is_given_up_and_said_to_be() -> None:
         definitions[f"d{level}"] = {"allOf": [ref, ref]}
     (problem,) = check({"$defs": definitions, "$ref": "#/$defs/d59"}, "x", seconds=0.2)
     assert problem.fault == "schema"
-    assert "given up after 0.2 s" in problem.message
+    assert "stopped after 0.2 s" in problem.message
 
 
 def test_a_great_depth_is_told_rather_than_raised() -> None:
@@ -186,7 +186,7 @@ def test_a_result_is_measured_by_the_output_schema() -> None:
         (
             {"properties": {"abc": {}, "def": {}}, "additionalProperties": False},
             {"zz": 1},
-            "zz: is not known. Known are: abc, def.",
+            "zz: is not known. There are: abc, def.",
         ),
         ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"x1": 1, "y": 1}, "y: is not known."),
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, "b: expected any value, got nothing"),

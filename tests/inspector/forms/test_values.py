@@ -221,4 +221,4 @@ def test_what_is_nested_without_end_is_told() -> None:
     for _ in range(5_000):
         typed = [typed]
     made = form({"type": "array", "items": {"$ref": "#"}})
-    assert [problem.message for problem in from_texts(made, typed).problems] == ["it is nested too deeply"]
+    assert [problem.message for problem in from_texts(made, typed).problems] == ["is nested too deeply"]

@@ -88,7 +88,7 @@ def test_a_port_that_is_in_use_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense-that-is-no-program"], "is no server and no program"),
+        (["nonsense-that-is-no-program"], "is not a known server or program"),
         (["127.0.0.1:8000"], "Did you mean http://127.0.0.1:8000?"),
         (["--catalog", "/nowhere/at/all.json"], "There is no folder"),
     ],

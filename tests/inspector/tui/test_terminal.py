@@ -84,7 +84,7 @@ def test_the_terminal_is_as_it_was_afterwards(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nonesuch"], "'nonesuch' is no server and no program that is known here."),
+        (["nonesuch"], "'nonesuch' is not a known server or program."),
         (["ftp://host/mcp"], "which MCP does not use"),
         ([""], "The target is empty"),
     ],

@@ -180,7 +180,7 @@ async def test_a_server_is_added_by_its_address_or_refused_with_the_reason() -> 
     async with on_server(city()) as pilot:
         app = desk(pilot)
         await pilot.press("n", *"nonesuch", "enter")
-        await shows(pilot, "is no server and no program")
+        await shows(pilot, "is not a known server or program")
         app.screen.query_one("#target", Input).value = "http://127.0.0.1:9/mcp"
         await pilot.press("enter")
         await until(pilot, lambda: "127.0.0.1:9" in app.session.servers)

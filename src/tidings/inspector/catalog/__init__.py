@@ -4,20 +4,8 @@
     catalog.add(ServerEntry("weather", command="uvx", args=("weather",)))
     resolve("weather", catalog).connect_arguments(os.environ)
 
-The file is `{"mcpServers": {name: entry}}` (see `catalog_entry`), readable for its owner alone. `read_only` is for
-files that belong to others: any file with `mcpServers` or `servers` in it is such a catalog.
-
-| room | what is in it |
-|---|---|
-| `catalog_store` | `Catalog`: add, edit, clone, remove, reorder, import, export |
-| `catalog_entry`, `catalog_raw`, `catalog_secrets`, `catalog_masks` | `ServerEntry`, and what of it is never shown |
-| `catalog_file`, `catalog_text` | the file: limits, lock, atomic writing; JSON with comments |
-| `catalog_folders` | where programs keep such files |
-| `catalog_clients` | `find_clients`: the files of Claude Desktop, Claude Code, VS Code and Cursor |
-| `catalog_export` | the servers for other programs, without secrets unless they are wanted |
-| `catalog_targets` | `resolve`: what a user types to mean a server |
-
-May import: `client` (without the SDK), `errors`.
+The file is `{"mcpServers": {name: entry}}` (see `entry`), readable for its owner alone. `read_only` is for files of
+other programs: any file with `mcpServers` or `servers` in it can be read as a catalog. Nothing here imports the SDK.
 """
 
 from tidings.inspector.catalog.catalog import Catalog, Export, ImportedServers, Listing, exported

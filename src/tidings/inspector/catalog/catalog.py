@@ -1,43 +1,41 @@
-"""`Catalog`: a file of servers, read anew for each question and before each change.
+"""`Catalog`: a file of servers, read again for each question and before each change.
 
-Two programs can use it at once. What is not understood in it is kept, and told in `problems`.
+Several programs can use it at once. Entries that are not understood are kept, and listed in `problems`.
 
-The servers of a catalog for other programs, as `mcpServers` JSON.
-
-An export is made to be passed on, so by default it holds no secret: each is replaced by a variable, `${NAME}`, which
-Claude Code and Tidings fill in from the environment; `variables` says what each stands for. Claude Desktop does not
-fill in variables: for it, and for a backup, export with `secrets=True`.
+An export is `mcpServers` JSON for other programs. It is made to be passed on, so it has no secret: each is replaced by
+a variable, `${NAME}`, which Claude Code and Tidings fill in from the environment. `variables` explains each of them.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar
 
-from tidings._kit.suggest import closest
+from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import SHORTEST, shown_arguments, url_secrets
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, variable_is_secret, variable_name
-from tidings.inspector.catalog.file import CatalogError, change, read
+from tidings.inspector.catalog.file import CatalogError, change, read, section_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Export:
-    """A document to write as JSON, and what has to be set for it to work."""
+    """A document to write as JSON, and the variables that have to be set for it."""
 
     document: dict[str, Any]
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """Each variable that stands for a secret, and which that is: "the header Authorization of notes"."""
+    """Each variable, and the secret that it stands for: "the header Authorization of notes"."""
 
 
-def exported(entries: Iterable[ServerEntry], *, secrets: bool = False) -> Export:
-    """The servers as other programs read them."""
+def exported(entries: Iterable[ServerEntry]) -> Export:
+    """Returns the servers as other programs read them."""
     export = Export({"mcpServers": {}})
     held: dict[str, str] = {}
     for entry in entries:
-        raw = entry.raw() if secrets else _Replacer(entry, export.variables, held).raw()
-        export.document["mcpServers"][entry.name] = raw
+        export.document["mcpServers"][entry.name] = _Replacer(entry, export.variables, held).raw()
     return export
 
 
@@ -46,8 +44,9 @@ class _Replacer:
 
     def __init__(self, entry: ServerEntry, variables: dict[str, str], held: dict[str, str]) -> None:
         self._entry = entry
-        self._held = held
         self._variables = variables
+        self._held = held
+        """The secret that each variable stands for."""
 
     def raw(self) -> dict[str, Any]:
         entry, raw = self._entry, self._entry.raw()
@@ -66,7 +65,7 @@ class _Replacer:
         replaced: dict[str, Any] = {"env": env, "headers": headers, "args": args}
         if entry.url is not None:
             replaced["url"] = self._without(entry.url, url_secrets(entry.url), "a part of the URL")
-        # What is not known may be a secret; another program's own settings are of no use to a third.
+        # Unknown keys may be secrets, and the settings of one program are of no use to another.
         kept = ("type", "transport", "disabled", "tidings", "command", "args", "url", "env", "headers", "cwd")
         return {key: replaced.get(key, value) for key, value in raw.items() if key in kept}
 
@@ -83,7 +82,7 @@ class _Replacer:
         return text
 
     def _named(self, name: str, what: str, secret: str) -> str:
-        """The placeholder for a secret. A name that stands for another already gets a number."""
+        """Returns the placeholder for a secret. A name that stands for another secret already gets a number."""
         free, number = name, 1
         while self._held.setdefault(free, secret) != secret:
             number += 1
@@ -97,36 +96,36 @@ _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 @dataclass(frozen=True)
 class Listing:
-    """What is in a catalog."""
+    """The content of a catalog."""
 
     entries: tuple[ServerEntry, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is wrong with entries that are not listed."""
+    """The reasons why other entries are not listed."""
 
 
 @dataclass(frozen=True)
 class ImportedServers:
-    """What came of an import."""
+    """The outcome of an import."""
 
     added: tuple[ServerEntry, ...] = ()
     known: tuple[str, ...] = ()
-    """Those that were there already."""
+    """The names of those that were there already."""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What others are called here, because their name was taken."""
+    """The new names of those whose name was taken."""
 
 
 class Catalog:
-    """A file of servers. Every method may raise `CatalogError`: the file cannot be read, or not be written."""
+    """A file of servers. Every method may raise `CatalogError`: the file cannot be read or written."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
 
     def listing(self) -> Listing:
-        """The servers in their order, and what is wrong with the others."""
+        """Returns the servers in their order, and the problems of the others."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
-        for name, raw in _servers(self.path, read(self.path).document).items():
+        for name, raw in section_of(self.path, read(self.path).document).items():
             try:
                 entries.append(ServerEntry.from_raw(name, raw, source=str(self.path), read_only=self.read_only))
             except BadTarget as error:
@@ -134,28 +133,30 @@ class Catalog:
         return Listing(tuple(entries), tuple(problems))
 
     def entries(self) -> tuple[ServerEntry, ...]:
-        """The servers, in their order."""
+        """Returns the servers in their order."""
         return self.listing().entries
 
     def names(self) -> list[str]:
-        """The names of the servers, in their order."""
+        """Returns the names of the servers in their order."""
         return [entry.name for entry in self.entries()]
 
     def get(self, name: str) -> ServerEntry:
-        """The server of this name."""
+        """Returns the server of this name."""
         for entry in self.entries():
             if entry.name == name:
                 return entry
-        raise CatalogError(self._missing(name, self.names()))
+        raise self._missing(name, self.names())
 
     def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
-        """Add a server at the end. With `rename` it is called `name (2)` where its name is taken."""
+        """Adds a server at the end. With `rename`, it becomes `name (2)` if its name is taken."""
         checked = self._checked(entry)
 
         def edit(servers: dict[str, Any]) -> str:
             if checked.name in servers and not rename:
                 free = free_name(checked.name, servers)
-                raise CatalogError(f"There is a server called {checked.name!r} already. Call it {free!r}, perhaps.")
+                raise CatalogError(
+                    f"There is already a server called {checked.name!r}. Use another name, such as {free!r}."
+                )
             name = free_name(checked.name, servers)
             servers[name] = checked.raw()
             return name
@@ -163,16 +164,15 @@ class Catalog:
         return replace(checked, name=self._change(edit))
 
     def edit(self, before: ServerEntry, after: ServerEntry) -> ServerEntry:
-        """Put `after` in the place of `before`, which must not have been changed by anybody else meanwhile."""
+        """Replaces `before` by `after`, unless another program has changed it meanwhile."""
         checked = self._checked(after)
 
         def edit(servers: dict[str, Any]) -> None:
-            if before.name not in servers:
-                raise CatalogError(self._missing(before.name, servers))
+            self._check_known(before.name, servers)
             if ServerEntry.from_raw(before.name, servers[before.name], source=str(self.path)) != before:
-                raise CatalogError(f"{before.name!r} was changed by another program meanwhile. Look at it again.")
+                raise CatalogError(f"Another program has changed {before.name!r} meanwhile. Look at it again.")
             if checked.name != before.name and checked.name in servers:
-                raise CatalogError(f"There is a server called {checked.name!r} already. Choose another name.")
+                raise CatalogError(f"There is already a server called {checked.name!r}. Choose another name.")
             renamed = [
                 (checked.name, checked.raw()) if name == before.name else (name, raw) for name, raw in servers.items()
             ]
@@ -183,11 +183,10 @@ class Catalog:
         return checked
 
     def clone(self, name: str) -> ServerEntry:
-        """Add the same server once more, right after it, as `name copy`."""
+        """Adds a copy of a server right after it, as `name copy`."""
 
         def edit(servers: dict[str, Any]) -> str:
-            if name not in servers:
-                raise CatalogError(self._missing(name, servers))
+            self._check_known(name, servers)
             copy = free_name(f"{name} copy", servers)
             pairs: list[tuple[str, Any]] = []
             for each, raw in servers.items():
@@ -199,30 +198,16 @@ class Catalog:
         return self.get(self._change(edit))
 
     def remove(self, name: str) -> None:
-        """Forget a server."""
+        """Removes a server."""
 
         def edit(servers: dict[str, Any]) -> None:
-            if name not in servers:
-                raise CatalogError(self._missing(name, servers))
+            self._check_known(name, servers)
             del servers[name]
 
         self._change(edit)
 
-    def reorder(self, names: Sequence[str]) -> None:
-        """Put the servers in this order; those that are not named stay behind them, as they were."""
-
-        def edit(servers: dict[str, Any]) -> None:
-            for name in names:
-                if name not in servers:
-                    raise CatalogError(self._missing(name, servers))
-            ordered = {name: servers[name] for name in (*dict.fromkeys(names), *servers)}
-            servers.clear()
-            servers.update(ordered)
-
-        self._change(edit)
-
     def import_entries(self, entries: Iterable[ServerEntry]) -> ImportedServers:
-        """Add servers that were found elsewhere, each once; one whose name is taken becomes `name (2)`."""
+        """Adds servers that were found elsewhere, each once. One whose name is taken becomes `name (2)`."""
         given = [self._checked(entry) for entry in entries]
 
         def edit(servers: dict[str, Any]) -> ImportedServers:
@@ -242,27 +227,25 @@ class Catalog:
 
         return self._change(edit) if given else ImportedServers()
 
-    def export(self, names: Sequence[str] | None = None, *, secrets: bool = False) -> Export:
-        """The servers for other programs; see `catalog_export`."""
-        entries = self.entries() if names is None else [self.get(name) for name in names]
-        return exported(entries, secrets=secrets)
-
     def _checked(self, entry: ServerEntry) -> ServerEntry:
         try:
             return ServerEntry.from_raw(entry.name, entry.raw(), source=str(self.path))
         except BadTarget as error:
             raise CatalogError(error.message) from None
 
-    def _missing(self, name: str, names: Iterable[str]) -> str:
-        close = closest(name, names)
-        return f"{self.path} has no server called {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
+    def _missing(self, name: str, names: Iterable[str]) -> CatalogError:
+        return CatalogError(f"{self.path} has no server called {name!r}.{did_you_mean(name, names)}")
 
-    def _change(self, edit: Any) -> Any:
+    def _check_known(self, name: str, servers: Mapping[str, Any]) -> None:
+        if name not in servers:
+            raise self._missing(name, servers)
+
+    def _change(self, edit: Callable[[dict[str, Any]], T]) -> T:
         if self.read_only:
-            raise CatalogError(f"{self.path} is open for reading only: it belongs to another program.")
+            raise CatalogError(f"{self.path} is read-only here, because it belongs to another program.")
 
-        def edit_document(document: dict[str, Any]) -> Any:
-            servers = _servers(self.path, document)
+        def edit_document(document: dict[str, Any]) -> T:
+            servers = section_of(self.path, document)
             if not servers and "servers" not in document:
                 servers = document.setdefault("mcpServers", servers)
             return edit(servers)
@@ -271,7 +254,7 @@ class Catalog:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """`name`, or the first of `name (2)`, `name (3)` … that nobody has."""
+    """Returns `name`, or the first of `name (2)`, `name (3)` … that is not taken."""
     names = set(taken)
     if name not in names:
         return name
@@ -282,18 +265,8 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-def _servers(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    for section in ("mcpServers", "servers"):
-        if section in document:
-            servers = document[section]
-            if not isinstance(servers, dict):
-                raise CatalogError(f"{section} in {path} must be an object of servers by name.")
-            return cast("dict[str, Any]", servers)
-    return {}
-
-
 def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
-    """Under which name the same server is there already: its own, or that with a number."""
+    """Returns the name under which the same server exists already: its own, or with a number."""
     for name, raw in servers.items():
         numbered = _NUMBERED.fullmatch(name)
         if name == entry.name or (numbered and numbered["base"] == entry.name):
@@ -301,10 +274,10 @@ def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
                 there = ServerEntry.from_raw(name, raw)
             except BadTarget:
                 continue
-            if _essence(there) == _essence(entry):
+            if _identity(there) == _identity(entry):
                 return name
     return None
 
 
-def _essence(entry: ServerEntry) -> tuple[Any, ...]:
+def _identity(entry: ServerEntry) -> tuple[Any, ...]:
     return (entry.command, entry.args, entry.url, dict(entry.env), entry.cwd, dict(entry.headers))

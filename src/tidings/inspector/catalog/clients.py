@@ -1,4 +1,4 @@
-"""The servers that other programs on this machine know: their files found, and read as they mean them.
+"""The servers that other programs on this machine know.
 
 | program | files | section |
 |---|---|---|
@@ -7,52 +7,53 @@
 | VS Code | `mcp.json` of the user; `.vscode/mcp.json` in the project | `servers`, with `inputs` |
 | Cursor | `~/.cursor/mcp.json`; `.cursor/mcp.json` in the project | `mcpServers` |
 
-What only the program itself can fill in is made into what anybody can: `${workspaceFolder}` into the folder,
-`${input:api-key}` into the variable `${API_KEY}`. A file that cannot be read is told, and hides no other.
+Placeholders that only the program itself understands are replaced: `${workspaceFolder}` by the folder,
+`${input:api-key}` by the variable `${API_KEY}`. A file that cannot be read is reported and hides no other.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tidings._kit.bounded_json import as_dict, as_dict_or_none
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.entry import ServerEntry, variable_name
-from tidings.inspector.catalog.file import CatalogError, read, settings_folder
+from tidings.inspector.catalog.file import CatalogError, read, section_of, settings_folder
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
 _MOST_PARENTS: Final = 40
+_VS_CODES: Final = {"Code": "VS Code", "Code - Insiders": "VS Code Insiders", "VSCodium": "VSCodium"}
+_PROJECT_FILES: Final = (
+    ("Claude Code", Path(".mcp.json")),
+    ("VS Code", Path(".vscode", "mcp.json")),
+    ("Cursor", Path(".cursor", "mcp.json")),
+)
 
 
 @dataclass(frozen=True)
 class FoundClient:
-    """One place where a program keeps servers."""
+    """A file of a program's servers; for Claude Code's own file, also one for each project in it."""
 
     client: str
-    """The program, as people call it: `VS Code`."""
+    """The name of the program, for example `VS Code`."""
     path: Path
     servers: tuple[ServerEntry, ...] = ()
     problem: str | None = None
-    """Why nothing, or not all, could be read."""
+    """The reason why nothing, or not everything, could be read."""
     project: Path | None = None
-    """The folder that the servers are meant for; None: for all."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    client: str
-    path: Path
-    project: Path | None = None
+    """The folder that the servers are meant for; None: all."""
 
 
 def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> list[FoundClient]:
-    """All that is there: what has no server and no problem is left out.
+    """Returns the files that have a server or a problem.
 
     Args:
         home: The user's folder.
-        cwd: A folder of the project; the project's files are looked for here and above.
-        platform: The system, named as `sys.platform` does.
+        cwd: A folder of the project. The project's files are looked for here and above.
+        platform: The system, named as in `sys.platform`.
         environ: The environment variables that say where programs keep their files.
     """
     found: list[FoundClient] = []
@@ -60,72 +61,60 @@ def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str
         try:
             document = read(place.path).document
         except CatalogError as error:
-            found.append(FoundClient(place.client, place.path, problem=str(error), project=place.project))
+            found.append(replace(place, problem=str(error)))
             continue
-        found += _in_document(place, document, home)
+        found.append(_with_servers(place, document, home))
+        projects = as_dict(document.get("projects")) if place.client == "Claude Code" else {}
+        for folder, facts in projects.items():
+            if (section := as_dict_or_none(facts)) is not None:
+                found.append(_with_servers(replace(place, project=Path(folder)), section, home))
     return [each for each in found if each.servers or each.problem]
 
 
-def _places(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> Iterator[_Place]:
+def _places(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> Iterator[FoundClient]:
     settings = settings_folder(environ, platform, home)
-    yield _Place("Claude Desktop", settings / "Claude" / "claude_desktop_config.json")
-    yield _Place("Claude Code", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json")
-    for program in ("Code", "Code - Insiders", "VSCodium"):
-        name = {"Code": "VS Code", "Code - Insiders": "VS Code Insiders"}.get(program, program)
-        yield _Place(name, settings / program / "User" / "mcp.json")
-    yield _Place("Cursor", home / ".cursor" / "mcp.json")
-    for client, names in (
-        ("Claude Code", (".mcp.json",)),
-        ("VS Code", (".vscode", "mcp.json")),
-        ("Cursor", (".cursor", "mcp.json")),
-    ):
+    yield FoundClient("Claude Desktop", settings / "Claude" / "claude_desktop_config.json")
+    yield FoundClient("Claude Code", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json")
+    for folder, name in _VS_CODES.items():
+        yield FoundClient(name, settings / folder / "User" / "mcp.json")
+    yield FoundClient("Cursor", home / ".cursor" / "mcp.json")
+    for client, file in _PROJECT_FILES:
         for folder in (cwd, *list(cwd.parents)[:_MOST_PARENTS]):
-            path = folder.joinpath(*names)
-            if folder != home and _is_there(path):
-                yield _Place(client, path, folder)
+            if folder != home and _exists(folder / file):
+                yield FoundClient(client, folder / file, project=folder)
                 break
 
 
-def _is_there(path: Path) -> bool:
-    """Whether there is something, however broken."""
+def _exists(path: Path) -> bool:
     try:
-        path.lstat()
+        os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
+        return True  # It exists and cannot be looked at, which is worth reporting.
     return True
 
 
-def _in_document(place: _Place, document: dict[str, Any], home: Path) -> Iterator[FoundClient]:
-    yield _in_section(place, document, home)
-    projects = document.get("projects") if place.client == "Claude Code" else None
-    for folder, facts in cast("dict[str, Any]", projects).items() if isinstance(projects, dict) else ():
-        if isinstance(facts, dict):
-            yield _in_section(replace(place, project=Path(folder)), cast("dict[str, Any]", facts), home)
-
-
-def _in_section(place: _Place, document: dict[str, Any], home: Path) -> FoundClient:
-    section = next((name for name in ("mcpServers", "servers") if name in document), None)
-    raw: Any = document[section] if section else {}
-    if not isinstance(raw, dict):
-        words = f"{section} in {place.path} must be an object of servers by name."
-        return FoundClient(place.client, place.path, problem=words, project=place.project)
+def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> FoundClient:
+    try:
+        section = section_of(place.path, document)
+    except CatalogError as error:
+        return replace(place, problem=str(error))
     servers: list[ServerEntry] = []
     problems: list[str] = []
-    for name, each in cast("dict[str, Any]", raw).items():
+    for name, raw in section.items():
         try:
-            entry = ServerEntry.from_raw(name, _filled(each, place, home), source=str(place.path), read_only=True)
+            entry = ServerEntry.from_raw(name, _filled(raw, place, home), source=str(place.path), read_only=True)
         except BadTarget as error:
             problems.append(error.message)
         else:
             in_project = entry.is_command and entry.cwd is None and place.project is not None
             servers.append(replace(entry, cwd=str(place.project)) if in_project else entry)
-    return FoundClient(place.client, place.path, tuple(servers), " ".join(problems) or None, place.project)
+    return replace(place, servers=tuple(servers), problem=" ".join(problems) or None)
 
 
-def _filled(raw: Any, place: _Place, home: Path, depth: int = 0) -> Any:
-    """The entry with what only its own program knows how to fill in filled in."""
+def _filled(raw: Any, place: FoundClient, home: Path, depth: int = 0) -> Any:
+    """Returns an entry with the program's own placeholders replaced."""
 
     def fill(found: re.Match[str]) -> str:
         match found["kind"]:

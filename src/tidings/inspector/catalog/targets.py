@@ -1,4 +1,4 @@
-"""What a user types to mean a server: a name in the catalog, a server of a file, a URL, or a command."""
+"""A user's words for a server: a name in the catalog, a server of a file, a URL, or a command."""
 
 import os
 import re
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
-from tidings._kit.suggest import closest
+from tidings._kit.suggest import did_you_mean
+from tidings._kit.text import listed
 from tidings.client.masking import shown_url
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.catalog import Catalog
@@ -28,68 +29,65 @@ _RUNNERS: Final = frozenset(
 
 
 def resolve(text: str | Sequence[str], catalog: Catalog | None = None) -> ServerEntry:
-    """The server that is meant. Words in a list are a command.
+    """Returns the server that is meant. A list of words is a command.
 
     Raises:
-        BadTarget: None was understood; the message names the nearest in the catalog, and what is understood.
+        BadTarget: There is none. The message suggests names of the catalog, and lists what is accepted.
     """
     if not isinstance(text, str):
         return _command(list(text))
     text = text.strip()
     if not text:
         raise BadTarget(f"The target is empty. Give {FORMS}.")
-    names: list[str] = []
     trouble = ""
     try:
         entries = catalog.entries() if catalog else ()
     except CatalogError as error:
-        entries, trouble = (), f" The catalog is of no help: {error}"
+        entries, trouble = (), f" The catalog cannot be used: {error}"
     for entry in entries:
         if entry.name == text:
             return entry
-        names.append(entry.name)
     alike = [entry for entry in entries if entry.name.casefold() == text.casefold()]
     if len(alike) == 1:
         return alike[0]
-    return _address(text) or _from_words(text, names, trouble)
+    return _address(text) or _from_words(text, [entry.name for entry in entries], trouble)
 
 
 def _address(text: str) -> ServerEntry | None:
     if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
             raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Give {FORMS}.")
-        return ServerEntry(_host(text), url=text, literal=True)
+        host = re.split(r"[/?#]", shown_url(text).partition("://")[2], maxsplit=1)[0]
+        return ServerEntry(host or "server", url=text, literal=True)
     found = _JSON_FILE.fullmatch(text)
     if found and (Path(found["file"]).is_file() or " " not in text):
         return _in_file(Path(found["file"]).expanduser(), found["name"])
     if _HOST_AND_PORT.fullmatch(text):
-        raise BadTarget(f"{text!r} looks like a URL without its beginning. Did you mean http://{text}?")
+        raise BadTarget(f"{text!r} looks like a URL without a scheme. Did you mean http://{text}?")
     return None
 
 
 def _in_file(path: Path, name: str | None) -> ServerEntry:
+    if not os.path.lexists(path):
+        raise BadTarget(f"There is no file {path.absolute()}. Check the path.")
     try:
-        if not os.path.lexists(path):
-            raise BadTarget(f"There is no file {path.absolute()}. Check the path.")
         listing = Catalog(path, read_only=True).listing()
     except CatalogError as error:
         raise BadTarget(str(error)) from None
-    names = [entry.name for entry in listing.entries]
-    listed = f"It has: {', '.join(names)}." if names else "It has none."
+    by_name = {entry.name: entry for entry in listing.entries}
+    servers = f"Its servers: {listed(by_name, None, none='none')}."
     if name:
-        for entry in listing.entries:
-            if entry.name == name:
-                return entry
+        if name in by_name:
+            return by_name[name]
         if wrong := next((words for words in listing.problems if repr(name) in words), None):
             raise BadTarget(wrong)
-        close = closest(name, names)
-        meant = f" Did you mean {close[0]}?" if close else ""
-        raise BadTarget(f"{path} has no server called {name!r}.{meant} {listed}")
-    if len(names) == 1:
+        raise BadTarget(f"{path} has no server called {name!r}.{did_you_mean(name, by_name, show=str)} {servers}")
+    if len(by_name) == 1:
         return listing.entries[0]
-    if not names:
+    if not by_name:
         raise BadTarget(f"{path} has no server in it. {' '.join(listing.problems)}".strip())
-    raise BadTarget(f"{path} has {len(names)} servers. Say which one is meant, as in {path}#{names[0]}. {listed}")
+    example = f"{path}#{listing.entries[0].name}"
+    raise BadTarget(f"{path} has {len(by_name)} servers. Name one of them, for example {example}. {servers}")
 
 
 def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
@@ -97,14 +95,12 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
         words = shlex.split(text)
     except ValueError as error:
         raise BadTarget(f"The command cannot be split into words: {error}.") from None
-    if not words or not words[0]:
-        raise BadTarget(f"The command is empty. Give {FORMS}.")
-    if shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
+    if not words or not words[0] or shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
         return _command(words)
-    close = closest(text, names, most=3, cutoff=0.5)
-    meant = f" Did you mean {' or '.join(close)}?" if close else ""
-    listed = f" In your catalog: {', '.join(names[:20])}." if names and not close else ""
-    raise BadTarget(f"{text!r} is no server and no program that is known here.{meant}{listed}{trouble} Give {FORMS}.")
+    hint = did_you_mean(text, names, most=3, cutoff=0.5, show=str)
+    if names and not hint:
+        hint = f" In your catalog: {', '.join(names[:20])}."
+    raise BadTarget(f"{text!r} is not a known server or program.{hint}{trouble} Give {FORMS}.")
 
 
 def _command(words: list[str]) -> ServerEntry:
@@ -113,18 +109,12 @@ def _command(words: list[str]) -> ServerEntry:
     return ServerEntry(_program(words), command=words[0], args=tuple(words[1:]), literal=True)
 
 
-def _host(url: str) -> str:
-    """A name for a server at a URL: its host, with the port where that tells it from others."""
-    return re.split(r"[/?#]", shown_url(url).partition("://")[2], maxsplit=1)[0] or "server"
-
-
 def _program(words: list[str]) -> str:
-    """A name for a command: what is run, rather than what runs it."""
+    """Returns a name for a command: the program that is run, not the one that runs it."""
     for word in words:
         stem = PurePath(word.replace("\\", "/")).name
         base = stem.rpartition(".")[0] if stem.endswith((".py", ".js", ".ts", ".mjs", ".exe", ".sh")) else stem
-        if base and not word.startswith("-") and not re.fullmatch(r"\d[\d.]*", base):
-            if base.lower().rstrip("0123456789.") in _RUNNERS or base.lower() in _RUNNERS:
-                continue
+        is_runner = base.lower().rstrip("0123456789.") in _RUNNERS or base.lower() in _RUNNERS
+        if base and not is_runner and not word.startswith("-") and not re.fullmatch(r"\d[\d.]*", base):
             return base
     return PurePath(words[0]).name or words[0]

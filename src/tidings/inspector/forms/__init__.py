@@ -1,19 +1,15 @@
-"""Forms from JSON Schemas: what to fill in, what was filled in, and whether it is right.
+"""Forms from JSON Schemas: what to fill in, the value that was filled in, and the problems of a value.
 
-| room | what is in it |
+| file | content |
 |---|---|
-| `fields` | `Field`: a form as plain data |
-| `forms`, `basics`, `merging`, `objects`, `choices` | `form(schema)`: the form of any schema |
-| `arguments` | the same for a prompt's arguments and a resource template's variables |
-| `values`, `texts` | `initial(field)`, `from_texts(field, texts)`; back: `to_texts(field, value)` |
-| `pairs`, `steps` | `parse_pairs(schema, ["limit=5", …])`, for the command line |
-| `checks`, `validating`, `failures` | `check(schema, value)`: what is wrong, and where |
-| `words`, `places` | how limits, values and places are told |
+| `model` | `Field`: a form as plain data; places and problems |
+| `build`, `flatten`, `words` | `form(schema)`; the same for a prompt's arguments and a resource template's variables |
+| `values` | `initial(field)`, `from_texts(field, texts)`, and back: `to_texts(field, value)` |
+| `pairs` | `parse_pairs(schema, ["limit=5", …])`, for the command line |
+| `check` | `check(schema, value)`: the problems of a value |
 
 Schemas come from servers and may be broken or hostile: nothing here raises for a schema, follows an address, or takes
-longer than its limits allow.
-
-May import: `client.masking`, `client.validation`, `client.patterns`. Never the SDK.
+longer than its limits allow. The SDK and `jsonschema` are not imported before something is checked.
 """
 
 from tidings.inspector.forms.build import FormLimits, form, prompt_form, template_form

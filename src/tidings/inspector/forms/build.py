@@ -1,114 +1,140 @@
-"""From a JSON Schema, whatever it is, to a form.
+"""A form from any JSON Schema, from a prompt's arguments, or from a resource template's variables.
 
-Each part of a schema is first made flat (`merging`), then becomes the field that fits it. What is not understood
-becomes a field for JSON that says why; nothing is raised. Large schemas are cut: `FormLimits` says where.
-
-What every field has, whatever its kind: made from the words that a schema has about it.
-
-The forms of what has no schema: a prompt's arguments, and the variables of a resource template.
+Each part of a schema is made flat first (`flatten`) and then becomes the field that fits it. A part that is not
+understood becomes a field for JSON that says why; nothing is raised. Large schemas are cut, see `FormLimits`.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
-from tidings.inspector.forms import words as words_module
-from tidings.inspector.forms.flatten import (
-    Merger,
-    NotUnderstood,
-    Recursive,
-    Schema,
-    as_list,
-    as_schema,
-    conditions,
-    dependents,
-    is_secret,
-    may_be_long,
-    ordered,
-)
+from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text, as_texts, is_number
+from tidings._kit.uri_templates import variables
+from tidings.inspector.forms import words
+from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, conditions, dependents
 from tidings.inspector.forms.model import Field, Kind
-from tidings.inspector.forms.words import LIMITS, hints, shortened, shown, title
+
+_KINDS: Final[dict[str, Kind]] = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+    "array": "array",
+    "object": "object",
+}
+_TYPICAL: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("object", ("properties", "required", "additionalProperties", "patternProperties", "minProperties")),
+    ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
+    ("string", ("pattern", "minLength", "maxLength", "format", "contentEncoding", "contentMediaType")),
+    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+)
+"""The keywords that show the type of a schema that names none."""
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "deprecated", "discriminator"})
+
+
+@dataclass(frozen=True, slots=True)
+class FormLimits:
+    """The largest form."""
+
+    fields: int = 2_000
+    """Altogether. The rest are fields for JSON."""
+    properties: int = 500
+    """Of one object, the required ones first. The rest is counted in `hidden`."""
+    depth: int = 24
+    alternatives: int = 100
+    options: int = 5_000
+
+
+_DEFAULT: Final = FormLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldContext:
-    """Where in a form a field is to be, and which references are open there."""
+    """The place of a field in a form, and the references that are open there."""
 
     refs: frozenset[str]
     depth: int = 0
     name: str = ""
     required: bool = True
 
-    def below(self, refs: frozenset[str], name: str = "", *, required: bool = True) -> "FieldContext":
-        """A place within this one."""
-        return FieldContext(refs, self.depth + 1, name, required)
+    def below(self, name: str = "", *, required: bool = True) -> "FieldContext":
+        """Returns a place within this one."""
+        return FieldContext(self.refs, self.depth + 1, name, required)
 
 
-def common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field:
-    """A field of a kind, with all that is said in the same way for every kind."""
+def form(schema: object, limits: FormLimits = _DEFAULT) -> Field:
+    """Returns the form of a schema, which may be any JSON value."""
+    try:
+        return _Builder(schema, limits).root()
+    except RecursionError:
+        return Field("json", required=True, reason="the schema is nested too deeply for a form")
+
+
+def prompt_form(arguments: object) -> Field:
+    """Returns the form of a prompt, from the `arguments` that the server lists for it. Values are texts."""
+    fields: dict[str, Field] = {}
+    for facts in as_dicts(list(cast("tuple[Any]", arguments)) if isinstance(arguments, tuple) else arguments):
+        if (name := as_text(facts.get("name"))) is not None:
+            fields[name] = Field(
+                "multiline" if words.may_be_long(name, {}) else "text",
+                name=name,
+                title=words.text_of(facts, "title"),
+                description=words.text_of(facts, "description"),
+                required=facts.get("required") is True,
+                secret=words.is_secret(name, {}),
+            )
+    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
+
+
+def template_form(uri_template: str) -> Field:
+    """Returns the form of a resource template: its variables. Those of the query may be left out."""
+    fields: dict[str, Field] = {}
+    for variable in variables(uri_template):
+        hints: list[str] = []
+        if variable.prefix:
+            hints.append(f"only the first {variable.prefix} characters are used")
+        if variable.operator in ("+", "#"):
+            hints.append("may have slashes")
+        made = Field(
+            "text",
+            name=variable.name,
+            required=not variable.optional,
+            hints=tuple(hints),
+            notes=("The template takes several values here.",) if variable.explode else (),
+        )
+        fields.setdefault(variable.name, made)
+    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
+
+
+def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field:
+    """Returns a field with the attributes that every kind has."""
     examples: Any = schema.get("examples", [schema["example"]] if "example" in schema else [])
     return Field(
         kind,
         name=place.name,
-        title=shortened(title(schema)),
-        description=text(schema, "description"),
+        title=words.short(words.text_of(schema, "title")),
+        description=words.text_of(schema, "description"),
         required=place.required,
         deprecated=schema.get("deprecated") is True,
         has_default="default" in schema,
         default=schema.get("default"),
         examples=tuple(as_list(examples)[:20]),
-        format=text(schema, "format"),
-        limits={key: schema[key] for key in LIMITS if key in schema},
-        hints=hints(schema),
+        format=words.text_of(schema, "format"),
+        limits={key: schema[key] for key in words.LIMITS if key in schema},
+        hints=words.hints(schema),
     )
 
 
-def json_field(place: FieldContext, reason: str, schema: Mapping[str, Any] | None = None) -> Field:
-    """A field for JSON, because there is no better one."""
-    return replace(common("json", schema or {}, place), reason=reason)
+def _json(place: FieldContext, reason: str, schema: Mapping[str, Any] | None = None) -> Field:
+    return replace(_common("json", schema or {}, place), reason=reason)
 
 
-def text(schema: Mapping[str, Any], key: str) -> str:
-    """What a schema says under this key, if that is a text."""
-    value = schema.get(key)
-    return value.strip() if isinstance(value, str) else ""
+def _null(schema: Schema, place: FieldContext) -> Field:
+    return replace(_common("const", schema, place), value=None)
 
 
-_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
-_TELLING: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("object", ("properties", "required", "additionalProperties", "patternProperties", "minProperties")),
-    ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
-    ("string", ("pattern", "minLength", "maxLength", "format", "contentEncoding", "contentMediaType")),
-    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
-)
-_ANNOTATIONS: Final = ("title", "description", "default", "examples", "deprecated", "discriminator")
-_ALTERNATIVES: Final = ("anyOf", "oneOf")
-
-
-@dataclass(frozen=True, slots=True)
-class FormLimits:
-    """How large a form may become."""
-
-    fields: int = 2_000
-    """In all. What comes after is a field for JSON."""
-    properties: int = 500
-    """Of one object; the needed ones first. The rest is counted in `hidden`."""
-    depth: int = 24
-    """Levels below each other."""
-    alternatives: int = 100
-    options: int = 5_000
-
-
-DEFAULT: Final = FormLimits()
-
-
-def form(schema: object, limits: FormLimits = DEFAULT) -> Field:
-    """The form of a schema: any value of JSON, whether or not it is a good schema."""
-    try:
-        return _Builder(schema, limits).root()
-    except RecursionError:
-        return Field("json", required=True, reason="the schema is nested too deeply for a form")
+def _noted(field: Field, *notes: str) -> Field:
+    return replace(field, notes=(*field.notes, *notes))
 
 
 class _Builder:
@@ -118,6 +144,7 @@ class _Builder:
         self._left = limits.fields
         self._merger = Merger(schema, limits.fields * 10)
         self._wanted: dict[str, None] = {}
+        """The references that fields of the kind `ref` stand for."""
 
     def root(self) -> Field:
         made = self._field(self._schema, FieldContext(frozenset({"#"})))
@@ -135,146 +162,127 @@ class _Builder:
     def _field(self, schema: object, place: FieldContext) -> Field:  # noqa: PLR0911 - one for each reason
         self._left -= 1
         if self._left < 0:
-            return json_field(place, "the form has too many fields")
+            return _json(place, "the form has too many fields")
         if place.depth > self._limits.depth:
-            return json_field(place, "the schema is nested too deeply for a form")
+            return _json(place, "the schema is nested too deeply for a form")
         if schema is True or schema == {}:
-            return json_field(place, "any value")
+            return _json(place, "any value")
+        if schema is False:
+            return _json(place, "the schema allows no value here")
         if not isinstance(schema, dict):
-            why = "the schema allows no value here" if schema is False else f"the schema here is {shown(schema)}"
-            return json_field(place, why)
+            return _json(place, f"the schema here is {words.shown(schema)}")
         facts = cast("Schema", schema)
         try:
             flat = self._merger.flat(facts, place.refs)
-            made = self._flat(
-                flat.schema, FieldContext(flat.refs, place.depth, place.name, place.required), flat.called
-            )
+            made = self._flat(flat.schema, replace(place, refs=flat.refs))
         except Recursive as found:
             self._wanted[found.ref] = None
-            return replace(common("ref", found.own, place), ref=found.ref)
+            return replace(_common("ref", found.own, place), ref=found.ref)
         except NotUnderstood as error:
-            return replace(json_field(place, str(error)), title=title(facts), description=text(facts, "description"))
+            title, description = words.text_of(facts, "title"), words.text_of(facts, "description")
+            return replace(_json(place, str(error)), title=title, description=description)
         return replace(made, notes=(*flat.notes, *made.notes)) if flat.notes else made
 
-    def _flat(self, schema: Schema, place: FieldContext, called: str = "") -> Field:
+    def _flat(self, schema: Schema, place: FieldContext) -> Field:
         if "const" in schema:
-            return replace(common("const", schema, place), value=schema["const"])
-        if (listed := words_module.options(schema)) is not None:
+            return replace(_common("const", schema, place), value=schema["const"])
+        if (listed := words.options(schema)) is not None:
             nullable = any(option.value is None for option in listed)
             offered = tuple(option for option in listed if option.value is not None)[: self._limits.options]
             if offered:
-                return replace(common("enum", schema, place), options=offered, nullable=nullable)
-            return _null(schema, place) if nullable else json_field(place, "the schema allows no value here", schema)
-        keyword, branches = words_module.alternatives(schema)
-        if branches:
-            return self._alternatives(keyword, branches, schema, place)
-        return self._typed(schema, place, called)
+                return replace(_common("enum", schema, place), options=offered, nullable=nullable)
+            return _null(schema, place) if nullable else _json(place, "the schema allows no value here", schema)
+        keyword, branches = words.alternatives(schema)
+        return self._alternatives(keyword, branches, schema, place) if branches else self._typed(schema, place)
 
-    def _typed(self, schema: Schema, place: FieldContext, called: str) -> Field:
+    def _typed(self, schema: Schema, place: FieldContext) -> Field:
         stated: Any = schema.get("type")
         kinds = cast("list[Any]", stated if isinstance(stated, list) else [] if stated is None else [stated])
-        if unknown := [kind for kind in kinds if kind not in _TYPES]:
-            return json_field(place, f"the schema has the type {shown(unknown[0])}, which there is not", schema)
+        if unknown := [kind for kind in kinds if not isinstance(kind, str) or kind not in (*_KINDS, "null")]:
+            return _json(place, f"the schema has the unknown type {words.shown(unknown[0])}", schema)
         if not kinds:
-            kinds = [kind for kind, telling in _TELLING if any(key in schema for key in telling)][:1]
+            kinds = [kind for kind, typical in _TYPICAL if any(key in schema for key in typical)][:1]
         nullable = "null" in kinds or schema.get("nullable") is True
         kinds = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
         if len(kinds) > 1:
             own = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
             made = self._choice([{**own, "type": kind} for kind in kinds], schema, place)
         elif not kinds:
-            made = _null(schema, place) if nullable else json_field(place, "any value", schema)
+            made = _null(schema, place) if nullable else _json(place, "any value", schema)
             nullable = False
         else:
-            made = self._of_kind(kinds[0], schema, place)
+            made = self._of_kind(_KINDS[kinds[0]], schema, place)
         if schema.get("not") is not None:
-            made = replace(made, notes=(*made.notes, "Some values are excluded (not)."))
+            made = _noted(made, "Some values are excluded (not).")
         return replace(made, nullable=True) if nullable else made
 
-    def _of_kind(self, kind: str, schema: Schema, place: FieldContext) -> Field:
+    def _of_kind(self, kind: Kind, schema: Schema, place: FieldContext) -> Field:
         if kind == "object":
             return self._object(schema, place)
         if kind == "array":
             return self._array(schema, place)
-        if kind == "string":
-            secret = is_secret(place.name, schema)
-            lines: Literal["text", "multiline"] = (
-                "text" if secret or not may_be_long(place.name, schema) else "multiline"
-            )
-            return replace(common(lines, schema, place), secret=secret)
-        return common(cast("Literal['number', 'integer', 'boolean']", kind), schema, place)
+        made = _common(kind, schema, place)
+        if kind == "text" and words.is_secret(place.name, schema):
+            return replace(made, secret=True)
+        return replace(made, kind="multiline") if kind == "text" and words.may_be_long(place.name, schema) else made
 
     def _alternatives(self, keyword: str, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         own = {key: value for key, value in schema.items() if key != keyword}
-        real = [branch for branch in branches if not words_module.is_null(branch)]
-        nullable = len(real) < len(branches)
-        if (words := words_module.demand(branches)) is not None and own.keys() - set(_ANNOTATIONS):
-            made = self._flat(own, place)
-            return replace(made, notes=(*made.notes, words))
+        real = [branch for branch in branches if not words.is_null(branch)]
+        if (note := words.requirement(branches)) is not None and own.keys() - _ANNOTATIONS:
+            return _noted(self._flat(own, place), note)
         if not real:
             return _null(schema, place)
         if len(real) == 1 and isinstance(real[0], dict):
-            deeper = FieldContext(place.refs, place.depth + 1, place.name, place.required)
-            made = self._field({**own, "allOf": real}, deeper)
+            made = self._field({**own, "allOf": real}, replace(place, depth=place.depth + 1))
         else:
             base = {key: value for key, value in own.items() if key not in _ANNOTATIONS}
             made = self._choice([{"allOf": [branch, base]} if base else branch for branch in real], schema, place)
-        return replace(made, nullable=True) if nullable else made
+        return replace(made, nullable=True) if len(real) < len(branches) else made
 
     def _choice(self, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         kept = branches[: self._limits.alternatives]
-        fields = [self._field(branch, place.below(place.refs)) for branch in kept]
-        called = [self._called(branch) for branch in kept]
-        discriminator = words_module.discriminator_of(schema, fields)
+        fields = [self._field(branch, place.below()) for branch in kept]
+        discriminator = words.discriminator_of(schema, fields)
         made = replace(
-            common("choice", schema, place),
-            fields=words_module.labelled(fields, called, discriminator),
+            _common("choice", schema, place),
+            fields=words.labelled(fields, [_referred_name(branch) for branch in kept], discriminator),
             discriminator=discriminator,
         )
-        if len(kept) < len(branches):
-            made = replace(
-                made, notes=(*made.notes, f"{len(branches) - len(kept)} further alternatives are not shown.")
-            )
-        return made
-
-    def _called(self, branch: object) -> str:
-        """What a branch refers to, by name."""
-        facts = cast("Schema", branch) if isinstance(branch, dict) else {}
-        inner: Any = facts.get("allOf")
-        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
-            facts = cast("Schema", inner[0])
-        ref = facts.get("$ref")
-        return ref.rpartition("/")[2].lstrip("#") if isinstance(ref, str) else ""
+        left_out = len(branches) - len(kept)
+        return _noted(made, f"{left_out} further alternatives are not shown.") if left_out else made
 
     def _object(self, schema: Schema, place: FieldContext) -> Field:
         shape, notes = conditions(schema)
-        properties = as_schema(shape.get("properties"))
-        required = [name for name in as_list(shape.get("required")) if isinstance(name, str)]
-        kept = ordered(properties, required, self._limits.properties)
-        fields = [
-            self._field(properties[name], place.below(place.refs, name, required=name in required)) for name in kept
-        ]
+        properties = as_dict(shape.get("properties"))
+        required = as_texts(shape.get("required"))
+        needed = set(required)
+        most = self._limits.properties
+        names = list(properties)
+        if len(names) > most:  # The required ones first, but in the order of the schema.
+            kept = set(sorted(names, key=lambda name: name not in needed)[:most])
+            names = [name for name in names if name in kept]
+        fields = [self._field(properties[name], place.below(name, required=name in needed)) for name in names]
         fields += [
-            json_field(place.below(place.refs, name), "it is needed, but the schema says nothing about it")
-            for name in required[: self._limits.properties]
+            _json(place.below(name), "it is needed, but the schema does not describe it")
+            for name in required[:most]
             if name not in properties
         ]
         further: Any = shape.get("additionalProperties", shape.get("unevaluatedProperties"))
-        # What a tool with no arguments says is `{"type": "object"}`: no rows for that.
+        # A tool without arguments has the schema `{"type": "object"}`: it needs no rows for further keys.
         free = further not in (None, False) or ("properties" not in shape and place.depth > 0)
-        dependent, words = dependents(shape)
-        patterns = list(as_schema(shape.get("patternProperties")).items())[: self._limits.properties]
-        made = common("object", schema, place)
-        return replace(
-            made,
+        dependent, dependent_notes = dependents(shape)
+        patterns = list(as_dict(shape.get("patternProperties")).items())[:most]
+        made = replace(
+            _common("object", schema, place),
             fields=tuple(fields),
             extra=self._further(further, place) if free and further is not False else None,
-            patterns=tuple((pattern, self._field(each, place.below(place.refs))) for pattern, each in patterns),
+            patterns=tuple((pattern, self._field(each, place.below())) for pattern, each in patterns),
             closed=further is False,
-            hidden=len(properties) - len(kept),
+            hidden=len(properties) - len(names),
             dependent=dependent,
-            notes=(*made.notes, *notes, *words),
         )
+        return _noted(made, *notes, *dependent_notes)
 
     def _array(self, schema: Schema, place: FieldContext) -> Field:
         items: Any = schema.get("items")
@@ -283,74 +291,26 @@ class _Builder:
             first, items = cast("list[Any]", items), schema.get("additionalItems")
         if items is None:
             items = schema.get("unevaluatedItems")
-        entries = as_list(first)[: self._limits.properties]
         least: Any = schema.get("minItems", 0)
-        least = least if isinstance(least, int | float) else 0
+        least = least if is_number(least) else 0
         fields = tuple(
-            self._field(entry, place.below(place.refs, str(spot), required=spot < least))
-            for spot, entry in enumerate(entries)
+            self._field(entry, place.below(str(spot), required=spot < least))
+            for spot, entry in enumerate(as_list(first)[: self._limits.properties])
         )
         item = None if items is False else self._further(items, place)
-        made = common("array", schema, place)
+        made = _common("array", schema, place)
         if item is not None and item.kind == "enum" and not fields and not item.nullable:
             return replace(made, kind="multi", options=item.options)
-        notes = ("It must contain certain entries (contains).",) if "contains" in schema else ()
-        return replace(made, fields=fields, items=item, closed=item is None, notes=(*made.notes, *notes))
+        made = replace(made, fields=fields, items=item, closed=item is None)
+        return _noted(made, "It must contain certain entries (contains).") if "contains" in schema else made
 
     def _further(self, schema: object, place: FieldContext) -> Field:
-        return self._field(True if schema is None else schema, place.below(place.refs))
+        return self._field(True if schema is None else schema, place.below())
 
 
-def _null(schema: Schema, place: FieldContext) -> Field:
-    return replace(common("const", schema, place), value=None)
-
-
-_EXPRESSION: Final = re.compile(r"\{([+#./;?&|!@=,]?)([^{}]+)\}")
-_VARIABLE: Final = re.compile(r"(?P<name>(?:\w|%[0-9A-Fa-f]{2}|\.)+)(?::(?P<most>\d{1,4})|(?P<several>\*))?")
-_OPTIONAL: Final = frozenset("?&;#")
-"""The operators before variables that a URI is whole without."""
-
-
-def prompt_form(arguments: object) -> Field:
-    """The form of a prompt, from the `arguments` that the server lists for it. Values are texts."""
-    fields: dict[str, Field] = {}
-    for each in cast("Sequence[Any]", arguments) if isinstance(arguments, list | tuple) else ():
-        facts = as_schema(each)
-        name = facts.get("name")
-        if isinstance(name, str):
-            fields[name] = Field(
-                "multiline" if may_be_long(name, {}) else "text",
-                name=name,
-                title=_text(facts.get("title")),
-                description=_text(facts.get("description")),
-                required=facts.get("required") is True,
-                secret=is_secret(name, {}),
-            )
-    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
-
-
-def template_form(uri_template: str) -> Field:
-    """The form of a resource template: its variables, as RFC 6570 has them. Those in the query may be left out."""
-    fields: dict[str, Field] = {}
-    for expression in _EXPRESSION.finditer(uri_template):
-        for part in expression[2].split(","):
-            variable = _VARIABLE.fullmatch(part.strip())
-            if variable is None or variable["name"] in fields:
-                continue
-            most, hints = variable["most"], list[str]()
-            if most:
-                hints.append(f"only the first {most} characters are used")
-            if expression[1] in ("+", "#"):
-                hints.append("may have slashes")
-            fields[variable["name"]] = Field(
-                "text",
-                name=variable["name"],
-                required=expression[1] not in _OPTIONAL,
-                hints=tuple(hints),
-                notes=("The template takes several values here.",) if variable["several"] else (),
-            )
-    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
-
-
-def _text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
+def _referred_name(branch: object) -> str:
+    """Returns the name of the definition that an alternative refers to, or an empty text."""
+    facts = as_dict(branch)
+    inner = as_list(facts.get("allOf"))
+    ref = as_text((as_dict(inner[0]) or facts if inner else facts).get("$ref"))
+    return "" if ref is None else ref.rpartition("/")[2].lstrip("#")

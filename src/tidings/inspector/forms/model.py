@@ -1,4 +1,4 @@
-"""A form, as plain data that a terminal and a page can draw alike.
+"""A form as plain data, which a terminal and a page can draw alike; places in a value, and the problems there.
 
 A form is a tree of `Field`s. `kind` says what to draw:
 
@@ -11,15 +11,13 @@ A form is a tree of `Field`s. `kind` says what to draw:
 | `enum` | a list to choose one from | the option's `value` | `options` |
 | `multi` | a list to choose several from | list of the options' values | `options`, `limits` |
 | `object` | `fields` below each other; rows of key and value for `extra` | object | `extra`, `patterns`, `closed`, … |
-| `array` | `fields` (the first places), then as many `items` as one likes | list | `fields`, `items`, `limits` |
+| `array` | `fields` (the first places), then any number of `items` | list | `fields`, `items`, `limits` |
 | `choice` | a list of the labels of `fields`, then the chosen one | as the chosen one | `fields`, `discriminator` |
 | `const` | nothing to fill in | `value` | `value` |
 | `ref` | a button that opens `expand(root, field)`: the schema contains itself | | `ref` |
-| `json` | several lines of JSON | anything | `reason`: why there is no better way |
+| `json` | several lines of JSON | anything | `reason`: why there is no better widget |
 
-`nullable` is said beside the kind: a box "null". What was typed is given to `from_texts`, shaped like the value.
-
-Where in a value something is, what is wrong there, and a value together with all that is wrong with it.
+`nullable` adds a box "null" to any kind. The typed texts are given to `from_texts`, in the shape of the value.
 """
 
 import re
@@ -53,20 +51,19 @@ class Option:
     description: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """It as JSON."""
+        """Returns the option as JSON."""
         described = {"description": self.description} if self.description else {}
         return {"value": self.value, "label": self.label, **described}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in, with all that is below it."""
+    """One thing to fill in, with everything below it."""
 
     kind: Kind
     name: str = ""
-    """Its key in the object that it belongs to; for the alternatives of a choice, their label."""
+    """Its key in the object that it belongs to; for an alternative of a choice, its label."""
     title: str = ""
-    """What the schema calls it. `label` is never empty where there is a name."""
     description: str = ""
     required: bool = False
     nullable: bool = False
@@ -81,42 +78,42 @@ class Field:
     hints: tuple[str, ...] = ()
     """The limits in plain words: "at least 1"."""
     notes: tuple[str, ...] = ()
-    """What the form cannot show but the check will heed: "if a is given, b is needed"."""
+    """Conditions that only the check enforces: "If a is given, b is needed."."""
     options: tuple[Option, ...] = ()
     fields: "tuple[Field, ...]" = ()
     items: "Field | None" = None
     extra: "Field | None" = None
-    """What every further value of an object is."""
+    """The field of every further value of an object."""
     patterns: "tuple[tuple[str, Field], ...]" = ()
-    """What the values of further keys are that match a pattern."""
+    """The fields of further values, by the pattern that their key matches."""
     closed: bool = False
-    """Whether keys, or entries, other than those in `fields` are refused."""
+    """Keys or entries other than those in `fields` are refused."""
     hidden: int = 0
-    """How many fields were left out because there are too many. JSON can set them."""
+    """The number of fields that were left out because there are too many. JSON can set them."""
     dependent: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Which fields are needed once another is given."""
+    """The fields that are needed once another is given."""
     discriminator: str = ""
     value: Any = None
     ref: str = ""
     reason: str = ""
     definitions: "Mapping[str, Field]" = field(default_factory=dict[str, "Field"])
-    """At the root only: what `ref` fields stand for."""
+    """At the root only: the fields that `ref` fields stand for."""
 
     @property
     def label(self) -> str:
-        """What to call it."""
+        """Its title, or else its name."""
         return self.title or self.name
 
     def field(self, name: str) -> "Field | None":
-        """The field of an object that has this name."""
+        """Returns the field of an object by its name."""
         return next((each for each in self.fields if each.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
-        """It as JSON, without what is empty."""
+        """Returns the field as JSON, without empty attributes."""
         made: dict[str, Any] = {"kind": self.kind}
         for each in _SHOWN:
             value = getattr(self, each)
-            if value not in _EMPTY or (each == "name" and value):
+            if value not in _EMPTY:
                 made[each] = _jsonable(value)
         if self.label != self.name:
             made["label"] = self.label
@@ -145,7 +142,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def expand(root: Field, field: Field) -> Field:
-    """What a `ref` field stands for, in the place of that field. Any other field is returned as it is."""
+    """Returns the field that a `ref` field stands for, with the latter's name and title. Returns others as they are."""
     found = root.definitions.get(field.ref) if field.kind == "ref" else None
     if found is None:
         return field
@@ -165,7 +162,7 @@ _PLAIN: Final = re.compile(r"[^\s.\[\]\"=:]+")
 
 
 def place(keys: Iterable[Key]) -> str:
-    """A place as people write it: `filter.tags[0]`, `headers["a.b"]`; empty for the whole."""
+    """Returns a place as people write it: `filter.tags[0]`, `headers["a.b"]`; empty for the whole."""
     text = ""
     for key in keys:
         if isinstance(key, int):
@@ -180,45 +177,51 @@ def place(keys: Iterable[Key]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing that is wrong with a value, or with the schema it is measured by."""
+    """One problem of a value, or of its schema."""
 
     path: str
-    """Where, as people write it: `filter.tags[0]`. Empty: the whole."""
+    """The place, as people write it: `filter.tags[0]`. Empty: the whole."""
     message: str
-    """A sentence, the place included: `limit: expected an integer of at least 1, got "many"`."""
+    """A sentence that includes the place: `limit: expected an integer of at least 1, got "many"`."""
     expected: str = ""
     got: str = ""
     keys: tuple[Key, ...] = ()
-    """Where, for programs."""
+    """The place, for programs."""
     fault: Literal["value", "schema"] = "value"
-    """`schema`: the server's schema is at fault, and says nothing about the value."""
+    """`schema`: the server's schema is wrong. The value may be right."""
 
     def to_json(self) -> dict[str, Any]:
-        """It as JSON."""
-        shown: dict[str, Any] = {"path": self.path, "message": self.message, "keys": list(self.keys)}
-        return shown | {"expected": self.expected, "got": self.got, "fault": self.fault}
+        """Returns the problem as JSON."""
+        return {
+            "path": self.path,
+            "message": self.message,
+            "keys": list(self.keys),
+            "expected": self.expected,
+            "got": self.got,
+            "fault": self.fault,
+        }
 
 
 def problem(keys: Iterable[Key], complaint: str, *, expected: str = "", got: str = "") -> FieldProblem:
-    """What is wrong with the value at this place."""
+    """Returns a problem of the value at this place."""
     keys = tuple(keys)
     path = place(keys)
     return FieldProblem(path, f"{path}: {complaint}" if path else complaint, expected, got, keys)
 
 
 def unexpected(keys: Iterable[Key], expected: str, got: str) -> FieldProblem:
-    """The value at this place is of the wrong kind."""
+    """Returns the problem that the value at this place is of the wrong kind."""
     return problem(keys, f"expected {expected}, got {got}", expected=expected, got=got)
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A value, as far as it could be made, and all that stood in the way."""
+    """A value, as far as it could be made, and the problems on the way."""
 
     value: Any
     problems: tuple[FieldProblem, ...] = field(default_factory=tuple[FieldProblem, ...])
 
     @property
     def ok(self) -> bool:
-        """Whether nothing did."""
+        """There was no problem."""
         return not self.problems

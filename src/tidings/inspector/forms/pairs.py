@@ -1,16 +1,14 @@
-"""Arguments as one types them on a command line, by the schema of what they are for.
+"""`KEY=VALUE` arguments of a command, read by the schema of what they are for.
 
-    limit=5                     a value, by the type that the schema has for it
+    limit=5                     a value of the type that the schema has for it
     tags=a tags=b               a list, entry by entry; also tags[0]=a, or tags='["a", "b"]'
     filter.since=2026-07-28     within an object; filter["a.b"]=1 for a key with a dot in it
-    exact                       true, where true or false is wanted
+    exact                       true, for a boolean
     point:='{"x": 1}'           any JSON
-    body=@letter.txt            a file's content (`@-`: standard input; `@@x` is the text @x)
-    point:=@point.json          a file's content, as JSON
+    body=@letter.txt            the content of a file (`@-`: standard input; `@@x` is the text @x)
+    point:=@point.json          the content of a file, as JSON
 
-`null` is null where the schema allows it. A name that the schema does not have is a mistake, and the nearest are named.
-
-The way to a place in a value, as it is typed: `filter.since`, `tags[0]`, `headers["a.b"]`. Putting a value there.
+`null` is null if the schema allows it. A name that is not in the schema is a mistake, and close names are suggested.
 """
 
 import json
@@ -20,29 +18,51 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidings._kit.suggest import closest
+from tidings._kit.suggest import did_you_mean, there_are
 from tidings.inspector.forms.build import FormLimits, form
 from tidings.inspector.forms.model import Field, Filled, Key, expand, place, problem
 from tidings.inspector.forms.values import LEFT_OUT, ValueReader, further_field, wanted
 
 APPEND: Final = -1
-"""The place after the last entry of a list, typed as `tags[]`."""
+"""The index after the last entry of a list, typed as `tags[]`."""
+
+LARGEST_FILE: Final = 16 * 2**20
 
 _STEP: Final = re.compile(r'\.?(?P<name>[^.\[\]]+)|\[(?P<spot>\d{0,6})\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]')
+_PAIR: Final = re.compile(r'(?P<key>(?:\["(?:[^"\\]|\\.)*"\]|(?!:=)[^=])+)(?P<sign>:=|=)(?P<value>.*)', re.DOTALL)
+_ALL: Final = FormLimits(fields=50_000, properties=20_000)
 
 
 class Wrong(Exception):
-    """What is wrong with what was typed, in words that follow its key."""
+    """A mistake in an argument, in words that follow its key."""
 
 
-def steps_of(root: Field, key: str) -> tuple[Key, ...]:
-    """The steps from the form `root` to the place that `key` names.
+def parse_pairs(schema: object, pairs: Sequence[str], read: Callable[[str], str] | None = None) -> Filled:
+    """Returns the object that `pairs` describe, and the problems of those that describe nothing.
 
-    Raises:
-        Wrong: It names none.
+    Args:
+        schema: The schema of the object, or its form.
+        pairs: The arguments as they were typed.
+        read: Returns the content of a file, or raises OSError or ValueError.
     """
+    root = schema if isinstance(schema, Field) else form(schema, _ALL)
+    return _PairParser(root, read or _read_text).parse(pairs)
+
+
+def _read_text(path: str) -> str:
+    if path == "-":
+        return sys.stdin.read(LARGEST_FILE)
+    with Path(path).expanduser().open("rb") as file:  # It may be a pipe, as in body=@<(command).
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise ValueError(f"it has more than {LARGEST_FILE // 2**20} MB")
+    return content.decode("utf-8-sig")
+
+
+def _steps(root: Field, key: str) -> tuple[Key, ...]:
+    """Returns the steps from the form `root` to a place such as `filter.since` or `tags[0]`. Raises `Wrong`."""
     if not key.strip():
-        raise Wrong("has no name; write name=value")
+        raise Wrong("has no name. Write name=value")
     if root.field(key) is not None:
         return (key,)  # A name with a dot in it
     steps: list[Key] = []
@@ -50,7 +70,7 @@ def steps_of(root: Field, key: str) -> tuple[Key, ...]:
     while at < len(key):
         step = _STEP.match(key, at)
         if step is None or (at == 0 and step["name"] is None and step["quoted"] is None):
-            raise Wrong('is not a name; write it as in filter.since, tags[0] or headers["a.b"]')
+            raise Wrong('is not a name. Examples: filter.since, tags[0], headers["a.b"]')
         if step["quoted"] is not None:
             steps.append(re.sub(r"\\(.)", r"\1", step["quoted"]))
         elif step["name"] is not None:
@@ -61,18 +81,14 @@ def steps_of(root: Field, key: str) -> tuple[Key, ...]:
     return tuple(steps)
 
 
-def put(value: dict[str, Any], steps: tuple[Key, ...], made: Any) -> None:
-    """Put `made` to its place in `value`.
-
-    Raises:
-        Wrong: Something else is there, or entries before it are missing.
-    """
+def _put(value: dict[str, Any], steps: tuple[Key, ...], made: Any) -> None:
+    """Puts `made` at its place in `value`. Raises `Wrong` if the place is taken, or entries before it are missing."""
     at: Any = value
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         below: Any = made if following is None else [] if isinstance(following, int) else {}
         if isinstance(step, str):
             if not isinstance(at, dict) or (following is None and step in at):
-                raise Wrong("contradicts what was given before")
+                raise Wrong("contradicts an earlier argument")
             at = cast("dict[str, Any]", at).setdefault(step, below)
         else:
             at = _put_entry(at, step, below, last=following is None)
@@ -80,53 +96,19 @@ def put(value: dict[str, Any], steps: tuple[Key, ...], made: Any) -> None:
 
 def _put_entry(entries: Any, step: int, below: Any, *, last: bool) -> Any:
     if not isinstance(entries, list):
-        raise Wrong("contradicts what was given before")
+        raise Wrong("contradicts an earlier argument")
     entries = cast("list[Any]", entries)
     if step not in (APPEND, len(entries)) and (last or step > len(entries)):
-        raise Wrong(f"comes out of turn: the next entry is [{len(entries)}]")
+        raise Wrong(f"is out of order: the next entry is [{len(entries)}]")
     if step in (APPEND, len(entries)):
         entries.append(below)
     return entries[step]
 
 
-def unknown(name: str, known: list[str], keys: tuple[Key, ...]) -> str:
-    """What to say of a name that there is not, in words that follow it."""
-    close = closest(name, known, most=3, cutoff=0.5)
+def _unknown(name: str, known: list[str], keys: tuple[Key, ...]) -> Wrong:
     where = f" in {place(keys)}" if keys else ""
-    if close:
-        return f"is not known{where}. Did you mean {' or '.join(close)}?"
-    listed = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
-    return f"is not known{where}. Known are: {listed}." if known else f"is not known{where}: there is nothing to give."
-
-
-LARGEST_FILE: Final = 16 * 2**20
-
-_ALL: Final = FormLimits(fields=50_000, properties=20_000)
-_PAIR: Final = re.compile(r'(?P<key>(?:\["(?:[^"\\]|\\.)*"\]|(?!:=)[^=])+)(?P<sign>:=|=)(?P<value>.*)', re.DOTALL)
-
-
-def parse_pairs(schema: object, pairs: Sequence[str], read: Callable[[str], str] | None = None) -> Filled:
-    """The object that `pairs` describe, and what was wrong with each that describes nothing.
-
-    Args:
-        schema: The schema of the object, or its form.
-        pairs: What was typed, one text for each argument.
-        read: Gives the content of a file; raises OSError or ValueError.
-    """
-    root = schema if isinstance(schema, Field) else form(schema, _ALL)
-    return _PairParser(root, read or read_file).parse(pairs)
-
-
-def read_file(path: str) -> str:
-    """The content of a text file; `-` is standard input."""
-    if path == "-":
-        return sys.stdin.read(LARGEST_FILE)
-    file = Path(path).expanduser()
-    with file.open("rb") as opened:
-        content = opened.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise ValueError(f"it has more than {LARGEST_FILE // 2**20} MB")
-    return content.decode("utf-8-sig")
+    hint = did_you_mean(name, known, most=3, cutoff=0.5, show=str) or there_are(known)
+    return Wrong(f"is not known{where}.{hint}")
 
 
 class _PairParser:
@@ -143,7 +125,7 @@ class _PairParser:
             split = _PAIR.fullmatch(pair)
             key, sign, text = (split["key"], split["sign"], split["value"]) if split else (pair, "", "")
             try:
-                grouped.setdefault(steps_of(self._root, key), []).append((sign, text))
+                grouped.setdefault(_steps(self._root, key), []).append((sign, text))
             except Wrong as wrong:
                 problems.append(problem((key,), str(wrong)))
         for steps, given in grouped.items():
@@ -151,13 +133,13 @@ class _PairParser:
             try:
                 made = self._value(self._target(steps), given, steps)
                 if made is not LEFT_OUT and len(problems) == before:
-                    put(value, steps, made)
+                    _put(value, steps, made)
             except Wrong as wrong:
                 problems.append(problem((step for step in steps if step != APPEND), str(wrong)))
         return Filled(value, tuple(problems))
 
     def _target(self, steps: tuple[Key, ...]) -> Field | None:
-        """The field that `steps` lead to; None where nothing is known of it."""
+        """Returns the field that `steps` lead to; None if nothing is known about it."""
         field: Field | None = self._root
         for count, step in enumerate(steps):
             if field is None:
@@ -172,14 +154,14 @@ class _PairParser:
             case "object" if isinstance(step, str):
                 found = field.field(step) or further_field(field, step)
                 if found is None and (field.fields or field.closed):
-                    raise Wrong(unknown(step, [each.name for each in field.fields], keys))
+                    raise _unknown(step, [each.name for each in field.fields], keys)
                 return found
             case "array" if isinstance(step, int):
                 return field.fields[step] if 0 <= step < len(field.fields) else field.items
             case "json" | "ref":
                 return None
             case _:
-                raise Wrong(f"has nothing within it: {place(keys) or 'it'} is {_kind(field)}")
+                raise Wrong(f"does not exist: {place(keys) or 'it'} is {_kind(field)}")
 
     def _below_choice(self, field: Field, step: Key, keys: tuple[Key, ...]) -> Field | None:
         wrong: Wrong | None = None
@@ -190,8 +172,8 @@ class _PairParser:
                 wrong = wrong or error
         names = [each.name for branch in field.fields for each in branch.fields]
         if isinstance(step, str) and names:
-            raise Wrong(unknown(step, list(dict.fromkeys(names)), keys))
-        raise wrong or Wrong("has nothing within it")
+            raise _unknown(step, list(dict.fromkeys(names)), keys)
+        raise wrong or Wrong("does not exist")
 
     def _value(self, field: Field | None, given: list[tuple[str, str]], keys: tuple[Key, ...]) -> Any:
         texts = [self._content(sign, text) for sign, text in given]
@@ -258,20 +240,20 @@ class _PairParser:
 
 
 class _Json:
-    """A value that was given as JSON."""
+    """A value that was given as JSON. Raises `Wrong` if it is not."""
 
     def __init__(self, text: str) -> None:
         try:
             self.value: Any = json.loads(text)
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-            raise Wrong(f"is not JSON ({where}); after := JSON is expected, so a text needs quotes") from None
+            raise Wrong(f"is not JSON ({where}). After := JSON is expected, in which a text needs quotes") from None
         except (ValueError, RecursionError):
-            raise Wrong("is not JSON: it has a number or a depth beyond all bounds") from None
+            raise Wrong("is not JSON: a number is too long, or it is nested too deeply") from None
 
 
 def _guessed(text: Any) -> Any:
-    """A value of which no type is known: JSON if it is, or else the text."""
+    """Returns a value of unknown type: parsed if it is JSON, or else the text."""
     if isinstance(text, _Json):
         return text.value
     try:

@@ -1,19 +1,17 @@
-"""From a form to a value: what it starts with, and what was typed into it.
+"""From typed texts to a value, and back.
 
-What was typed has the shape of the value, with texts for the leaves:
+The typed texts have the shape of the value, with texts for the leaves:
 
     {"query": "tea", "limit": "5", "exact": True, "tags": ["a", "b"], "when": {"$choice": 1, "value": "2026-07-28"}}
 
-- An empty text, or a key that is not there, is left out; `""` (two quotes) is the empty text.
-- `None` is null where the field is `nullable`, and left out elsewhere.
+- An empty text, or a missing key, is left out; `""` (two quotes) is the empty text.
+- `None` is null if the field is `nullable`, and is left out otherwise.
 - A list may be one text with an entry a line, or JSON; an object may be a text of JSON.
-- A choice is `{"$choice": index or label, "value": …}`; anything else goes to the first alternative that takes it.
-- What is not a text is taken as it is, so that a value is what was typed, too. Keys that the form does not have are
-  kept, as JSON would keep them.
+- A choice is `{"$choice": index or label, "value": …}`; anything else goes to the first alternative that accepts it.
+- Anything that is not a text is taken as it is, so a value can be given instead of texts. Keys that the form does not
+  have are kept, as JSON would keep them.
 
-Whether the value is right is for `check` to say.
-
-From a value back to what would have to be typed, and which part of a form a value belongs to.
+`check` finds out whether the value is right.
 """
 
 import json
@@ -22,30 +20,35 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from tidings._kit.bounded_json import is_number
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
-from tidings.inspector.forms.words import joined, one_of, shown
+from tidings.inspector.forms.words import either, one_of, shown
 
 EMPTY: Final = '""'
-"""What stands for the empty text, where an empty field means that it is left out."""
+"""Typed for the empty text, because an empty field is left out."""
+LEFT_OUT: Final[Any] = object()
+"""No value, not even null."""
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 
 def further_field(field: Field, name: str) -> Field | None:
-    """What the value of a key is that an object's form does not list; None if nothing is known of it."""
-    for pattern, each in field.patterns:
-        if matches(pattern, name):
-            return each
+    """Returns the field for a key that an object's form does not list; None if nothing is known about it."""
+    if field.patterns:
+        from tidings._kit.patterns import found_in  # noqa: PLC0415 - rarely needed
+
+        for pattern, each in field.patterns:
+            if found_in(pattern, name):
+                return each
     return field.extra
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of the server's is in a text; False if it would take too long to say."""
-    from tidings._kit.patterns import found_in  # noqa: PLC0415 - costs something, and is rarely needed
-
-    return found_in(pattern, text) is True
-
-
 def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one for each kind
-    """Whether a value is of the kind of a field, at first sight: which of several alternatives it is."""
+    """Returns whether a value is of the kind of a field, at first sight, to choose one of several alternatives."""
     field = expand(root, field)
     if value is None:
         return field.nullable or field.kind == "json" or (field.kind == "const" and field.value is None)
@@ -53,8 +56,7 @@ def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one 
         case "text" | "multiline":
             return isinstance(value, str)
         case "integer" | "number":
-            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-            return not isinstance(value, bool) and isinstance(value, int | float) and (whole or field.kind == "number")
+            return is_number(value) and (field.kind == "number" or isinstance(value, int) or value.is_integer())
         case "boolean":
             return isinstance(value, bool)
         case "const":
@@ -83,7 +85,7 @@ def _fits_object(root: Field, field: Field, value: dict[str, Any]) -> bool:
 
 
 def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noqa: PLR0911 - one for each kind
-    """What would have to be typed for `from_texts` to give this value."""
+    """Returns the texts from which `from_texts` makes this value."""
     root = root or field
     field = expand(root, field)
     if value is None:
@@ -91,7 +93,7 @@ def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noq
     match field.kind:
         case "text" | "multiline":
             return EMPTY if value == "" else value
-        case "number" | "integer" if isinstance(value, int | float) and not isinstance(value, bool):
+        case "number" | "integer" if is_number(value):
             return json.dumps(value)
         case "object" if isinstance(value, dict):
             return _object_texts(field, cast("dict[str, Any]", value), root)
@@ -118,23 +120,13 @@ def _object_texts(field: Field, value: dict[str, Any], root: Field) -> dict[str,
     return made
 
 
-LEFT_OUT: Final[Any] = object()
-"""No value, not even null."""
-
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_BOOLEANS: Final = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
-
-
 def initial(field: Field) -> Any:
-    """What a form starts with: the defaults; for what is needed and has none, the first example."""
-    found = _initial(field, 0)
+    """Returns the value that a form starts with: defaults, or else the first examples of required fields."""
+    found = _initial(field)
     return None if found is LEFT_OUT else found
 
 
-def _initial(field: Field, depth: int) -> Any:  # noqa: PLR0911 - one for each kind
+def _initial(field: Field) -> Any:  # noqa: PLR0911 - one for each kind
     if field.has_default:
         return field.default
     if not field.required:
@@ -143,42 +135,42 @@ def _initial(field: Field, depth: int) -> Any:  # noqa: PLR0911 - one for each k
         case "const":
             return field.value
         case "object":
-            values = {each.name: _initial(each, depth + 1) for each in field.fields}
+            values = {each.name: _initial(each) for each in field.fields}
             return {name: value for name, value in values.items() if value is not LEFT_OUT}
         case _ if field.examples:
             return field.examples[0]
         case "array" if all(each.required for each in field.fields):
-            values = [_initial(each, depth + 1) for each in field.fields]
+            values = [_initial(each) for each in field.fields]
             return values if LEFT_OUT not in values else []
         case "array" | "multi":
             return []
         case "boolean":
             return False
         case "choice" if field.fields:
-            return _initial(field.fields[0], depth + 1)
+            return _initial(field.fields[0])
         case _:
             return None if field.nullable else LEFT_OUT
 
 
 def from_texts(field: Field, texts: object) -> Filled:
-    """The value that was typed into a form, and for each text that is none the reason."""
+    """Returns the value that was typed into a form, and the problems of texts that are not values."""
     reader = ValueReader(field)
     try:
         value = reader.read(field, texts, ())
     except RecursionError:
-        return Filled(None, (problem((), "it is nested too deeply"),))
+        return Filled(None, (problem((), "is nested too deeply"),))
     return Filled(None if value is LEFT_OUT else value, tuple(reader.problems))
 
 
 class ValueReader:
-    """Reads what was typed into the form of `root`. What is wrong is collected in `problems`."""
+    """Reads what was typed into the form of `root`. Problems are collected in `problems`."""
 
     def __init__(self, root: Field) -> None:
         self._root = root
         self.problems: list[FieldProblem] = []
 
     def read(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:  # noqa: PLR0911 - one for each kind
-        """The value at one place; `LEFT_OUT` if there is none."""
+        """Returns the value at one place; `LEFT_OUT` if there is none."""
         field = expand(self._root, field)
         if isinstance(typed, str) and not typed.strip() and (not typed or field.kind not in ("text", "multiline")):
             typed = LEFT_OUT
@@ -248,18 +240,18 @@ class ValueReader:
         return entries
 
     def _choice(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
-        given = _mapping(typed)
+        given = cast("Mapping[str, Any]", typed) if isinstance(typed, Mapping) else {}
         if "$choice" in given:
             chosen = given["$choice"]
             for spot, branch in enumerate(field.fields):
                 if chosen == spot or str(chosen).lower() == branch.name.lower():
                     return self.read(branch, given.get("value", LEFT_OUT), keys)
-            names = joined([branch.name for branch in field.fields], "or")
+            names = either(branch.name for branch in field.fields)
             self.problems.append(unexpected(keys, f"a choice of {names}", shown(chosen)))
             return LEFT_OUT
         before = len(self.problems)
         first: list[FieldProblem] | None = None
-        # Almost anything is a text: the others have their say before. A list or an object is typed as such.
+        # Texts last, because they accept anything. A list or an object begins with a bracket.
         is_bare = isinstance(typed, str) and typed.lstrip()[:1] not in ("[", "{")
         last = ("json", "array", "object", "multi") if is_bare else ("json",)
         order = {"text": 1, "multiline": 1, **dict.fromkeys(last, 2)}
@@ -277,7 +269,7 @@ class ValueReader:
     def _leaf(self, field: Field, text: str, keys: tuple[Key, ...]) -> Any:
         match field.kind:
             case "number" | "integer":
-                value = number(text.strip(), whole=field.kind == "integer")
+                value = _number(text.strip(), whole=field.kind == "integer")
             case "boolean":
                 value = _BOOLEANS.get(text.strip().lower(), LEFT_OUT)
             case "enum" | "multi":
@@ -297,16 +289,11 @@ class ValueReader:
             where = f"line {error.lineno}, column {error.colno}"
             self.problems.append(problem(keys, f"is not JSON ({where}: {error.msg}); a text needs quotes"))
         except (ValueError, RecursionError):
-            self.problems.append(problem(keys, "is not JSON: it has a number or a depth beyond all bounds"))
+            self.problems.append(problem(keys, "is not JSON: a number is too long, or it is nested too deeply"))
         return LEFT_OUT
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def number(text: str, *, whole: bool) -> Any:
-    """The number that a text is, or LEFT_OUT."""
+def _number(text: str, *, whole: bool) -> Any:
     if not _NUMBER.fullmatch(text) or len(text) > 400:
         return LEFT_OUT
     if text.lstrip("+-").isdecimal():
@@ -318,28 +305,32 @@ def number(text: str, *, whole: bool) -> Any:
 
 
 def _option(field: Field, text: str) -> Any:
-    for option in field.options:
-        if option.value == text:
-            return text
+    if any(option.value == text for option in field.options):
+        return text
     for option in field.options:
         if text in (option.label, shown(option.value)):
             return option.value
     return LEFT_OUT
 
 
+_WANTED: Final = {
+    "text": "a text",
+    "multiline": "a text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+
+
 def wanted(field: Field) -> str:
-    """What a field takes, in words that follow "expected"."""
+    """Returns what a field accepts, in words that follow "expected"."""
     match field.kind:
         case "enum" | "multi":
             return one_of([option.value for option in field.options])
         case "choice":
-            return joined([branch.name for branch in field.fields], "or")
-        case "integer" | "object" | "array":
-            noun = {"integer": "an integer", "object": "an object", "array": "a list"}[field.kind]
-        case "boolean":
-            noun = "true or false"
-        case "json" | "ref" | "const":
-            noun = "a value"
+            return either(branch.name for branch in field.fields)
         case _:
-            noun = "a number" if field.kind == "number" else "a text"
+            noun = _WANTED.get(field.kind, "a value")
     return f"{noun} ({', '.join(field.hints)})" if field.hints else noun

@@ -1,15 +1,18 @@
-"""Values to choose from with their labels, and alternatives of a schema with theirs.
+"""A schema in words: its limits and types, values to choose from, alternatives, and guesses from a field's name.
 
-Limits, kinds and values in plain words: "an integer of at least 1", "a text of at most 20 characters".
+For example "an integer of at least 1", "a text of at most 20 characters".
 """
 
-import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from tidings.inspector.forms.flatten import Schema, as_list
+from tidings._kit import bounded_json
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list, as_text, is_number
+from tidings._kit.text import harmless, joined, listed, one_line
+from tidings.inspector.forms.flatten import Schema
 from tidings.inspector.forms.model import Field, Option
 
 _LONGEST: Final = 60
@@ -45,172 +48,188 @@ _MANY: Final = {
     "array": "lists",
     "object": "objects",
 }
-_SIZES: Final[tuple[tuple[str, str], ...]] = (
-    ("minimum", "at least {}"),
-    ("exclusiveMinimum", "more than {}"),
-    ("maximum", "at most {}"),
-    ("exclusiveMaximum", "less than {}"),
-    ("minLength", "at least {} character"),
-    ("maxLength", "at most {} character"),
-    ("minItems", "at least {} entry"),
-    ("maxItems", "at most {} entry"),
-    ("minProperties", "at least {} key"),
-    ("maxProperties", "at most {} key"),
+_SIZES: Final[tuple[tuple[str, str, str, str], ...]] = (
+    ("minimum", "at least {}", "", ""),
+    ("exclusiveMinimum", "more than {}", "", ""),
+    ("maximum", "at most {}", "", ""),
+    ("exclusiveMaximum", "less than {}", "", ""),
+    ("minLength", "at least {}", " character", " characters"),
+    ("maxLength", "at most {}", " character", " characters"),
+    ("minItems", "at least {}", " entry", " entries"),
+    ("maxItems", "at most {}", " entry", " entries"),
+    ("minProperties", "at least {}", " key", " keys"),
+    ("maxProperties", "at most {}", " key", " keys"),
 )
-LIMITS: Final = (*(key for key, _ in _SIZES), "multipleOf", "pattern", "uniqueItems", "contentEncoding")
+LIMITS: Final = (*(size[0] for size in _SIZES), "multipleOf", "pattern", "uniqueItems", "contentEncoding")
+_DRAFT_4: Final = {"minimum": "more than {}", "maximum": "less than {}"}
+"""The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4."""
+
+_SECRET: Final = re.compile(
+    r"(?:^|_)(?:password|passwd|pwd|passphrase|secret|api_?key|private_?key|access_?key|(?:access|auth|api|bearer)_?token|token)$"
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LONG: Final = frozenset(
+    {"content", "contents", "body", "markdown", "html", "code", "script", "sql", "text", "message"}
+)
+_LONG_FORMATS: Final = frozenset({"textarea", "multiline", "markdown", "html", "code"})
+
+_LABELS: Final = ("enumNames", "x-enumNames", "x-enum-varnames", "x-enum-labels", "x-enum-titles")
+_DESCRIPTIONS: Final = ("enumDescriptions", "x-enum-descriptions", "x-enumDescriptions", "markdownEnumDescriptions")
+_REQUIREMENTS: Final = frozenset(
+    {"required", "not", "title", "description", "$comment", "minProperties", "maxProperties"}
+)
 
 
-def sizes(schema: Mapping[str, Any]) -> list[str]:
-    """The limits of a schema: "at least 1", "at most 20 characters"."""
+def shown(value: object) -> str:
+    """Returns a value as JSON, shortened."""
+    return harmless(bounded_json.shown(value, _LONGEST), mark=" ")
+
+
+def short(text: str) -> str:
+    """Returns the beginning of a text in one line."""
+    return harmless(one_line(text, _LONGEST), mark=" ")
+
+
+def either(words: Iterable[str]) -> str:
+    """Returns "a, b or c", each once."""
+    return joined(list(dict.fromkeys(words)), "or")
+
+
+def one_of(values: list[Any]) -> str:
+    """Returns a choice of values: `one of "a", "b"`."""
+    return f"one of {listed(map(shown, values))}"
+
+
+def text_of(schema: Mapping[str, Any], key: str) -> str:
+    """Returns the text that a schema has under this key, or an empty one."""
+    return (as_text(schema.get(key)) or "").strip()
+
+
+def _sizes(schema: Mapping[str, Any]) -> list[str]:
+    """Returns the limits of a schema: "at least 1", "at most 20 characters"."""
     found: list[str] = []
-    for keyword, words in _SIZES:
-        limit = schema.get(keyword)
-        if isinstance(limit, bool) or not isinstance(limit, int | float):
-            continue
-        if keyword in ("minimum", "maximum") and schema.get(f"exclusive{keyword.title()}") is True:  # Draft 4
-            words = "more than {}" if keyword == "minimum" else "less than {}"  # noqa: PLW2901 - the older meaning
-        text = words.format(shown(limit))
-        plural = text if limit == 1 else text.replace("entry", "entries")
-        found.append(plural + "s" if plural.endswith(("character", "key")) and limit != 1 else plural)
+    for keyword, words, one, many in _SIZES:
+        if is_number(limit := schema.get(keyword)):
+            if keyword in _DRAFT_4 and schema.get(f"exclusive{keyword.title()}") is True:
+                words = _DRAFT_4[keyword]  # noqa: PLW2901 - the older meaning
+            found.append(words.format(shown(limit)) + (one if limit == 1 else many))
     return found
 
 
 def hints(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """All limits of a schema, each in words of its own."""
-    found = sizes(schema)
+    """Returns all limits of a schema, each in its own words."""
+    found = _sizes(schema)
     if is_number(multiple := schema.get("multipleOf")):
         found.append(f"a multiple of {shown(multiple)}")
     if isinstance(pattern := schema.get("pattern"), str):
-        found.append(f"matches {shortened(pattern)}")
+        found.append(f"matches {short(pattern)}")
     if schema.get("uniqueItems") is True:
         found.append("no entry twice")
     if isinstance(form := schema.get("format"), str) and form in _FORMATS:
         found.append(_FORMATS[form])
     if isinstance(encoding := schema.get("contentEncoding"), str):
-        found.append(f"encoded as {shortened(encoding)}")
+        found.append(f"encoded as {short(encoding)}")
     return tuple(found)
 
 
 def expected(schema: object) -> str:
-    """What a schema asks for, in words that follow "expected"."""
-    if not isinstance(schema, dict):
+    """Returns what a schema asks for, in words that follow "expected"."""
+    facts = as_dict_or_none(schema)
+    if facts is None:
         return "nothing" if schema is False else "any value"
-    facts = cast("dict[str, Any]", schema)
     if "const" in facts:
         return shown(facts["const"])
     if isinstance(values := facts.get("enum"), list):
         return one_of(cast("list[Any]", values))
     for keyword in ("anyOf", "oneOf"):
         if isinstance(branches := facts.get(keyword), list) and "type" not in facts:
-            return joined([expected(branch) for branch in cast("list[Any]", branches)], "or")
+            return either(map(expected, cast("list[Any]", branches)))
     stated: Any = facts.get("type")
-    named = cast("list[Any]", stated if isinstance(stated, list) else [stated])
-    kinds = [kind for kind in named if isinstance(kind, str) and kind in _NOUNS]
-    noun = joined([_noun(kind, facts) for kind in kinds], "or") or title(facts) or "another value"
-    rest = f" of {joined(limits, 'and')}" if (limits := sizes(facts)) else ""
+    kinds = [kind for kind in (as_list(stated) or [stated]) if isinstance(kind, str) and kind in _NOUNS]
+    noun = either([_noun(kind, facts) for kind in kinds]) or text_of(facts, "title") or "another value"
+    rest = f" of {joined(limits)}" if (limits := _sizes(facts)) else ""
     if is_number(multiple := facts.get("multipleOf")):
         rest += f", a multiple of {shown(multiple)}"
     if isinstance(pattern := facts.get("pattern"), str):
-        rest += f" that matches {shortened(pattern)}"
+        rest += f" that matches {short(pattern)}"
     return noun + rest
 
 
 def _noun(kind: str, facts: dict[str, Any]) -> str:
     if kind == "string":
         return _FORMATS.get(str(facts.get("format")), _NOUNS[kind])
-    items: Any = facts.get("items")
-    if kind == "array" and isinstance(items, dict):
-        inner = cast("dict[str, Any]", items).get("type")
-        return f"a list of {_MANY[inner]}" if isinstance(inner, str) and inner in _MANY else _NOUNS[kind]
-    return _NOUNS[kind]
+    inner = as_text(as_dict(facts.get("items")).get("type"))
+    return f"a list of {_MANY[inner]}" if kind == "array" and inner in _MANY else _NOUNS[kind]
 
 
-def title(facts: Mapping[str, Any]) -> str:
-    """What a schema calls itself."""
-    stated: Any = facts.get("title")
-    return stated.strip() if isinstance(stated, str) else ""
+def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
+    """Returns whether the typed text should be hidden.
+
+    Only unmistakable names count: hiding `max_tokens` would help nobody.
+    """
+    if schema.get("format") == "password" or schema.get("writeOnly") is True:
+        return True
+    plain = _CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_")
+    return _SECRET.search(plain) is not None
 
 
-def one_of(values: list[Any]) -> str:
-    """A choice of values: `one of "a", "b"`."""
-    listed = ", ".join(shown(value) for value in values[:12])
-    return f"one of {listed}" + (f" and {len(values) - 12} more" if len(values) > 12 else "")
-
-
-def joined(words: list[str], last: str) -> str:
-    """`a, b or c`, each once."""
-    once = list(dict.fromkeys(words))
-    return once[0] if len(once) == 1 else f"{', '.join(once[:-1])} {last} {once[-1]}" if once else ""
-
-
-def shown(value: object) -> str:
-    """A value as JSON, shortened."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):
-        text = f"a deep {'list' if isinstance(value, list) else 'object'}"
-    return shortened(text)
-
-
-def shortened(text: str) -> str:
-    """The beginning of a text, in one line."""
-    text = "".join(char if char.isprintable() else " " for char in text[: _LONGEST + 1])
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def is_number(value: object) -> bool:
-    """Whether it is one for JSON."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_LABELS: Final = ("enumNames", "x-enumNames", "x-enum-varnames", "x-enum-labels", "x-enum-titles")
-_DESCRIPTIONS: Final = ("enumDescriptions", "x-enum-descriptions", "x-enumDescriptions", "markdownEnumDescriptions")
-_DEMANDS: Final = frozenset({"required", "not", "title", "description", "$comment", "minProperties", "maxProperties"})
+def may_be_long(name: str, schema: Mapping[str, Any]) -> bool:
+    """Returns whether a text is likely to have several lines."""
+    default, longest = schema.get("default"), schema.get("maxLength")
+    if isinstance(longest, int | float) and longest <= 200:
+        return False
+    return (
+        str(schema.get("format")) in _LONG_FORMATS
+        or text_of(schema, "contentMediaType").startswith(("text/", "application/"))
+        or (isinstance(default, str) and "\n" in default)
+        or (isinstance(longest, int | float) and longest >= 500)
+        or ("format" not in schema and _CAMEL.sub("_", name).lower().rpartition("_")[2] in _LONG)
+    )
 
 
 def options(schema: Schema) -> list[Option] | None:
-    """What a schema lets one choose from; None if it does not list the values."""
+    """Returns the values that a schema offers; None if it does not list them."""
     if isinstance(values := schema.get("enum"), list):
-        return _listed(schema, cast("list[Any]", values))
+        return _enum_options(schema, cast("list[Any]", values))
     for keyword in ("oneOf", "anyOf"):
         branches = as_list(schema.get(keyword))
-        if len(branches) > 0 and all(isinstance(each, dict) and "const" in each for each in branches):
+        if branches and all("const" in as_dict(each) for each in branches):
             consts = cast("list[Schema]", branches)
             return [
-                Option(each["const"], title(each) or label_of(each["const"]), _text(each.get("description")))
+                Option(
+                    each["const"],
+                    text_of(each, "title") or label_of(each["const"]),
+                    as_text(each.get("description")) or "",
+                )
                 for each in consts
             ]
     return None
 
 
-def _listed(schema: Schema, values: list[Any]) -> list[Option]:
-    labels = _beside(schema, _LABELS, len(values))
-    described = _beside(schema, _DESCRIPTIONS, len(values))
-    by_value: Any = schema.get("meta:enum")
-    named = cast("Schema", by_value) if isinstance(by_value, dict) else {}
-    made: list[Option] = []
-    for place, value in enumerate(values):
-        label = _text(labels[place]) if labels else ""
-        about = _text(described[place]) if described else _text(named.get(value) if isinstance(value, str) else "")
-        made.append(Option(value, label or label_of(value), about))
-    return made
+def _enum_options(schema: Schema, values: list[Any]) -> list[Option]:
+    def beside(keywords: tuple[str, ...]) -> list[Any]:
+        """Returns the first of these lists that has as many entries as there are values."""
+        lists = (as_list(schema.get(key)) for key in keywords)
+        return next((found for found in lists if len(found) == len(values)), [None] * len(values))
 
-
-def _beside(schema: Schema, keywords: tuple[str, ...], count: int) -> list[Any]:
-    """The first of these lists that has as many entries as there are values."""
-    for key in keywords:
-        if len(found := as_list(schema.get(key))) == count:
-            return found
-    return []
+    by_value = as_dict(schema.get("meta:enum"))
+    return [
+        Option(
+            value,
+            as_text(label) or label_of(value),
+            as_text(about) or (as_text(by_value.get(value)) if isinstance(value, str) else None) or "",
+        )
+        for value, label, about in zip(values, beside(_LABELS), beside(_DESCRIPTIONS), strict=True)
+    ]
 
 
 def label_of(value: object) -> str:
-    """A value as one reads it: a text without quotes, anything else as JSON."""
+    """Returns a value for reading: a text without quotes, anything else as JSON."""
     return value if isinstance(value, str) and value.strip() else shown(value)
 
 
 def alternatives(schema: Schema) -> tuple[str, list[Any]]:
-    """Which keyword has alternatives, and those; an empty list if there are none."""
+    """Returns the keyword that has alternatives, and those; an empty list if there are none."""
     for keyword in ("oneOf", "anyOf"):
         if branches := as_list(schema.get(keyword)):
             return keyword, branches
@@ -218,10 +237,8 @@ def alternatives(schema: Schema) -> tuple[str, list[Any]]:
 
 
 def is_null(branch: object) -> bool:
-    """Whether an alternative is nothing but null."""
-    if not isinstance(branch, dict):
-        return False
-    facts = cast("Schema", branch)
+    """Returns whether an alternative is nothing but null."""
+    facts = as_dict(branch)
     return (
         facts.get("type") in ("null", ["null"])
         or ("const" in facts and facts["const"] is None)
@@ -229,18 +246,17 @@ def is_null(branch: object) -> bool:
     )
 
 
-def demand(branches: list[Any]) -> str | None:
-    """The words for alternatives that differ only in what they need: "a, or b and c is needed"; None if they do not."""
-    if not all(isinstance(each, dict) and cast("Schema", each).keys() <= _DEMANDS for each in branches):
+def requirement(branches: list[Any]) -> str | None:
+    """Returns a note for alternatives that differ only in the keys they require; None if they differ otherwise."""
+    if not all(isinstance(each, dict) and cast("Schema", each).keys() <= _REQUIREMENTS for each in branches):
         return None
-    facts = cast("list[Schema]", branches)
-    names = [" and ".join(str(name) for name in as_list(each.get("required"))) for each in facts]
-    listed = ", or ".join(name for name in names if name)
-    return f"One of these is needed: {listed}." if listed else "One of several conditions must hold."
+    names = [" and ".join(map(str, as_list(as_dict(each).get("required")))) for each in branches]
+    needed = ", or ".join(name for name in names if name)
+    return f"One of these is needed: {needed}." if needed else "One of several conditions must hold."
 
 
 def labelled(fields: list[Field], called: list[str], discriminator: str) -> tuple[Field, ...]:
-    """The alternatives, each under a name of its own by which to choose it."""
+    """Returns the alternatives, each with a name of its own."""
     names = [_label(field, name, discriminator) for field, name in zip(fields, called, strict=True)]
     often = Counter(names)
     seen: Counter[str] = Counter()
@@ -257,11 +273,11 @@ def _label(field: Field, called: str, discriminator: str) -> str:
     kind_field = field.field(discriminator) if discriminator else None
     if kind_field is not None and kind_field.kind == "const":
         return label_of(kind_field.value)
-    return called or described(field)
+    return called or _described(field)
 
 
-def described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
-    """What a field without a name is."""
+def _described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
+    """Returns a description of a field without a name."""
     match field.kind:
         case "const":
             return label_of(field.value)
@@ -272,7 +288,7 @@ def described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
         case "enum" | "multi":
             return " | ".join(option.label for option in field.options[:3]) + (" …" if len(field.options) > 3 else "")
         case "array":
-            return f"list of {described(field.items)}" if field.items and field.items.kind != "json" else "list"
+            return f"list of {_described(field.items)}" if field.items and field.items.kind != "json" else "list"
         case "object" if field.fields:
             return "object with " + ", ".join(each.name for each in field.fields[:3])
         case "json":
@@ -284,19 +300,12 @@ def described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
 
 
 def discriminator_of(schema: Schema, fields: list[Field]) -> str:
-    """The key whose fixed value tells the alternatives apart."""
-    stated: Any = schema.get("discriminator")
-    name = cast("Schema", stated).get("propertyName") if isinstance(stated, dict) else None
-    if isinstance(name, str):
+    """Returns the key whose fixed value tells the alternatives apart, or an empty text."""
+    if (name := as_text(as_dict(schema.get("discriminator")).get("propertyName"))) is not None:
         return name
-    first = fields[0].fields if fields else ()
-    for each in first:
+    for each in fields[0].fields if fields else ():
         if each.kind == "const" and all(
             (other := field.field(each.name)) and other.kind == "const" for field in fields
         ):
             return each.name
     return ""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
