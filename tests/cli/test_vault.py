@@ -267,7 +267,7 @@ async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to(notes: P
         async with httpx2.AsyncClient() as http:
             answer = await http.get(url.removesuffix("mcp"))
             assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-            assert answer.text == "MCP is served at /mcp, for MCP clients; there is nothing to see here.\n"
+            assert answer.text == "This is an MCP server. Its endpoint for MCP clients is /mcp.\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert process.stderr is not None
