@@ -192,13 +192,17 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
+def _exit(*_: object) -> None:
+    sys.exit(143)
+
+
 def main() -> int:
     """Runs all benchmarks that this folder has."""
     parser = argparse.ArgumentParser(prog="tidings bench --all", description="Run all benchmarks.")
     parser.add_argument("--quick", action="store_true", help="smaller benchmarks")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _exit)
     names = [name for name in BENCHMARKS if Path(__file__).with_name(f"{name}.py").is_file()]
     return run_all(names, ["--quick"] if given.quick else [], given.json)
 

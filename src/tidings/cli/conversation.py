@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import harmless, listed, one_line
 from tidings.cli.exits import OneShotFailed, failed, malformed
@@ -201,9 +201,8 @@ def _invalid(kind: ListKind, reason: str, payload: Any) -> OneShotFailed:
 
 def _complaint(kind: ListKind, item: object) -> str | None:
     """Returns the reason why an item is malformed; None if it is not."""
-    if not isinstance(item, dict):
+    if (given := as_dict_or_none(item)) is None:
         return "an item is not an object"
-    given = as_dict(item)
     for key in dict.fromkeys((kind.id, "name")):
         if not isinstance(given.get(key), str) or not given[key]:
             return f"the {key} of an item is {_shown(given.get(key))}, not a text"
@@ -216,12 +215,12 @@ def _complaint(kind: ListKind, item: object) -> str | None:
 
 
 def _about_schema(schema: object) -> str:
-    if not isinstance(schema, dict):
+    if (given := as_dict_or_none(schema)) is None:
         return f"its inputSchema is {_shown(schema)}, not an object"
-    return "" if as_dict(schema).get("type") == "object" else 'its inputSchema has no "type": "object"'
+    return "" if given.get("type") == "object" else 'its inputSchema has no "type": "object"'
 
 
-def _about_arguments(arguments: object) -> str:
+def _about_arguments(arguments: Any) -> str:
     if arguments is not None and not isinstance(arguments, list):
         return f"its arguments are {_shown(arguments)}, not a list"
     if all(isinstance(as_dict(each).get("name"), str) for each in as_list(arguments)):

@@ -27,9 +27,12 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 @click.argument("uris", nargs=-1, required=True, metavar="URI...", shell_complete=completes("resources"))
 @click.option("--diff", is_flag=True, help="After the first content, print only the changes.")
 @click.option(
-    "--exec", "program", metavar="CMD", help="Run this shell command for each content, with the content as its input."
+    "--exec",
+    "program",
+    metavar="CMD",
+    help="Instead of printing, run this shell command each time, with the content as its input.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N contents.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N times.")
 @log_options
 def command(
     options: OneShotOptions, uris: tuple[str, ...], program: str | None, count: int | None, *, diff: bool
@@ -37,7 +40,7 @@ def command(
     """Print a resource, and print it again after each change.
 
     A server without subscriptions is polled every few seconds. If the connection is lost, the command waits until the
-    server is back. With --json, prints one line per content. The command of --exec finds the URI in TIDINGS_URI.
+    server is back. With --json, prints one line each time. The command of --exec finds the URI in TIDINGS_URI.
     """
     from tidings.cli.live_conversation import Loop
 
@@ -63,7 +66,7 @@ class _Watch:
         self._away = False
 
     async def run(self, count: int | None) -> None:
-        """Watches until `count` contents came, or without end.
+        """Watches until the content came `count` times, or without end.
 
         Raises:
             TidingsError: There will be no more.
