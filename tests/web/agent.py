@@ -59,7 +59,7 @@ class Telling(WebServer):
 
 
 class ReadsHere(InThread):
-    """Stands in for `Workers`: their processes, of which every test would start some, have tests of their own."""
+    """Stands in for `ExtractionPool`, whose processes have tests of their own."""
 
     def __init__(self, **_: object) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ async def at(
     """An agent at a server that may fetch from a site with these pages, and from nowhere else on this machine."""
     usual: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "requests_per_minute": 10_000, "retries": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "Workers", ReadsHere)
+        patch.setattr(wiring, "ExtractionPool", ReadsHere)
         async with _at(pages or {"/": html(STORY)}, Settings(**(usual | settings)), era, client or {}) as agent:
             yield agent
 
