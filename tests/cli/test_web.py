@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 import tidings
 from tidings.cli import client_config, web
 from tidings.cli.main import main
-from tidings.web.needs import PACKAGES
+from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, Settings
 
 pytestmark = pytest.mark.anyio
@@ -159,12 +159,11 @@ def test_the_packages_that_are_looked_for_are_those_of_the_extra() -> None:
 
 def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in ("lxml", "playwright") else find(name)
-    )
+    missing = ["lxml", "playwright"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else find(name))
     how = 'pip install "tidings[web]" (in a clone: pip install ".[web]")'
     assert refused() == f"Error: The web server needs more packages (lxml): {how}"
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "playwright" else find(name))
+    missing.remove("lxml")
     assert 'pip install "tidings[render]"' in refused("--render")
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.web.fetch.servers import Ask, FetchLimits, in_turn, leads_to, silent, text
+from tests.web.fetch.servers import Ask, in_turn, leads_to, silent, text
 from tests.web.shelf import Changing, InThread, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning
 from tidings.web.extract.pool import ExtractionPool
-from tidings.web.fetch.request import BadRequest, BadUrl, FetchError, Request, ResponseTooLarge, Unreachable
+from tidings.web.fetch.request import BadRequest, FetchError, Request, ResponseTooLarge, Unreachable
 from tidings.web.library import Fetched, WebLibrary
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer
@@ -224,48 +224,16 @@ async def test_leaving_the_library_gives_up_what_is_on_its_way() -> None:
             await anyio.wait_all_tasks_blocked()
 
 
-async def test_of_many_pages_those_that_fail_do_not_fail_the_others_and_few_are_fetched_at_once() -> None:
-    at_once = most = 0
-
-    async def counted(ask: Ask) -> None:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        await anyio.sleep(0.01)
-        at_once -= 1
-        await ask.reply(ask.path.encode(), Content_Type="text/plain")
-
-    paths = [f"/{number}" for number in range(12)]
-    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
-    async with shelf(dict.fromkeys(paths, counted), at_once=3, per_host=20, limits=limits) as here:
-        done: list[tuple[int, int]] = []
-
-        async def told(finished: int, of: int) -> None:
-            done.append((finished, of))
-
-        urls = [here.site.url("/none"), *map(here.site.url, paths), "file:///etc/passwd", here.site.url("/0")]
-        results = await here.library.fetch_all(urls, FetchOptions(), told)
-
-        missing, *found, refused, again = results
-        assert isinstance(missing, HttpFailed)
-        assert isinstance(refused, BadUrl)
-        assert [each.entry.packet["content"].strip() for each in found if isinstance(each, Fetched)] == paths
-        assert isinstance(again, Fetched)
-        assert 1 < most <= 3
-        assert done[-1] == (15, 15)
-
-
-async def test_pages_that_hang_do_not_use_up_the_time_of_others_of_their_host() -> None:
-    pages = {f"/{number}": silent if number < 3 else text("hello") for number in range(6)}
-    limits = FetchLimits(timeout=1.0, per_host_minute=10_000, retries=0, per_host_at_once=2)
-    async with shelf(pages, per_host=2, limits=limits) as here:
-        results = await here.library.fetch_all([*map(here.site.url, pages)], FetchOptions(respect_robots=False))
-    assert [isinstance(each, Fetched) for each in results] == [False] * 3 + [True] * 3
-
-
 @pytest.mark.parametrize(
     ("status", "says"),
-    [(404, "Not Found"), (410, "gone for good"), (401, "login"), (403, "refuses"), (429, "too often"), (500, "later")],
+    [
+        (404, "Not Found"),
+        (410, "gone for good"),
+        (401, "login"),
+        (403, "refuses"),
+        (429, "too many requests"),
+        (500, "later"),
+    ],
 )
 async def test_an_answer_that_is_an_error_is_one_with_its_status_its_title_and_a_cure(status: int, says: str) -> None:
     page = html('<title>Oh "no"\u200b &amp; more\nlines</title><p>Some text that is long enough.</p>')
@@ -372,7 +340,6 @@ async def test_selectors_that_are_not_understood_are_an_error_of_the_request() -
         options = FetchOptions(extraction=ExtractOptions(remove_selectors=("p:hover",)))
         with pytest.raises(BadRequest, match="not supported"):
             await here.library.fetch(here.site.url(), options)
-        assert isinstance((await here.library.fetch_all([here.site.url()], options))[0], BadRequest)
 
 
 async def test_a_page_that_cannot_be_read_is_an_error_and_nothing_is_kept() -> None:

@@ -32,7 +32,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     All files are in a temporary folder, which is removed at the end.
     """
     from tidings.vault import PACKAGES as VAULT_PACKAGES
-    from tidings.web.needs import PACKAGES as WEB_PACKAGES
+    from tidings.web import PACKAGES as WEB_PACKAGES
 
     if missing := not_installed(dict.fromkeys((*VAULT_PACKAGES, *WEB_PACKAGES))):
         raise Refusal(packages_missing("The demo", missing, extra="vault,web"))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tidings._kit.lazy import not_installed
+from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
 from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
 from tidings.cli.variables import Configured
+from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
 if TYPE_CHECKING:
@@ -142,12 +143,10 @@ def make_server(options: WebOptions) -> "WebServer":
     Raises:
         Refusal: A package is missing, the store cannot be used, or the bus is invalid.
     """
-    from tidings.web.needs import PACKAGES, packages_missing
-
     if missing := not_installed(PACKAGES):
-        raise Refusal(packages_missing(missing))
+        raise Refusal(packages_missing("The web server", missing, extra="web"))
     if options.settings.render and (missing := not_installed(["playwright"])):
-        raise Refusal(packages_missing(missing, extra="render"))
+        raise Refusal(packages_missing("The web server", missing, extra="render"))
     from tidings.web.server import WebServer
 
     try:

@@ -1,30 +1,24 @@
-"""What does not count as a change of a watched page: parts of it, and patterns in its text.
+"""Rules for what does not count as a change of a watched page: parts of it, and patterns in its text.
 
-Compared is what was extracted, not bytes. Before that, parts named by CSS selectors are left out (the extraction does
-that), and whatever a pattern matches: one of those in `READY`, or a regular expression of the caller's. Feeds are
-compared entry by entry: one that is new or different is a change, one that has fallen off the end is not.
+The extracted text is compared, not the bytes. Parts named by CSS selectors are left out by the extraction, and so is
+whatever a pattern matches: one of the named patterns in `READY`, or a regular expression of the caller. Feeds are
+compared entry by entry: a new or different entry is a change, one that has fallen off the end is not.
 
-A pattern comes from anybody, so it is bounded: its length, what its repetitions expand to, and the time it may take.
-One that takes too long is left out on both sides: the worst that a bad pattern does is to tell of a change too many.
-
-What changes on many pages without anybody having changed them, as patterns with names.
+A caller's pattern is bounded: its length, the size of its repetitions, and its time. A pattern that takes too long is
+skipped on both sides: the worst that a bad pattern does is to report a change too many.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import Any, cast
 
-import regex
-
-from tidings.web.extract.html.selectors import BadSelector, remove
+from tidings._kit import patterns
+from tidings._kit.patterns import BadPattern, Pattern
+from tidings._kit.text import quoted
+from tidings.web.extract.html.selectors import BadSelector, check_selector
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
-
-if TYPE_CHECKING:
-    from tidings.web.extract.html.tree import Element
-
 
 _MONTH = (
     r"(?:jan(?:uary|uar|vier|\.)?|feb(?:ruary|ruar|rero|\.)?|f[ée]v(?:rier|\.)?|mar(?:ch|s|zo|\.)?|märz|apr(?:il|\.)?|"
@@ -80,31 +74,20 @@ READY: Mapping[str, tuple[str, ...]] = {
         _IN_QUERY,
     ),
 }
-"""What changes on many pages without anybody having changed them, and patterns of it."""
-
+"""Patterns of text that changes on many pages by itself, by name."""
 
 MOST_RULES = 50
-MOST_CHARACTERS = 500
-MOST_REPEATED = 2_000
 SECONDS = 0.5
 """For one pattern on one text."""
-
 USUAL = ("relative-times",)
-"""Left out unless the caller says otherwise: "5 minutes ago" is another text in a minute."""
+"""The default: "5 minutes ago" is another text in a minute."""
 
-
-class _Nothing:
-    """A page in which nothing is found, for selectors that are only to be understood."""
-
-    def xpath(self, path: str) -> list[Any]:
-        return []
-
-
-_NOTHING = _Nothing()
+_compiled = partial(patterns.compiled, syntax="python", multiline=True, longest=500, most_repeated=2_000)
+_ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
 
 
 class BadRule(ValueError):
-    """A rule that cannot be used; the text says why, and what to do."""
+    """A rule cannot be used. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -117,105 +100,76 @@ class IgnoreRules:
 
     selectors: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    """Regular expressions in Python's syntax; `^` and `$` match at each line."""
     ready: tuple[str, ...] = USUAL
 
     def __post_init__(self) -> None:
         if len(self.selectors) + len(self.patterns) > MOST_RULES:
-            raise BadRule(f"there may be {MOST_RULES} ignore rules; join some of them with a comma or |")
+            raise BadRule(f"at most {MOST_RULES} ignore rules are allowed. Join some of them with a comma or |")
         for selector in self.selectors:
             try:
-                remove(cast("Element", _NOTHING), (selector,))
+                check_selector(selector)
             except BadSelector as error:
                 raise BadRule(str(error)) from error
         for pattern in self.patterns:
-            compiled(pattern)
+            _check_pattern(pattern)
         for name in self.ready:
             if name not in READY:
-                raise BadRule(f"there is no ready pattern {name!r}: use {', '.join(READY)}")
+                raise BadRule(f"there is no ready pattern {name!r}. Use {', '.join(READY)}")
 
     def to_json(self) -> dict[str, Any]:
-        """The rules, as they are kept with the watch."""
+        """Returns the rules for the store."""
         return {"selectors": list(self.selectors), "patterns": list(self.patterns), "ready": list(self.ready)}
 
     @staticmethod
-    def from_json(said: Mapping[str, Any] | None) -> "IgnoreRules":
-        """The rules that were kept; the usual ones where none were."""
-        if said is None:
+    def from_json(stored: Mapping[str, Any] | None) -> "IgnoreRules":
+        """Returns the rules that were stored; the default if there are none."""
+        if stored is None:
             return IgnoreRules()
-        lists = cast("Mapping[str, list[str]]", said)
+        lists = cast("Mapping[str, list[str]]", stored)
         return IgnoreRules(
             tuple(lists.get("selectors", ())), tuple(lists.get("patterns", ())), tuple(lists.get("ready", USUAL))
         )
 
-    def all_patterns(self) -> list["regex.Pattern[str]"]:
-        """The patterns, ready to run."""
+    def compiled(self) -> list[Pattern]:
+        """Returns all patterns, to be run with `timeout=`."""
         ready = [pattern for name in self.ready for pattern in READY[name]]
-        return [*map(_ready, ready), *map(compiled, self.patterns)]
+        return [*map(_ready, ready), *map(_compiled, self.patterns)]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Whether two versions say the same, and which patterns took too long to be asked."""
+    """The result of `judge`: whether two versions are the same, and which patterns took too long."""
 
     same: bool
     too_slow: tuple[str, ...] = field(default=())
 
 
 def judge(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> Judged:
-    """Compare two versions of a page. Takes a while: to be called in another thread."""
+    """Compares two versions of a page. It takes a while: call it in another thread."""
     if before.packet["hashes"]["content_hash"] == after.packet["hashes"]["content_hash"]:
         return Judged(same=True)
-    cleaner = _Cleaner(ignore.all_patterns())
+    cleaner = _Cleaner(ignore.compiled())
     if before.entries and after.entries:
         return cleaner.verdict(lambda: _nothing_new(before.entries, after.entries, cleaner))
     old, new = before.packet["content"], after.packet["content"]
     return cleaner.verdict(lambda: cleaner.clean(old) == cleaner.clean(new))
 
 
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> "regex.Pattern[str]":
-    """A caller's regular expression, ready to run: Python's language; `^` and `$` at each line.
-
-    Raises:
-        BadRule: It is not one, or could not be run safely.
-    """
-    shown = repr(pattern if len(pattern) <= 80 else pattern[:80] + "…")
-    if len(pattern) > MOST_CHARACTERS:
-        raise BadRule(f"the pattern {shown} has more than {MOST_CHARACTERS} characters: use several shorter ones")
+def _check_pattern(pattern: str) -> None:
     try:
-        # Python's own engine first: it knows nothing of the other's recursion, and expands nothing.
-        re.compile(pattern)
-        if _expands_to(pattern) > MOST_REPEATED:
-            raise BadRule(f"the pattern {shown} repeats too often: keep counts such as {{1,100}} small, or use + or *")
-        found = regex.compile(pattern, regex.MULTILINE | regex.VERSION0)
-        matches_nothing = found.fullmatch("", timeout=SECONDS) is not None
-    except (re.error, regex.error, RecursionError, OverflowError, TimeoutError) as error:
-        raise BadRule(f"the pattern {shown} is no regular expression: {error}") from error
+        matches_nothing = _compiled(pattern).fullmatch("", timeout=SECONDS) is not None
+    except (BadPattern, TimeoutError) as error:
+        raise BadRule(f"the pattern {quoted(pattern, 81)} cannot be used: {error}") from error
     if matches_nothing:
-        raise BadRule(
-            f"the pattern {shown} matches an empty text, so it says nothing: let it match what is to be ignored"
-        )
-    return found
-
-
-@lru_cache(maxsize=64)
-def _ready(pattern: str) -> "regex.Pattern[str]":
-    return regex.compile(pattern, regex.MULTILINE | regex.VERSION0)
-
-
-def _expands_to(pattern: str) -> int:
-    """No more than this many copies of anything are made when the pattern is compiled."""
-    product = 1
-    for least, most in re.findall(r"\{(\d*)(?:,(\d*))?\}", pattern):
-        product *= max(1, int(least or 0), int(most or 0))
-    return product
+        raise BadRule(f"the pattern {quoted(pattern, 81)} matches an empty text. Let it match what is to be ignored")
 
 
 class _Cleaner:
-    """Takes out of texts what the patterns match; those that took too long are left alone from then on."""
+    """Removes what the patterns match from texts; patterns that took too long are skipped from then on."""
 
-    def __init__(self, patterns: list["regex.Pattern[str]"]) -> None:
-        self._patterns = patterns
+    def __init__(self, every: list[Pattern]) -> None:
+        self._patterns = every
         self._too_slow: list[str] = []
 
     def verdict(self, question: Callable[[], bool]) -> Judged:
@@ -237,9 +191,8 @@ class _Cleaner:
 
 
 def _nothing_new(before: Iterable[FeedEntry], after: Iterable[FeedEntry], cleaner: _Cleaner) -> bool:
-    known = {entry.id: _said(entry, cleaner) for entry in before}
-    return all(known.get(entry.id) == _said(entry, cleaner) for entry in after)
+    def cleaned(entry: FeedEntry) -> str:
+        return cleaner.clean("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))
 
-
-def _said(entry: FeedEntry, cleaner: _Cleaner) -> str:
-    return cleaner.clean("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))
+    known = {entry.id: cleaned(entry) for entry in before}
+    return all(known.get(entry.id) == cleaned(entry) for entry in after)

@@ -1,17 +1,12 @@
-"""A page from its URL to an entry for the store: fetched, rendered if need be, read, normalised.
+"""From a URL to a version of its page: fetched, rendered if need be, read, normalised.
 
-Nothing is called a success that says nothing: a page without text carries an `empty` warning that says why, and with
-mode `auto` it is rendered, where that is offered. What no reader reads becomes an entry that says what it is, with its
-bytes. An answer of 400 and above is an error that names the status, the page's own title, and what to do.
+A page without text is not called a success: it carries an `empty` warning that says why, and with mode `auto` it is
+rendered, where that is offered. A body that no reader reads becomes a version that describes it, with its bytes. An
+answer of 400 and above is an error with the status, the title of its page, and what to do.
 
-Which version of a page speaks for it.
-
-A version belongs to a variant (`FetchOptions.variant`): what was fetched by another URL or with other headers, or read
-in another way, is not compared with it, and the validators of one say nothing of the other.
-
-What is said of an answer that has no text to read: an error, bytes that nothing reads, a page that is gone.
-
-From a URL to a version of its page: fetched, read, compared, kept.
+A version belongs to a variant (`FetchOptions.variant`). Versions of different variants were fetched by another URL,
+with other headers, or read in another way: they are not compared, and the validators of one say nothing about the
+other.
 """
 
 import hashlib
@@ -28,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from anyio import to_thread
 
 from tidings._kit.backoff import retry_after
+from tidings._kit.tasks import Progress
 from tidings.web.documents.injection import disarm
 from tidings.web.documents.model import page_id, source_id
 from tidings.web.documents.normalise import normalise
@@ -35,35 +31,50 @@ from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
 from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
 from tidings.web.page_options import FetchOptions, RenderOptions
-from tidings.web.sharing import Progress
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
+
+AT: Final = "at"
+"""A key in the options of a stored page: the URL where it was found, if its own URL redirected."""
+
+_HTML: Final = "text/html; charset=utf-8"
+_TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+_CURES: Final = {
+    401: "it requires a login: send an Authorization header with the request",
+    402: "it requires payment",
+    403: "it refuses this client: try another page, or other headers if you may",
+    404: "check the address, or look for the page with `map`",
+    407: "it requires a login: send the headers that it asks for",
+    410: "it is gone for good: look for another page with `map`",
+    429: "it gets too many requests: try again later, and less often",
+    451: "it may not be shown for legal reasons",
+}
 
 
 def newest_of(page: StoredPage, variant: str, known: str | None = None) -> Version | None:
-    """The newest version of a page that was fetched and read in this way, or that is known to be the same.
+    """Returns the newest version of this variant, or the one that is `known` to be the same.
 
-    Versions with the same content are one: who fetched it in another way since has written that way down.
+    Versions with the same content are one: a fetch of another variant since has changed its variant.
     """
     return next((each for each in page.versions if is_of(each, variant) or each.source_id == known), None)
 
 
 def is_of(version: Version, variant: str) -> bool:
-    """Whether it was fetched and read in this way."""
+    """Returns whether a version is of this variant."""
     return version.options.get("variant") == variant
 
 
 def speaks_for(page: StoredPage, version: Version) -> bool:
-    """Whether what is known of the page, its validators above all, is known of this version."""
+    """Returns whether the facts about the page, above all its validators, are those of this version."""
     return page.options.get("variant") == version.options.get("variant") and page.content_hash == version.content_hash
 
 
 def last_request(page: StoredPage, otherwise: str) -> tuple[str, FetchOptions]:
-    """How the page was fetched last: the URL, and the options but for headers, which are not kept."""
+    """Returns how the page was fetched last: the URL, and the options without headers, which are not kept."""
     return str(page.options.get("url", otherwise)), FetchOptions.from_json(page.options)
 
 
 def as_version_of(page: StoredPage, entry: StoredVersion) -> StoredVersion:
-    """The entry as one of this page, wherever it led to: what is watched is the page that was asked for."""
+    """Returns a version as one of this page, wherever its URL led: the page that was asked for is watched."""
     if entry.page_id == page.page_id:
         return entry
     packet = entry.packet
@@ -72,19 +83,6 @@ def as_version_of(page: StoredPage, entry: StoredVersion) -> StoredVersion:
     return replace(
         entry, page_id=page.page_id, packet={**packet, "canonical_url": page.canonical_url, "source_id": renamed}
     )
-
-
-_TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
-_CURES: Final = {
-    401: "it wants a login: send an Authorization header with the request",
-    402: "it wants to be paid",
-    403: "it refuses this client: try another page, or other headers if you may",
-    404: "check the address, or look for the page with `map`",
-    407: "it wants a login: send the headers that it asks for",
-    410: "it is gone for good: look for another page with `map`",
-    429: "it is asked too often: ask again later, and less often",
-    451: "it may not be shown for legal reasons",
-}
 
 
 class HttpFailed(FetchError):
@@ -99,18 +97,18 @@ class HttpFailed(FetchError):
 
 
 def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
-    """What can be said of bytes that nothing reads."""
+    """Describes bytes that no reader reads."""
     kind = content_type.partition(";")[0].strip().lower() or "bytes without a content type"
     name = disarm(unquote(PurePosixPath(urlsplit(url).path).name))[:200]
     digest = hashlib.sha256(body).hexdigest()
     # The digest is in the content, so that other bytes are another version.
     text = f"{kind}, {len(body):,} bytes, SHA-256 {digest}"
-    warning = ExtractWarning("extraction_fallback", f"Nothing here reads {kind}: its bytes are kept, as `raw`.")
+    warning = ExtractWarning("extraction_fallback", f"No reader reads {kind}: its bytes are kept, as `raw`.")
     return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
 
 
 def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
-    """The error for an answer that is one: what it is, what the page says, what to do."""
+    """Returns the error for an error answer: the status, the title of its page, and what to do."""
     status = response.status
     said = title_of(response.body)
     cure = (
@@ -119,44 +117,38 @@ def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
         or ("the site has a problem: try it later" if status >= 500 else "check the request")
     )
     if asked := retry_after(response.headers.get("retry-after"), response.retrieved_at):
-        cure = f"{cure} (in {asked:.0f} s, it says)"
+        cure = f"{cure} (in {asked:.0f} s, it asks)"
     quoted = f', its page is titled "{said}"' if said else ""
     message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."
     return HttpFailed(message, url=response.url, status=status, headers=response.headers)
 
 
 def title_of(body: bytes) -> str:
-    """The title of an HTML page, made harmless and short; empty if there is none."""
+    """Returns the title of an HTML page, made harmless and short; empty if there is none."""
     found = _TITLE.search(body[:65_536])
     plain = disarm(html.unescape(found[1].decode("utf-8", "replace"))) if found else ""
     return " ".join(plain.replace('"', "'").split())[:120]
 
 
 def as_gone(status: int) -> Extracted:
-    """What a watched page says when there is none any more."""
+    """Describes a watched page that does not exist any more."""
     text = f"This page is gone: its address answers with {status} {phrase(status)}."
     return Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
 
 
 def phrase(status: int) -> str:
-    """What a status is called; empty if it has no name."""
+    """Returns the name of a status; empty if it has none."""
     return next((known.phrase for known in HTTPStatus if known == status), "")
 
 
-AT: Final = "at"
-"""Among the options that are kept of a page: where it was found, if its URL led on."""
-
-_HTML: Final = "text/html; charset=utf-8"
-
-
 class Fetches(Protocol):
-    """What fetches a page; see `net.fetch.Fetcher`."""
+    """Fetches pages; see `fetch.fetcher.Fetcher`."""
 
     async def fetch(self, request: Request, progress: Progress | None = None) -> Response: ...
 
 
 class Extracts(Protocol):
-    """What reads a page; see `extract.workers.Workers`."""
+    """Reads pages; see `extract.pool.ExtractionPool`."""
 
     async def extract(
         self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
@@ -164,7 +156,7 @@ class Extracts(Protocol):
 
 
 class HasPage(Protocol):
-    """A page as a browser shows it; see `render.Rendered`."""
+    """A page as a browser shows it; see `browser.render.RenderedPage`."""
 
     @property
     def html(self) -> bytes: ...
@@ -177,36 +169,27 @@ class HasPage(Protocol):
 
 
 class Renders(Protocol):
-    """What renders a page; see `render.Renderer`."""
+    """Renders pages; see `browser.render.Renderer`."""
 
     async def render(self, url: str, options: RenderOptions, request: Request) -> HasPage: ...
 
 
 class NoRenderer(FetchError):
-    """The page was to be rendered, and this server does not."""
+    """The caller asked for rendering, which this server does not offer."""
 
     kind = "no-renderer"
 
 
 @dataclass(frozen=True)
 class Got:
-    """What came of a request."""
+    """The result of a request."""
 
     headers: Mapping[str, str]
     entry: StoredVersion | None = None
-    """None: the page is what it was."""
+    """None: the page has not changed."""
     facts: PageFacts | None = None
     empty: str | None = None
     """Why it has no text, if it has none."""
-
-    @property
-    def etag(self) -> str | None:
-        """As the answer has it."""
-        return self.headers.get("etag")
-
-    def modified(self, page: StoredPage) -> str | None:
-        """When it was last modified: a 304 need not say, and then it is what was known."""
-        return self.headers.get("last-modified", page.last_modified)
 
 
 class Fetching:
@@ -231,15 +214,20 @@ class Fetching:
         of: str | None = None,
         insist: bool = True,
     ) -> Got:
-        """Fetch a page; with `etag` or `last_modified` only if it is another one than they are of.
+        """Fetches a page; with `etag` or `last_modified` only if it has changed.
 
-        `of`: where the page was that they are of, if its URL led there. What it leads to now may be another one with
-        the same marks.
-
-        `insist`: as for `Request`.
+        Args:
+            url: Its URL.
+            options: The options.
+            progress: Hears how many bytes have come.
+            etag: Of the version that is known.
+            last_modified: Of the version that is known.
+            of: Where that version was found, if the URL redirected. What it leads to now may be another page with the
+                same validators.
+            insist: As for `Request`.
 
         Raises:
-            FetchError: It could not be had.
+            FetchError: It could not be fetched.
             ExtractionFailed: It could not be read.
         """
         request = replace(options.request(url, etag=etag, last_modified=last_modified), insist=insist)
@@ -267,7 +255,7 @@ class Fetching:
         return await self._made(extracted, response, request, options)
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
-        """The entry of bytes that the caller has.
+        """Returns the version of bytes that the caller has.
 
         Raises:
             ExtractionFailed: They could not be read.
@@ -278,11 +266,11 @@ class Fetching:
         return replace(got, facts=PageFacts(None))
 
     async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
-        """The entry of a page of which there is none any more."""
+        """Returns the version of a page that does not exist any more."""
         response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
         got = await self._made(as_gone(status), response, Request(url), options)
         assert got.entry is not None  # noqa: S101 - it was made
-        # What is said of an error's own words does not hold here: these are not the site's.
+        # The warning about the words of an error page does not hold: these words are not the site's.
         warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
         return replace(got, entry=replace(got.entry, packet={**got.entry.packet, "warnings": warnings}))
 
@@ -299,7 +287,7 @@ class Fetching:
             raise BadRequest(str(error), url=url) from error
 
     async def _instead(self, extracted: Extracted, response: Response, request: Request, options: FetchOptions) -> Got:
-        """Rendered, because it says nothing otherwise; what there is, if it cannot be."""
+        """Renders a page that has no text otherwise; if that fails, returns it without text."""
         try:
             return await self._rendered(request, options)
         except FetchError as error:
@@ -309,7 +297,7 @@ class Fetching:
     async def _rendered(self, request: Request, options: FetchOptions) -> Got:
         if self._renderer is None:
             raise NoRenderer(
-                f"{request.url} was to be rendered, which this server does not: leave out mode 'render' and the "
+                f"{request.url} cannot be rendered: this server does not offer it. Leave out mode 'render' and the "
                 "screenshot, or start the server with --render.",
                 url=request.url,
             )
@@ -363,12 +351,12 @@ class Fetching:
 
     def _why_empty(self, why: str) -> str:
         if why == "login":
-            return "The page shows a login instead of its content: send the headers of somebody who may see it."
+            return "The page shows a login instead of its content: send the headers of a session that may see it."
         if why == "scanned":
             return "Its pages are pictures: there is no text in it."
         if why != "script-only":
             return "The page has no text."
-        cure = "rendering it brought none either" if self._renderer else "start the server with --render to have it run"
+        cure = "rendering it gave none either" if self._renderer else "start the server with --render to run them"
         return f"The page has no text of its own, only scripts that would make it: {cure}."
 
 

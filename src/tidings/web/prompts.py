@@ -1,13 +1,7 @@
-"""The prompts of the web server: what somebody may ask for at the push of a button.
+"""The prompts of the web server.
 
-Each brings what the store has of the pages it is about. A method's docstring is what clients are told of it.
-
-What the prompts have in common: texts, pages that are brought along, pages that are pointed at.
-
-Nothing is fetched for a prompt. A page that is in the store comes along, as much of it as there is room for; of any
-other the model is told to fetch it.
-
-Prompts, with what the store holds on them.
+Nothing is fetched for a prompt. A stored page comes with it, as much as fits; for any other page the model is asked to
+fetch it. A method's docstring is the description that clients show.
 """
 
 import json
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
 
 
 ROOM: Final = 4000
-"""How many tokens of a page are brought along."""
+"""Tokens of one page in a prompt."""
 
 MOST_PAGES: Final = 20
 
@@ -46,11 +40,11 @@ CARE: Final = (
 
 
 class BadBrief(ValueError):
-    """The arguments of a prompt cannot be used. Says why."""
+    """The arguments of a prompt cannot be used. The message says why."""
 
 
 class KnownPage:
-    """A page that a prompt is about: what the store has of it."""
+    """A page that a prompt is about, as the store has it."""
 
     def __init__(self, asked: str, page: StoredPage | None, entry: StoredVersion | None) -> None:
         self.asked = asked
@@ -59,12 +53,12 @@ class KnownPage:
 
     @property
     def url(self) -> str:
-        """How to call it."""
+        """Its URL."""
         return self.page.canonical_url if self.page else self.asked
 
     @property
     def facts(self) -> str:
-        """What is known of it beside its content; empty if nothing is."""
+        """Its title, author and dates; empty if it is not stored."""
         if self.entry is None:
             return ""
         packet = self.entry.packet
@@ -75,7 +69,7 @@ class KnownPage:
         return f"- {self.url}: {title}, {author}, {date}; retrieved {packet['retrieved_at']}"
 
     def blocks(self, room: int) -> list[ContentBlock]:
-        """What is brought along of it."""
+        """The content that comes with the prompt: as much as fits into `room` tokens, or a link."""
         if self.page is None or self.entry is None:
             return []
         packet = self.entry.packet
@@ -97,10 +91,10 @@ class KnownPage:
 
 
 async def known(store: Store, asked: str) -> KnownPage:
-    """What the store has of a page: by its URL, its id, or the URI of one of its resources.
+    """Returns a page by its URL, its id, or the URI of one of its resources.
 
     Raises:
-        BadBrief: Nothing was asked for, or nothing that is a page.
+        BadBrief: Nothing was asked for, or it is not a page.
     """
     asked = asked.strip()
     if not asked:
@@ -110,51 +104,46 @@ async def known(store: Store, asked: str) -> KnownPage:
     if entry := await store.get(name) if is_id(name) else None:
         return KnownPage(asked, page, entry)
     if page is None and not asked.startswith(SCHEME):
-        _check_url(asked)
+        try:
+            parse(asked)
+        except FetchError as error:
+            raise BadBrief(f"{disarm(str(error))}.") from error
     newest = newest_of(page).source_id if page and page.versions else None
     return KnownPage(asked, page, await store.get(newest) if newest else None)
 
 
-def _check_url(asked: str) -> None:
-    """Refuse what could not be fetched, either."""
-    try:
-        parse(asked)
-    except FetchError as error:
-        raise BadBrief(f"{disarm(str(error))}.") from error
-
-
 async def all_known(store: Store, asked: str) -> list[KnownPage]:
-    """What the store has of several pages, parted by spaces, commas or lines.
+    """Returns several pages, separated by spaces, commas or lines.
 
     Raises:
         BadBrief: There are none, or too many.
     """
     names = list(dict.fromkeys(word for word in re.split(r"[\s,]+", asked) if word))
     if not names or len(names) > MOST_PAGES:
-        raise BadBrief(f"Which pages? Give 1 to {MOST_PAGES} URLs, parted by spaces.")
+        raise BadBrief(f"Which pages? Give 1 to {MOST_PAGES} URLs, separated by spaces.")
     return [await known(store, name) for name in names]
 
 
-def told(*paragraphs: str) -> ContentBlock:
-    """A text."""
+def text_block(*paragraphs: str) -> ContentBlock:
+    """Returns a text of these paragraphs, without those that are empty."""
     return TextContent(type="text", text="\n\n".join(filter(None, paragraphs)))
 
 
-def brought(pages: Iterable[KnownPage], room: int = ROOM * 2) -> list[ContentBlock]:
-    """What is brought along of some pages, each with a share of the room."""
+def contents(pages: Iterable[KnownPage], room: int = ROOM * 2) -> list[ContentBlock]:
+    """Returns the contents of some pages, each within a share of the room."""
     having = [page for page in pages if page.entry is not None]
     share = min(ROOM, room // len(having)) if having else 0
     return [block for page in having for block in page.blocks(share)]
 
 
 def about(pages: Iterable[KnownPage]) -> str:
-    """What is known of these beside their content; empty if none is there."""
+    """Returns the facts about these pages; empty if none of them is stored."""
     facts = "\n".join(filter(None, (page.facts for page in pages)))
-    return f"As the pages say of themselves:\n{facts}" if facts else ""
+    return f"As the pages say about themselves:\n{facts}" if facts else ""
 
 
 def to_fetch(pages: Iterable[KnownPage]) -> str:
-    """That these have to be fetched first; empty if all are there."""
+    """Returns the instruction to fetch the pages that are not stored; empty if all are."""
     missing = [page.asked for page in pages if page.entry is None]
     if not missing:
         return ""
@@ -165,14 +154,14 @@ def to_fetch(pages: Iterable[KnownPage]) -> str:
 Content = list[ContentBlock]
 
 Url = Annotated[str, Field(description="The URL of a page.")]
-Urls = Annotated[str, Field(description="URLs of pages, parted by spaces.")]
+Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 
 _SINCE = "A source_id of the page to compare from; the version before the newest if left out."
 
 
 def register(server: "WebServer") -> None:
-    """Add the prompts to a server."""
-    prompts = Prompts(lambda: server.store)
+    """Adds the prompts to a server."""
+    prompts = WebPrompts(lambda: server.store)
     for title, function in (
         ("Summarise a page", prompts.summarise_page),
         ("Compare pages", prompts.compare_pages),
@@ -184,8 +173,8 @@ def register(server: "WebServer") -> None:
         server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(function)
 
 
-class Prompts:
-    """What can be asked for."""
+class WebPrompts:
+    """The prompts."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -193,19 +182,22 @@ class Prompts:
     async def summarise_page(
         self,
         url: Url,
-        focus: Annotated[str, Field(description="What it should be about; everything if left out.")] = "",
+        focus: Annotated[str, Field(description="What it should focus on; everything if left out.")] = "",
     ) -> Content:
         """Summarise a page, with quotes and what it leaves open."""
 
         async def brief(store: Store) -> Content:
             page = await known(store, url)
-            wish = f"Pay attention to this above all: {focus.strip()}" if focus.strip() else ""
+            wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
             form = (
                 "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the "
                 "most important points, each with a quote; numbers and dates as the page has them; what it leaves "
                 "open or claims without showing."
             )
-            return [told(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])), *brought([page])]
+            return [
+                text_block(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])),
+                *contents([page]),
+            ]
 
         return await self._write(brief)
 
@@ -219,7 +211,7 @@ class Prompts:
         async def brief(store: Store) -> Content:
             pages = await all_known(store, urls)
             if len(pages) < 2:
-                raise BadBrief("Give two URLs or more, parted by spaces: one page alone cannot be compared.")
+                raise BadBrief("Give two URLs or more, separated by spaces: one page alone cannot be compared.")
             names = "\n".join(f"- {page.url}" for page in pages)
             what = f"Compare them in: {aspects.strip()}." if aspects.strip() else "Choose the aspects that matter."
             form = (
@@ -228,7 +220,7 @@ class Prompts:
                 "says; which is newer. Leave a cell empty rather than guess."
             )
             asked = f"Compare these pages:\n{names}"
-            return [told(asked, what, to_fetch(pages), form, CARE, about(pages)), *brought(pages)]
+            return [text_block(asked, what, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
         return await self._write(brief)
 
@@ -242,7 +234,7 @@ class Prompts:
         async def brief(store: Store) -> Content:
             pages = await all_known(store, urls)
             if not facts.strip():
-                raise BadBrief("Which facts? Say what to look for, as in 'price, weight, delivery'.")
+                raise BadBrief("Which facts? Say what to look for, for example 'price, weight, delivery'.")
             names = "\n".join(f"- {page.url}" for page in pages)
             form = (
                 "Answer with a table: fact, value as the page writes it, unit or currency, exact quote, URL. One row "
@@ -250,14 +242,14 @@ class Prompts:
                 "Read tables to their end: where an answer says that something is left, go on with `start`."
             )
             asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
-            return [told(asked, to_fetch(pages), form, CARE, about(pages)), *brought(pages)]
+            return [text_block(asked, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
         return await self._write(brief)
 
     async def research(
         self,
         question: Annotated[str, Field(description="What you want to know.")],
-        urls: Annotated[str, Field(description="Where to begin: URLs, parted by spaces. May be left out.")] = "",
+        urls: Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")] = "",
     ) -> Content:
         """Answer a question from several pages, following links, with a source for each statement."""
 
@@ -277,7 +269,7 @@ class Prompts:
                 "quote, its URL and date. Then what is disputed, and what you could not find out."
             )
             asked = f"Question: {question.strip()}"
-            return [told(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *brought(pages)]
+            return [text_block(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *contents(pages)]
 
         return await self._write(brief)
 
@@ -292,10 +284,10 @@ class Prompts:
             )
             if page.page is None:
                 how = "It was not fetched here before, so there is nothing to compare with: fetch it now and watch it."
-                return [told(f"What changed on {page.url}?", how, CARE)]
+                return [text_block(f"What changed on {page.url}?", how, CARE)]
             found = await difference(store, page.page, since.strip() or None)
             look = (
-                "To see whether there is more: `fetch` it with cache_ttl_s=0, and then `diff` with "
+                "To see whether there is more, `fetch` it with cache_ttl_s=0, and then `diff` with "
                 f"page={page.page.page_id!r}."
             )
             seen = fit(found.text, ROOM)
@@ -303,7 +295,7 @@ class Prompts:
                 f"\n\n[{seen.left:,} more characters: read {address('diff', page.page.page_id)}.]" if seen.left else ""
             )
             text = f"What is known so far:\n\n{seen.text}{more}"
-            return [told(f"What changed on {page.url}?", look, form, CARE, text)]
+            return [text_block(f"What changed on {page.url}?", look, form, CARE, text)]
 
         return await self._write(brief)
 
@@ -322,8 +314,8 @@ class Prompts:
                 else "Fetch it, and subscribe to its diff_uri if you can subscribe to resources"
             )
             how = (
-                f"{where}: you are told when it changes, and reading it says what did. If you cannot subscribe, call "
-                "`watch` and look at `diff` now and then."
+                f"{where}: you are notified when it changes, and reading it shows what did. If you cannot subscribe, "
+                "call `watch` and look at `diff` now and then."
             )
             rules = (
                 "If what changes each time does not matter (a date, a counter, an advertisement), call `watch` with "
@@ -331,7 +323,7 @@ class Prompts:
             )
             wish = f"What matters is: {matters.strip()}" if matters.strip() else "Every change of the content matters."
             form = "When it changes, say in one or two sentences what did, with the words before and after."
-            return [told(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]
+            return [text_block(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]
 
         return await self._write(brief)
 
@@ -339,5 +331,5 @@ class Prompts:
         try:
             return await brief(self._store())
         except (BadBrief, BadAddress, NotFound, StoreError) as error:
-            # The words are for whoever chose the arguments. Of other errors the SDK tells them nothing.
+            # The message is for the person who chose the arguments. The SDK hides other errors from them.
             raise MCPError(INVALID_PARAMS, str(error)) from error

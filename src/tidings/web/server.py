@@ -34,6 +34,7 @@ from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
+from tidings.bus.sqlite import SqliteBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable, TidingsError
@@ -102,7 +103,8 @@ class WebServer(LiveServer[None]):
     Args:
         settings: Every limit and choice: see `Settings`.
         name: What clients call it.
-        bus: As for `LiveServer`. One that other processes share needs a store that they share, too.
+        bus: As for `LiveServer`. One that other processes share needs a store that they share, too. Without a bus, the
+            processes on one store file share a `SqliteBus` beside it.
         options: As for `LiveServer`.
 
     Raises:
@@ -118,7 +120,7 @@ class WebServer(LiveServer[None]):
         **options: Any,
     ) -> None:
         self.web_settings = settings
-        bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
+        bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else _default_bus(settings)
         if settings.store is None and not isinstance(bus, MemoryBus):
             raise BadSetting(
                 "Processes that share a bus have to share their pages, too: give --store FILE, the same for all, or "
@@ -129,7 +131,6 @@ class WebServer(LiveServer[None]):
             "instructions": _INSTRUCTIONS,
             "version": __version__,
         } | options
-        self._alone = isinstance(bus, MemoryBus)
         self._exact = ExactCalls(self)
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
         self._parts: WebWiring | None = None
@@ -208,7 +209,7 @@ class WebServer(LiveServer[None]):
     async def _run(self) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             try:
-                parts = await stack.enter_async_context(running(self.web_settings, self._publish, alone=self._alone))
+                parts = await stack.enter_async_context(running(self.web_settings, self._publish))
             except StoreError as error:
                 raise StateUnusable(str(error)) from error
             self._parts = parts
@@ -264,6 +265,11 @@ class WebServer(LiveServer[None]):
         context: CompletionContext | None,
     ) -> Completion:
         return await reading_module.complete(self.store, argument, (context and context.arguments) or {})
+
+
+def _default_bus(settings: Settings) -> Bus:
+    """Returns a bus in memory, or, if the store is a file, one beside it for all processes that share the store."""
+    return MemoryBus() if settings.store is None else SqliteBus(settings.store.with_name(f"{settings.store.name}-bus"))
 
 
 class _WebResources:

@@ -1,22 +1,17 @@
-"""The pages of a site: those that a page links to, that its feeds tell of, and that its sitemaps list.
+"""The pages of a site: those that a page links to, that its feeds list, and that its sitemaps list.
 
-In this order, for a limit cuts off the end, and what the page itself names is closest to what was asked for. Sitemaps
-are those of robots.txt, or else /sitemap.xml; one may point to others, which is followed a few steps. What cannot be
-had is named in the notes, and does not keep the rest back.
+In this order: a limit cuts off the end, and what the page itself links to is closest to what was asked for. Sitemaps
+are those of robots.txt, or else /sitemap.xml. A sitemap may point to others, which are followed a few steps. What
+cannot be read is named in the notes, and does not stop the rest.
 
-What a sitemap lists, and where a page links to. Without network; bounded, whatever the bytes are.
-
-Sitemaps are XML (lists of pages, or of further sitemaps) or plain text, perhaps packed with gzip. Entities are not
-resolved and nothing is loaded, so a bomb stays as small as it came. Links are found by looking for their tags, one
-after another: no tree is built of a page that nobody has judged yet.
-
-Which pages a site has.
+Sitemaps are XML (lists of pages, or of further sitemaps) or plain text, perhaps compressed with gzip. Entities are not
+resolved and nothing is loaded, so a bomb stays as small as it came. Links are found by searching for their tags, one
+after another: no tree is built from a page that was not checked.
 """
 
 import html
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from io import BytesIO
@@ -26,6 +21,7 @@ from urllib.parse import urljoin
 import anyio
 from anyio import to_thread
 
+from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.documents.injection import disarm
 from tidings.web.extract.model import ExtractionFailed, Unsupported
 from tidings.web.fetch.request import FetchError, Request, Response
@@ -33,7 +29,7 @@ from tidings.web.fetch.urls import Url, parse
 from tidings.web.pages import Extracts, Fetches, failed
 
 MOST_URLS = 50_000
-"""What one sitemap may list, as its standard says; and the most that is looked at in a page."""
+"""The limit of the sitemap standard; also the number of links of a page that are looked at."""
 MOST_UNPACKED = 50 * 1024 * 1024
 _LONGEST_TAG = 4096
 _LONGEST_URL = 2048
@@ -47,6 +43,15 @@ _TAG = re.compile(rb"<[^<>]*(?:>|$)")
 _LINK_END = re.compile(rb"</?a\b", re.IGNORECASE)
 _FEED_TYPES = (b"application/rss+xml", b"application/atom+xml", b"application/feed+json")
 
+Source = Literal["page", "feed", "sitemap"]
+
+MOST_SITEMAPS: Final = 20
+MOST_FEEDS: Final = 3
+DEEPEST: Final = 3
+MOST_KNOWN: Final = 50_000
+_AT_ONCE: Final = 4
+_CURES: Final[dict[int, str]] = dict.fromkeys((404, 410), "check the address, or begin with the front page of the site")
+
 
 @dataclass(frozen=True)
 class SitemapEntry:
@@ -58,42 +63,46 @@ class SitemapEntry:
 
 @dataclass(frozen=True)
 class Sitemap:
-    """What one sitemap says."""
+    """The contents of one sitemap."""
 
     pages: tuple[SitemapEntry, ...] = ()
     sitemaps: tuple[str, ...] = ()
-    """Further ones that it points to."""
+    """Further sitemaps that it points to."""
     cut: bool = False
-    """Whether there was more in it than may be."""
+    """Whether it lists more than the limit."""
 
 
 @dataclass(frozen=True)
 class PageLinks:
-    """Where a page leads to."""
+    """The links of a page."""
 
     pages: tuple[str, ...] = ()
     feeds: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the links to pages say, of those that say something."""
+    """The texts of the links to pages, of those that have one."""
 
 
 class BadSitemap(ValueError):
-    """It is no sitemap, or cannot be unpacked."""
+    """A body is not a sitemap, or cannot be decompressed."""
 
 
 def read_sitemap(body: bytes, url: str) -> Sitemap:
-    """What the sitemap at `url` lists.
+    """Returns what the sitemap at `url` lists.
 
     Raises:
-        BadSitemap: It is none.
+        BadSitemap: It is not a sitemap.
     """
-    body = _unpacked(body)
+    if is_gzip(body):
+        try:
+            body = gunzip(body, MOST_UNPACKED)
+        except (Corrupt, OverLimit) as error:
+            raise BadSitemap(f"it cannot be decompressed: {error}") from error
     beginning = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     return _from_xml(body, url) if beginning.startswith(b"<") else _from_text(body)
 
 
 def links_of(body: bytes, url: str) -> PageLinks:
-    """The links of an HTML page, in their order, each once; fragments are not parts of them."""
+    """Returns the links of an HTML page in their order, each once and without a fragment."""
     base = next((link for link, _, _ in _hrefs(body, b"<base", url)), url)
     feeds = [link for link, tag, _ in _hrefs(body, b"<link", base) if _is_feed(tag)]
     pages: dict[str, str] = {}
@@ -103,24 +112,11 @@ def links_of(body: bytes, url: str) -> PageLinks:
     return PageLinks(tuple(pages), tuple(dict.fromkeys(feeds)), texts)
 
 
-def _unpacked(body: bytes) -> bytes:
-    if not body.startswith(b"\x1f\x8b"):
-        return body
-    try:
-        unpacking = zlib.decompressobj(wbits=31)
-        unpacked = unpacking.decompress(body, MOST_UNPACKED)
-    except zlib.error as error:
-        raise BadSitemap(f"it cannot be unpacked: {error}") from error
-    if unpacking.unconsumed_tail:
-        raise BadSitemap(f"it has more than {MOST_UNPACKED // 1024 // 1024} MiB unpacked")
-    return unpacked
-
-
 def _from_text(body: bytes) -> Sitemap:
     lines = body[:MOST_UNPACKED].decode("utf-8", "replace").lstrip("\ufeff").splitlines()
     urls = [line.strip() for line in lines if re.match(r"\s*https?://\S+\s*$", line[: _LONGEST_URL + 1])]
     if not urls:
-        raise BadSitemap("it lists no URL")
+        raise BadSitemap("it lists no URLs")
     return Sitemap(tuple(map(SitemapEntry, urls[:MOST_URLS])), cut=len(urls) > MOST_URLS)
 
 
@@ -143,8 +139,8 @@ def _from_xml(body: bytes, url: str) -> Sitemap:
 
 
 def _entries(body: bytes) -> Iterator[tuple[str, str, str | None]]:
-    """Each `url` or `sitemap` of the document: which it is, its `loc`, its `lastmod`."""
-    # Imported when the first sitemap comes; and lxml comes without types.
+    """Yields each `url` or `sitemap` of the document: its kind, its `loc`, its `lastmod`."""
+    # Imported late, for a quick start; lxml has no types.
     lxml = cast("Any", import_module("lxml.etree"))
     options = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "recover": True}
     try:
@@ -155,17 +151,17 @@ def _entries(body: bytes) -> Iterator[tuple[str, str, str | None]]:
                 known = known or name in {"urlset", "sitemapindex"}
                 continue
             if name in {"url", "sitemap"}:
-                said = {_local(child): (child.text or "").strip() for child in element}
-                if 0 < len(said.get("loc", "")) <= _LONGEST_URL:
-                    yield name, said["loc"], said.get("lastmod") or None
-                # Freed as it goes: what a sitemap weighs is its file, not its tree.
+                fields = {_local(child): (child.text or "").strip() for child in element}
+                if 0 < len(fields.get("loc", "")) <= _LONGEST_URL:
+                    yield name, fields["loc"], fields.get("lastmod") or None
+                # Freed at once, so that the tree never takes more memory than the file.
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
     except lxml.XMLSyntaxError as error:
-        raise BadSitemap(f"it is no XML: {error}") from error
+        raise BadSitemap(f"it is not XML: {error}") from error
     if not known:
-        raise BadSitemap("it is no sitemap")
+        raise BadSitemap("it is not a sitemap")
 
 
 def _local(element: Any) -> str:
@@ -173,7 +169,7 @@ def _local(element: Any) -> str:
 
 
 def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes, int]]:
-    """The targets of all tags that begin with `opening`, the tags, and where they end."""
+    """Yields the targets of all tags that begin with `opening`, the tags, and where they end."""
     lower = body.lower()
     place = looked = 0
     while looked < MOST_URLS and (place := lower.find(opening, place)) >= 0:
@@ -185,26 +181,24 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes,
             continue
         place, tag = end, body[after:end]
         found = _HREF.search(tag)
-        if found and (target := _absolute(found[1] or found[2] or found[3] or b"", base)):
+        text = (
+            html.unescape((found[1] or found[2] or found[3] or b"").decode("utf-8", "replace")).strip() if found else ""
+        )
+        if text and (target := _joined(base, text)):
             yield target, tag, end + 1
 
 
 def _text_at(body: bytes, start: int) -> str:
-    """What the link says whose tag ends there."""
+    """Returns the text of the link whose tag ends at `start`."""
     inside = _LINK_END.split(body[start : start + _LONGEST_LINK], maxsplit=1)[0]
     plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
     return " ".join(plain.split())[:_LONGEST_TEXT]
 
 
-def _absolute(target: bytes, base: str) -> str | None:
-    text = html.unescape(target.decode("utf-8", "replace")).strip()
-    return _joined(base, text) if text else None
-
-
 def _joined(base: str, place: str) -> str | None:
     try:
         whole = urljoin(base, place).partition("#")[0]
-    except ValueError:  # "http://[": no URL at all
+    except ValueError:  # for example "http://["
         return None
     return whole if whole.startswith(("http://", "https://")) and len(whole) <= _LONGEST_URL else None
 
@@ -214,24 +208,14 @@ def _is_feed(tag: bytes) -> bool:
     return bool(rel and kind and b"alternate" in rel[1].lower().split() and kind[1].lower() in _FEED_TYPES)
 
 
-Source = Literal["page", "feed", "sitemap"]
-
-MOST_SITEMAPS: Final = 20
-MOST_FEEDS: Final = 3
-DEEPEST: Final = 3
-MOST_KNOWN: Final = 50_000
-_AT_ONCE: Final = 4
-_CURES: Final[dict[int, str]] = dict.fromkeys((404, 410), "check the address, or begin with the front page of the site")
-
-
 class HasSitemaps(Protocol):
-    """What a robots.txt says; see `net.robots.Robots`."""
+    """The sitemaps of a robots.txt; see `fetch.robots`."""
 
     def sitemaps(self) -> Sequence[str]: ...
 
 
 class Sites(Fetches, Protocol):
-    """What fetches pages, and knows what a site says to robots; see `net.fetch.Fetcher`."""
+    """Fetches pages and robots.txt files; see `fetch.fetcher.Fetcher`."""
 
     async def robots(self, url: str) -> HasSitemaps: ...
 
@@ -248,23 +232,23 @@ class SitePage:
 
 @dataclass(frozen=True)
 class SiteMap:
-    """What was found of a site."""
+    """The pages that were found of a site."""
 
     url: str
     pages: tuple[SitePage, ...]
     total: int
-    """How many were found; more than `pages` if the limit left some out."""
+    """The number of pages that were found; there are more than `pages` if the limit left some out."""
     sitemaps: tuple[str, ...] = ()
-    """Those that were read."""
+    """The sitemaps that were read."""
     notes: tuple[str, ...] = ()
-    """What could not be had, and why."""
+    """What could not be read, and why."""
 
 
 @dataclass
 class _SiteFound:
-    """What has been found so far."""
+    """The pages found so far."""
 
-    wanted: Callable[[Url], bool]
+    host: str
     pages: dict[str, SitePage] = field(default_factory=dict[str, SitePage])
     sitemaps: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
@@ -274,7 +258,7 @@ class _SiteFound:
             place = parse(url)
         except FetchError:
             return
-        if len(self.pages) < MOST_KNOWN and self.wanted(place):
+        if len(self.pages) < MOST_KNOWN and _bare(place.host) == self.host:
             self.pages.setdefault(str(place), SitePage(str(place), source, modified, title))
 
     def note(self, what: str, why: Exception) -> None:
@@ -288,25 +272,23 @@ class Mapper:
         self._fetcher = fetcher
         self._workers = workers
 
-    async def map(self, url: str, *, limit: int, same_host: bool = True) -> SiteMap:
-        """The pages of the site that `url` is of, up to `limit`; with `same_host`, those of its host alone.
+    async def map(self, url: str, *, limit: int) -> SiteMap:
+        """Returns up to `limit` pages of the host of `url`.
 
         Raises:
-            FetchError: `url` itself could not be had.
+            FetchError: `url` itself could not be fetched.
         """
         page = await self._fetcher.fetch(Request(url))
         if page.status >= 400:
             raise failed(page, _CURES)
         site = parse(page.url)
-        found = _SiteFound(lambda place: not same_host or _bare(place.host) == _bare(site.host))
+        found = _SiteFound(_bare(site.host))
         links = await to_thread.run_sync(links_of, page.body, page.url)
         for link in links.pages:
             found.add(link, "page", title=links.texts.get(link))
-        if not links.pages and _is_no_html(page.content_type):
-            kind = page.content_type.partition(";")[0]
-            found.notes.append(
-                f"{page.url} is {kind}, not HTML: it has no links. What is found is of the site's sitemaps."
-            )
+        kind = page.content_type.partition(";")[0]
+        if not links.pages and kind and not kind.lower().startswith(("text/html", "application/xhtml")):
+            found.notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
         await self._feeds(links.feeds[:MOST_FEEDS], found)
         await self._sitemaps(site, found)
         pages = tuple(found.pages.values())
@@ -339,10 +321,12 @@ class Mapper:
             level = [url for url in dict.fromkeys(following) if url not in known]
             known |= dict.fromkeys(level)
         if left := left + len(level):
-            found.notes.append(f"{left} further sitemaps were not read: {MOST_SITEMAPS} are, {DEEPEST} steps deep.")
+            found.notes.append(
+                f"{left} further sitemaps were not read: the limit is {MOST_SITEMAPS}, {DEEPEST} steps deep."
+            )
 
     async def _read_all(self, urls: Sequence[str], found: _SiteFound) -> list[Sitemap]:
-        """Read some sitemaps, a few at a time; what they list is found in their order."""
+        """Reads some sitemaps, a few at a time. Their pages are added in their order."""
         read: dict[str, Sitemap] = {}
         room = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -357,17 +341,14 @@ class Mapper:
         async with anyio.create_task_group() as tasks:
             for url in urls:
                 tasks.start_soon(one, url)
-        for url in urls:
-            if url in read:
-                self._take(url, read[url], found)
-        return [read[url] for url in urls if url in read]
-
-    def _take(self, url: str, sitemap: Sitemap, found: _SiteFound) -> None:
-        found.sitemaps.append(url)
-        for listed in sitemap.pages:
-            found.add(listed.url, "sitemap", _modified(listed))
-        if sitemap.cut:
-            found.notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the others are left out.")
+        done = {url: read[url] for url in urls if url in read}
+        for url, sitemap in done.items():
+            found.sitemaps.append(url)
+            for listed in sitemap.pages:
+                found.add(listed.url, "sitemap", disarm(listed.modified)[:40] if listed.modified else None)
+            if sitemap.cut:
+                found.notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the rest is left out.")
+        return list(done.values())
 
     async def _get(self, url: str) -> Response:
         response = await self._fetcher.fetch(Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5"))
@@ -376,13 +357,5 @@ class Mapper:
         return response
 
 
-def _is_no_html(content_type: str) -> bool:
-    return bool(content_type) and not content_type.lower().startswith(("text/html", "application/xhtml"))
-
-
 def _bare(host: str) -> str:
     return host.removeprefix("www.")
-
-
-def _modified(listed: SitemapEntry) -> str | None:
-    return disarm(listed.modified)[:40] if listed.modified else None

@@ -1,7 +1,7 @@
-"""The parts of a running web server, made of its settings: from the way to the network up to what watches pages.
+"""The running parts of a web server, made from its settings.
 
-Begun in this order and ended in the other. What takes long to import or to start (a client of HTTP, processes that
-read, a browser) is left until it is needed.
+They are started from the network up to the watcher, and stopped in the reverse order. What takes long to import or to
+start (the HTTP client, worker processes, a browser) is left until it is needed.
 """
 
 import logging
@@ -29,17 +29,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FIRST_INTERVAL: Final = 5.0
-"""The interval at first, in shortest ones: who wants to hear soon says so by that."""
-_FOLLOWING: Final = 2.0
-_RESTING: Final = 20.0
-"""Seconds after which the store is asked what others did: where no bus tells of it, and where one does."""
+"""The first interval, as a multiple of the shortest: a short `watch_min` asks for quick news."""
 _LONGEST_REST: Final = 60.0
 _SHORTEST_REST: Final = 0.1
 
 
 @dataclass(frozen=True)
 class WebWiring:
-    """What a running server works with."""
+    """The parts of a running server."""
 
     store: Store
     library: WebLibrary
@@ -47,15 +44,8 @@ class WebWiring:
 
 
 @asynccontextmanager
-async def running(settings: Settings, on_change: OnChange, *, alone: bool = True) -> AsyncGenerator[WebWiring]:
-    """The parts, while they run.
-
-    Args:
-        settings: What they are made of.
-        on_change: Told the URIs of resources that are different, and whether the list is.
-        alone: Whether no bus brings what other processes on the same store find.
-    """
-    follows = alone and settings.store is not None
+async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[WebWiring]:
+    """Runs the parts. `on_change` is called with the URIs of changed resources, and whether the list changed."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
             Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
@@ -71,28 +61,21 @@ async def running(settings: Settings, on_change: OnChange, *, alone: bool = True
                 store,
                 renderer=await _renderer(settings, fetcher, stack),
                 cache_ttl=settings.cache_ttl,
-                per_host=settings.per_host,
                 read_pdf=settings.pdf,
                 on_change=on_change,
             )
         )
         watcher = await stack.enter_async_context(
-            PageWatcher(
-                library,
-                limits=intervals(settings),
-                most=settings.max_watches,
-                follow=follows,
-                rest=_FOLLOWING if follows else _RESTING,
-            )
+            PageWatcher(library, limits=intervals(settings), most=settings.max_watches)
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(_keep_house, store, settings.keep, on_change)
+        tasks.start_soon(_prune, store, settings.keep, on_change)
         yield WebWiring(store, library, watcher)
         tasks.cancel_scope.cancel()
 
 
 def intervals(settings: Settings) -> Intervals:
-    """How often watched pages are looked at."""
+    """Returns how often watched pages are looked at."""
     first = min(_FIRST_INTERVAL * settings.watch_min, settings.watch_max)
     return Intervals(first=first, least=settings.watch_min, most=settings.watch_max)
 
@@ -119,13 +102,13 @@ def _fetcher(settings: Settings) -> Fetcher:
 async def _renderer(settings: Settings, fetcher: Fetcher, stack: AsyncExitStack) -> "Renders | None":
     if not settings.render:
         return None
-    from tidings.web.browser.render import Renderer  # noqa: PLC0415 - the browser's package is there only if it was asked for
+    from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is installed only for rendering
 
     return await stack.enter_async_context(Renderer(fetcher))
 
 
-async def _keep_house(store: Store, keep: float, on_change: OnChange) -> None:
-    """Forget what has expired, soon after it does, and say that the list is another one then."""
+async def _prune(store: Store, keep: float, on_change: OnChange) -> None:
+    """Removes versions soon after they expire, and reports that the list changed."""
     while True:
         rest = min(keep, _LONGEST_REST)  # What comes from now on stays at least as long.
         try:
@@ -135,5 +118,5 @@ async def _keep_house(store: Store, keep: float, on_change: OnChange) -> None:
             if expiry is not None:
                 rest = min(max(expiry - time.time(), _SHORTEST_REST), rest)
         except StoreError as error:
-            logger.warning("what has expired is forgotten later: %s", error)
+            logger.warning("expired pages are removed later: %s", error)
         await anyio.sleep(rest)

@@ -65,11 +65,11 @@ def test_a_broken_sitemap_gives_what_could_be_read_of_it() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "no URL"),
-        (b"hello\n", "no URL"),
-        (b"<html><body>Not found</body></html>", "no sitemap"),
-        (b"<", "no XML|no sitemap"),
-        (b"\x1f\x8bnot gzip at all", "unpacked"),
+        (b"", "no URLs"),
+        (b"hello\n", "no URLs"),
+        (b"<html><body>Not found</body></html>", "not a sitemap"),
+        (b"<", "not XML|not a sitemap"),
+        (b"\x1f\x8b\x08not gzip at all", "decompressed"),
     ],
 )
 def test_what_is_no_sitemap_is_said_to_be_none(body: bytes, says: str) -> None:
@@ -80,7 +80,7 @@ def test_what_is_no_sitemap_is_said_to_be_none(body: bytes, says: str) -> None:
 def test_a_packed_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_map, "MOST_UNPACKED", 1024 * 1024)
 
-    with pytest.raises(BadSitemap, match="1 MiB"):
+    with pytest.raises(BadSitemap, match="1,048,576 bytes"):
         read_sitemap(gzip.compress(b" " * (2 * 1024 * 1024)), AT)
 
 

@@ -231,7 +231,7 @@ def test_a_text_that_changed_beyond_comparing_says_so() -> None:
     after = "".join("abc"[number * number % 11 % 3] + "\n" for number in range(15_000))
     found = diff(before, after)
     assert not found.exact
-    assert "lines which stayed may be shown as removed and added" in found.text
+    assert "unchanged lines may be shown as removed and added" in found.text
     assert applied(before, re.sub(r"(?m)^\[.*\n", "", diff(before, after, max_chars=None).text)) == after
 
 

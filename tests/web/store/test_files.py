@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +14,8 @@ import anyio.lowlevel
 import pytest
 
 from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put
-from tidings.web.store import database, errors, locks, rows, schema
+from tidings._kit.files import locked
+from tidings.web.store import rows, schema
 from tidings.web.store.model import PageFacts, PutOutcome, StoreError
 
 pytestmark = pytest.mark.anyio
@@ -79,8 +79,8 @@ async def test_a_store_that_is_closed_says_so(path: Path) -> None:
         ("folder", "it is a folder.*Name a file"),
         ("file above", "is not a folder"),
         ("text", "is not a database.*left as it is.*Choose another path"),
-        ("other database", "is the database of something else.*Choose another path"),
-        ("newer", "newer version of Tidings .schema 99.*Update this one"),
+        ("other database", "is the database of another application.*Choose another path"),
+        ("newer", "newer version of Tidings .schema 99.*Update Tidings"),
     ],
 )
 async def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path: Path, problem: str, words: str) -> None:
@@ -184,19 +184,6 @@ async def test_a_file_that_was_deleted_is_made_again(path: Path) -> None:
         assert path.exists()
 
 
-async def test_only_one_of_those_who_find_the_damage_sets_the_file_aside(path: Path) -> None:
-    async with opened(path, clock=Clock()) as store:
-        await put(store, A, "text")
-        inode = database._find(path)
-        path.rename(path.with_name("elsewhere"))
-        path.with_name("elsewhere-wal").touch()
-        other = database.Database(path, timeout=1)
-        other.open()
-        other._set_aside(path, inode, sqlite3.DatabaseError("late"))
-        other.close()
-    assert not path.with_name("store.db.damaged").exists()
-
-
 async def test_a_locked_file_is_told_and_what_is_there_can_still_be_read(path: Path) -> None:
     async with opened(path, clock=Clock(), timeout=0.05) as store:
         await put(store, A, "text")
@@ -225,7 +212,10 @@ async def test_a_full_disk_is_told_and_what_is_there_can_still_be_read(path: Pat
 
 
 async def test_a_file_that_another_process_is_opening_for_too_long_is_told(path: Path) -> None:
-    with locks.locked(path, 0), pytest.raises(StoreError, match="stayed locked by another process"):
+    with (
+        locked(path.with_name(f"{path.name}-lock"), 0),
+        pytest.raises(StoreError, match="stayed locked by another process"),
+    ):
         async with opened(path, timeout=0.05):
             pass
     async with opened(path, timeout=0.05):
@@ -248,7 +238,8 @@ async def test_a_file_system_without_shared_memory_is_told(path: Path, monkeypat
         def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
             return super().execute(statement.replace("journal_mode = WAL", "journal_mode"), *values)
 
-    monkeypatch.setattr(database.sqlite3, "connect", Without)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: connect(*given, **how, factory=Without))
     with pytest.raises(StoreError, match=r"no shared memory.*Put it on a local disk"):
         async with opened(path):
             pass
@@ -416,25 +407,6 @@ async def test_trouble_at_the_end_is_no_matter(path: Path) -> None:
             await put(store, A, "text")
             connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
-
-
-@pytest.mark.parametrize(
-    ("allowed", "words"),
-    [
-        (lambda place, _: "store" not in Path(place).name, "this user may not read and write it"),
-        (lambda place, _: "store" in Path(place).name, "this user may not write in .*Change its permissions"),
-        (lambda *_: True, "readonly.*Look at its permissions, and at those of the folders above"),
-    ],
-)
-def test_what_stands_in_the_way_is_named(
-    path: Path, monkeypatch: pytest.MonkeyPatch, allowed: Callable[..., bool], words: str
-) -> None:
-    path.touch()
-    monkeypatch.setattr(os, "access", allowed)
-    error = sqlite3.OperationalError("attempt to write a readonly database")
-    error.sqlite_errorcode = sqlite3.SQLITE_READONLY
-    with pytest.raises(StoreError, match=words):
-        raise errors.explain(error, path)
 
 
 async def test_a_connection_that_is_of_no_use_any_more_is_replaced(path: Path) -> None:

@@ -313,28 +313,3 @@ async def test_a_clock_that_steps_back_keeps_nothing_waiting(tmp_path: Path) -> 
         assert {watch.canonical_url for watch in await store.watches()} == {A, C}
         clock.now += 300
         assert set(await store.prune()) == {source(B, "text"), source("https://nobody.example/", "text")}
-
-
-async def test_what_others_did_is_news_and_what_one_did_oneself_is_not(tmp_path: Path) -> None:
-    clock, path = Clock(), tmp_path / "store"
-    async with opened(path, clock=clock) as one, opened(path, clock=clock) as other:
-        await put(one, A, "one")
-        start = (await other.news()).mark
-        assert (await other.news()).pages == ()
-        assert await other.news(start) == await other.news(start)
-        await put(one, A, "two", BEGIN + 1)
-        await put(one, B, "text")
-        mine, theirs = await one.news(start), await other.news(start)
-        assert (mine.pages, mine.listed) == ((), False)
-        assert (theirs.pages, theirs.listed) == ((ID,), True)
-        assert theirs.mark > start
-        later = await other.news(theirs.mark)
-        assert (later.pages, later.listed) == ((), False)
-        await put(one, A, "two", BEGIN + 2)
-        assert (await other.news(theirs.mark)).pages == ()
-        clock.now += 300
-        assert await other.prune()
-        assert (await one.news(theirs.mark)).listed
-        assert not (await other.news(theirs.mark)).listed
-        # A mark of a file that was there before this one.
-        assert (await other.news(10**9)).pages == (ID,)

@@ -15,7 +15,7 @@ from tidings.web.ignore import IgnoreRules
 from tidings.web.page_options import FetchOptions
 from tidings.web.refresh import PageUnknown
 from tidings.web.store.model import StoredWatch, StoreError
-from tidings.web.watch.state import WatchState, Wish
+from tidings.web.watch.state import WatchPlan, WatchState
 from tidings.web.watch.watcher import TOOL, TooManyWatches
 
 pytestmark = pytest.mark.anyio
@@ -101,11 +101,10 @@ async def test_a_subscription_to_a_page_that_has_changed_since_it_was_fetched_te
         assert here.heard() == (both(page_id), 1)
 
 
-@pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("now", ["one", "two"])
-async def test_a_page_of_which_nothing_was_kept_is_told_of_when_it_can_be_read_again(now: str, follow: bool) -> None:
+async def test_a_page_of_which_nothing_was_kept_is_told_of_when_it_can_be_read_again(now: str) -> None:
     page = Changing("one")
-    async with shelf({"/": page}, watching={"follow": follow}) as here:
+    async with shelf({"/": page}) as here:
         page_id = await here.fetch()
         here.clock.now += 100_000
         await here.store.prune()
@@ -699,98 +698,14 @@ async def test_a_page_whose_process_is_gone_is_looked_at_by_another(tmp_path: Pa
         assert other.heard()[0] == both(page_id)
 
 
-async def test_without_a_bus_each_process_tells_its_own_clients_once_whoever_found_the_change(tmp_path: Path) -> None:
-    page, clock, path = Changing("0"), Clock(), tmp_path / "pages"
-    follow = {"follow": True}
-    async with (
-        shelf({"/": page}, clock=clock, path=path, watching=follow) as one,
-        shelf(here=one.site, clock=clock, path=path, watching=follow) as other,
-    ):
-        followers = [each.watcher._follower for each in (one, other)]
-        for follower in followers:
-            assert follower is not None
-            await follower.start()
-        page_id = await one.watch()
-        await other.watcher.begin(page_id, "subscription")
-        for each in (one, other):
-            each.library.on_new_version = each.watcher.nudge
-
-        async def settled() -> list[list[str]]:
-            for follower in followers:
-                assert follower is not None
-                await follower.catch_up()
-                await follower.catch_up()
-            return [each.heard()[0] for each in (one, other)]
-
-        await settled()
-        for number, looks in enumerate((one, other, one), 1):
-            page.body = f"looked {number}"
-            assert await looks.later() == 1
-            assert await settled() == [both(page_id)] * 2
-        for number, fetches in enumerate((one, other), 1):
-            page.body = f"fetched {number}"
-            clock.now += 1
-            await fetches.fetch(options=FetchOptions(cache_ttl=0))
-            assert await settled() == [both(page_id)] * 2
-            await other.later()
-            assert await settled() == [[], []]
-        await one.fetch(options=FetchOptions(headers={"accept-language": "de"}))
-        assert await settled() == [[], []]
-
-
-async def test_without_a_bus_a_change_that_could_not_be_told_is_told_the_next_time(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_change_that_is_found_while_nobody_watches_is_announced_for_clients_that_were_cut_off() -> None:
     page = Changing("one")
-    async with shelf({"/": page}, watching={"follow": True}) as here:
-        page_id = await here.watch()
-        page.body = "two"
-        here.deaf = True
-        with caplog.at_level(logging.CRITICAL):
-            await here.later()
-        here.deaf = False
-        await here.later()
-        assert here.heard()[0] == both(page_id)
-
-
-async def test_without_a_bus_what_is_ignored_is_not_told() -> None:
-    page = Changing("5 minutes ago")
-    async with shelf({"/": page}, watching={"follow": True}) as here:
-        page_id = await here.watch()
-        page.body = "6 minutes ago"
-        await here.fetch(options=FetchOptions(cache_ttl=0))
-        await here.watcher.nudge(page_id)
-        assert here.heard()[0] == []
-
-
-@pytest.mark.parametrize("follow", [False, True])
-async def test_a_change_that_is_found_while_nobody_watches_is_told_to_who_was_cut_off_and_asks_what_they_missed(
-    follow: bool,
-) -> None:
-    page = Changing("one")
-    async with shelf({"/": page}, watching={"follow": follow}) as here, here.watcher:
+    async with shelf({"/": page}) as here, here.watcher:
         page_id = await here.watch()
         await here.watcher.end(page_id, "subscription")
         page.body = "two"
         await here.fetch(options=FetchOptions(cache_ttl=0))
         assert here.heard() == (both(page_id), 1)
-
-
-async def test_without_a_bus_a_process_tells_of_what_another_found_on_a_page_that_nobody_watches(
-    tmp_path: Path,
-) -> None:
-    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
-    how: dict[str, Any] = {"clock": clock, "path": path, "watching": {"follow": True, "rest": 0.01}}
-    async with site({"/": page}) as here, shelf(here=here, **how) as one, shelf(here=here, **how) as other:
-        page_id = await one.watch()
-        async with one.watcher, other.watcher:
-            await one.watcher.end(page_id, "subscription")
-            page.body = "two"
-            await other.fetch(options=FetchOptions(cache_ttl=0))
-            with anyio.fail_after(20):
-                while not one.told:  # noqa: ASYNC110 - told by a task of its own
-                    await anyio.sleep(0.01)
-        assert one.heard()[0] == both(page_id)
 
 
 async def test_a_change_that_one_process_fetched_is_told_though_only_another_has_subscribers(tmp_path: Path) -> None:
@@ -832,7 +747,7 @@ async def test_a_look_on_its_way_swallows_neither_a_change_that_somebody_fetched
                 tasks.start_soon(here.later)
                 await slow.wait()
                 page.body = "two"
-                here.library.on_new_version = here.watcher.nudge
+                here.library.report_new_versions(here.watcher.nudge)
                 await here.fetch(options=FetchOptions(cache_ttl=0))
                 arrived.set()
 
@@ -840,59 +755,6 @@ async def test_a_look_on_its_way_swallows_neither_a_change_that_somebody_fetched
         known = await here.store.page_of(page_id)
         assert known is not None
         assert known.etag != '"of one"'
-
-
-async def test_without_a_bus_one_who_comes_later_does_not_hide_a_change_from_those_before(tmp_path: Path) -> None:
-    page, clock, path = Changing("one"), Clock(), tmp_path / "pages"
-    async with (
-        shelf({"/": page}, clock=clock, path=path, watching={"follow": True}) as here,
-        shelf(here=here.site, clock=clock, path=path) as other,
-    ):
-        page_id = await here.watch(cause="first")
-        page.body = "two"
-        assert await other.later(PACE.least) == 1
-        await here.watcher.begin(page_id, "second")
-        await here.watcher.nudge(page_id)
-        assert here.heard()[0] == both(page_id)
-
-
-async def test_without_a_bus_the_same_content_fetched_in_another_way_is_no_change() -> None:
-    page = Changing("one")
-    async with shelf({"/": page}, watching={"follow": True}) as here:
-        page_id = await here.watch()
-        page.body = "two"
-        await here.later()
-        assert here.heard()[0] == both(page_id)
-        await here.fetch(options=FetchOptions(headers={"accept-language": "fr"}))
-        await here.watcher.nudge(page_id)
-        assert here.heard()[0] == []
-
-
-async def test_without_a_bus_a_process_hears_by_itself_of_what_another_found(tmp_path: Path) -> None:
-    page, path = Changing("one"), tmp_path / "pages"
-    follow = {"follow": True, "rest": 0.02}
-    async with (
-        shelf({"/": page}, path=path) as one,
-        shelf(here=one.site, path=path, watching=follow) as other,
-    ):
-        page_id = await one.watch(cause=TOOL)
-        async with other.watcher:
-            page.body = "two"
-            await one.later()
-            with anyio.fail_after(20):
-                while not other.told:  # noqa: ASYNC110 - told by a task of its own
-                    await anyio.sleep(0.01)
-            assert other.heard()[0] == both(page_id)
-
-
-async def test_without_a_bus_a_page_without_any_version_of_its_kind_is_not_told_of() -> None:
-    page = Changing("one")
-    async with shelf({"/": page}, watching={"follow": True}) as here:
-        await here.watch(ignore=IgnoreRules(selectors=(".x",)))
-        page.body = "two"
-        page_id = await here.fetch(options=FetchOptions(cache_ttl=0))
-        await here.watcher.nudge(page_id)
-        assert here.heard()[0] == []
 
 
 async def test_it_runs_by_itself_and_stops_at_once_with_what_it_claimed_given_back() -> None:
@@ -1127,14 +989,14 @@ async def test_a_watch_that_cannot_be_understood_does_not_end_the_looks_at_other
     page = Changing("one")
     async with shelf({"/": page, "/odd": Changing("odd")}) as here:
         page_id, odd = await here.watch(), await here.watch("/odd")
-        understood = Wish.from_json
+        understood = WatchPlan.from_json
 
-        def from_json(said: Any, url: str) -> Wish:
+        def from_json(said: Any, url: str) -> WatchPlan:
             if url.endswith("/odd"):
                 raise TypeError("of another time")
             return understood(said, url)
 
-        monkeypatch.setattr(Wish, "from_json", from_json)
+        monkeypatch.setattr(WatchPlan, "from_json", from_json)
         page.body = "two"
         assert await here.later() == 2
         assert here.heard()[0] == both(page_id)
@@ -1143,9 +1005,9 @@ async def test_a_watch_that_cannot_be_understood_does_not_end_the_looks_at_other
 
 
 async def test_what_a_server_of_another_version_wrote_is_understood_as_far_as_it_goes() -> None:
-    wish = Wish.from_json({"ignore": {"ready": ["moons"]}}, "https://example.org/")
+    wish = WatchPlan.from_json({"ignore": {"ready": ["moons"]}}, "https://example.org/")
 
-    assert wish == Wish("https://example.org/", FetchOptions())
+    assert wish == WatchPlan("https://example.org/", FetchOptions())
     assert WatchState.from_json({"later": 1}) == WatchState()
     assert WatchState.from_json({"validators": {"etag": "1"}}) == WatchState()
 
@@ -1222,11 +1084,11 @@ async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:
         page_id = await here.fetch(options=FetchOptions(extraction=ExtractOptions(keep_tables=False)))
         ignore = IgnoreRules(selectors=(".x",), patterns=("y+",), ready=("dates",))
         watch = await here.watcher.begin(page_id, TOOL, ignore=ignore, every=20.0)
-        wish = Wish.from_json(watch.options, "?")
+        wish = WatchPlan.from_json(watch.options, "?")
 
         assert (wish.url, wish.ignore, wish.every) == (here.site.url(), ignore, 20.0)
         assert wish.options == FetchOptions(extraction=ExtractOptions(keep_tables=False, remove_selectors=(".x",)))
-        assert Wish.from_json(wish.to_json(), "?") == wish
+        assert WatchPlan.from_json(wish.to_json(), "?") == wish
         await here.later()
         kept = await here.store.watch_of(page_id)
         assert kept is not None
@@ -1239,7 +1101,7 @@ async def test_a_thousand_pages_cost_one_request_each_and_exactly_those_that_cha
     pages = {f"/{number}": Changing(f"text {number}", validators=number % 20 > 1) for number in range(1000)}
     limits = FetchLimits(timeout=60.0, per_host_minute=10**9, retries=0, per_host_at_once=8)
     async with shelf(dict(pages), limits=limits) as here:
-        fetched = await here.library.fetch_all([here.site.url(path) for path in pages])
+        fetched = [await here.library.fetch(here.site.url(path)) for path in pages]
         ids = {path: each.page_id for path, each in zip(pages, fetched, strict=True)}  # type: ignore[union-attr]
         for page_id in ids.values():
             await here.watcher.begin(page_id, "subscription")

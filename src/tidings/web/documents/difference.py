@@ -1,94 +1,59 @@
-"""What changed from one version of a page to the next, for people and models to read.
+"""The difference of two versions of a page, or of two states of a feed, for people and models to read.
 
     diff(before, after).text
+    diff_feeds(before, after).text()
 
-is a unified diff, line by line, each place with the heading that it stands under. Within a replaced line the words
-that differ are known, too. It is pure, and bounded in time and in size: where something is left out, the text and
-`left_out` say how much. Without a limit, and only then, applying it to `before` gives `after`, to the last character.
+`diff` gives a unified diff, each place with the headings above it. Within a replaced line the words that differ are
+marked. It is bounded in time and in size: where something is left out, the text and `left_out` say how much. Without a
+limit, and only then, applying it to `before` gives `after`, to the last character.
 
-    ends.py        what both have in common at their ends is set aside
-    sequences.py   the lines that differ
-    refining.py    the words that differ in them
-    hunks.py       what is shown, with lines around it and headings (headings.py) above it
-
-May import: the files above, `diff_model`.
-
-The types of a difference: lines, the places where they stand, and what is not shown.
-
-May import: `refining`.
-
-Which headings of a markdown text a line stands under.
-
-May import: nothing of Tidings.
-
-How changes become places to read: with lines around them, under their heading, within the room there is.
-
-May import: `diff_model`, `headings`, `refining`, `sequences`.
-
-What changed from one state of a feed to the next, entry by entry.
-
-A feed is a window on what was published: entries at its end fall out of it in the course of time, which is no news.
-They are counted, not listed.
-
-May import: `extract.model`.
+`diff_feeds` compares entry by entry. A feed is a window on what was published: entries at its end fall out in the
+course of time, which is not a change. They are counted, not listed.
 """
 
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
+from tidings._kit.diff import (
+    Differing,
+    DiffLine,
+    Hunk,
+    Replaced,
+    Spans,
+    changed_words,
+    common_lines,
+    differing,
+    grouped,
+    make_hunk,
+    no_words,
+)
+from tidings.web.documents.markdown import HeadingsAbove
 from tidings.web.extract.model import FeedEntry
-from tidings.web.store.ends import common_lines
-from tidings.web.store.refining import Span, refine
-from tidings.web.store.sequences import Change, Changes, compare
 
-_NO_NEWLINE: Final = "\\ No newline at end of file\n"
+MAX_CHARS: Final = 20_000
+"""The default length of the text of a difference."""
 
+_MAX_LINES: Final = 600_000
+"""Beyond this many lines between the first and the last that changed, all of them count as replaced."""
+_MAX_LINE: Final = 600
+"""Characters of a line that are shown, if there is a limit."""
+_HEAD: Final = 40
+"""Characters of the first line of a hunk, besides the headings."""
+# No other character than a newline ends a line.
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_FIELDS: Final = ("title", "url", "published_at", "updated_at", "author", "summary")
+_MAX_VALUE: Final = 300
+"""Characters of a title or a summary that are shown."""
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a hunk."""
-
-    sign: str
-    """' ' as it was, '-' removed, '+' added."""
-    text: str
-    """With its newline, if it has one."""
-    words: tuple[Span, ...] | None = None
-    """Where the words stand that its counterpart does not have; none: it differs in spaces alone, or is only wrapped
-    anew; None: it has no counterpart, all of it is new, or gone."""
-    left_out: int = 0
-    """How many characters of it are not shown."""
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """One place that changed, with some lines around it. Lines count from 1."""
-
-    start: int
-    count: int
-    new_start: int
-    new_count: int
-    heading: str
-    """The headings it stands under, `Like > This`; '' above the first."""
-    lines: tuple[Line, ...]
-    left_out: int = 0
-    """How many lines of it are not shown."""
-
-    @property
-    def text(self) -> str:
-        """As a unified diff has it."""
-        places = f"-{_range(self.start, self.count)} +{_range(self.new_start, self.new_count)}"
-        head = f"@@ {places} @@ {self.heading}".rstrip() + "\n"
-        rest = f"[{self.left_out:,} more lines of this place are left out]\n" if self.left_out else ""
-        return head + "".join(map(_rendered, self.lines)) + rest
+_Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a diff does not show."""
+    """The parts of a difference that are not shown."""
 
     places: int
     """Hunks that are missing altogether."""
@@ -108,10 +73,10 @@ class PageDiff:
     """In lines; those that are left out count."""
     hunks: tuple[Hunk, ...]
     places: int
-    """How many hunks there are; fewer may be shown."""
+    """The number of hunks; fewer may be shown."""
     left_out: LeftOut | None = None
     exact: bool = True
-    """False: so much changed that lines which stayed may be shown as removed and added."""
+    """False: so much changed that unchanged lines may be shown as removed and added."""
 
     @property
     def same(self) -> bool:
@@ -120,221 +85,24 @@ class PageDiff:
 
     @property
     def text(self) -> str:
-        """A unified diff, with a last line in brackets for everything that is not as it should be."""
+        """A unified diff, with lines in brackets at the end for everything that is left out or inexact."""
         return "".join(hunk.text for hunk in self.hunks) + "".join(f"[{note}]\n" for note in self._notes())
 
     def _notes(self) -> Iterator[str]:
         if self.left_out and (self.left_out.places or self.left_out.added or self.left_out.removed):
             yield (
-                f"Left out for want of room: {self.left_out.places} of {self.places} places; in all, "
+                f"Left out for lack of room: {self.left_out.places} of {self.places} places; in all, "
                 f"{self.left_out.added:,} added and {self.left_out.removed:,} removed lines. "
                 "Read both versions to see everything."
             )
         if self.left_out and self.left_out.characters:
             yield f"{self.left_out.characters:,} characters of long lines are left out."
         if not self.exact:
-            yield "So much changed that lines which stayed may be shown as removed and added."
-
-
-def _range(start: int, count: int) -> str:
-    # A place without lines is named by the line above it.
-    return f"{start if count else start - 1},{count}"
-
-
-def _rendered(line: Line) -> str:
-    return f"{line.sign}{line.text}" if line.text.endswith("\n") else f"{line.sign}{line.text}\n{_NO_NEWLINE}"
-
-
-_HEADING: Final = re.compile(r"^ {0,3}(?:(#{1,6})[ \t]+([^\n]*)|(`{3,}|~{3,}))", re.MULTILINE)
-_LONGEST: Final = 160
-"""How much is shown of a line of headings."""
-
-
-class Headings:
-    """The headings of `text`, outside of code. They are looked for only as far down as somebody asks."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._found = _HEADING.finditer(text)
-        self._next = next(self._found, None)
-        self._line = 0
-        self._counted = 0
-        self._fence = ""
-        self._open: list[tuple[int, str]] = []
-
-    def above(self, line: int) -> str:
-        """The headings that `line` stands under, its own included: `Like > This`.
-
-        Lines count from 0. Each question has to be about a line that is not above that of the question before.
-        """
-        while self._next is not None and self._at(self._next.start()) <= line:
-            self._pass(self._next)
-            self._next = next(self._found, None)
-        path = " > ".join(title for _, title in self._open if title)
-        return path if len(path) <= _LONGEST else f"{path[: _LONGEST - 1]}…"
-
-    def _at(self, place: int) -> int:
-        self._line += self._text.count("\n", self._counted, place)
-        self._counted = place
-        return self._line
-
-    def _pass(self, match: re.Match[str]) -> None:
-        hashes, title, mark = match.groups()
-        if mark:
-            if not self._fence:
-                self._fence = mark
-            elif mark.startswith(self._fence):
-                self._fence = ""
-        elif not self._fence:
-            while self._open and self._open[-1][0] >= len(hashes):
-                self._open.pop()
-            self._open.append((len(hashes), title.strip(" \t#")))
-
-
-_MAX_LINE: Final = 600
-"""How much is shown of one line, if there is a limit."""
-_HEAD: Final = 40
-"""What the first line of a hunk takes, beside the headings."""
-
-
-class DiffRoom:
-    """Room for `limit` characters; None: for everything.
-
-    What was added is what people look for. So where there is not room for all that was `added` and `removed`, in
-    characters, the latter takes about half of it, or what the former leaves.
-    """
-
-    def __init__(self, limit: int | None, added: int = 0, removed: int = 0) -> None:
-        self.limited = limit is not None
-        self._left: float = math.inf if limit is None else limit
-        self._for_removed = self._left
-        if limit is not None and added + removed > limit:
-            self._for_removed -= min(added + limit // 5, limit // 2)
-
-    def take(self, line: Line) -> Line | None:
-        """The line, as it is shown; None if there is no room for it."""
-        shown = _shortened(line) if self.limited else line
-        size = len(shown.text) + 1
-        if size > (min(self._left, self._for_removed) if line.sign == "-" else self._left):
-            return None
-        self.spend(size)
-        if line.sign == "-":
-            self._for_removed -= size
-        return shown
-
-    def spend(self, size: int) -> None:
-        """Use some of it."""
-        self._left -= size
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing more goes in."""
-        return self._left <= _HEAD
-
-
-@dataclass(frozen=True)
-class Window:
-    """The lines that are looked at, and what is around them."""
-
-    old: list[str]
-    new: list[str]
-    first: int
-    """How many lines stand above, on both sides."""
-    headings: Headings
-    """Of the new text."""
-    context: int
-
-    def hunks(self, changes: list[Change], room: DiffRoom) -> Iterator[Hunk]:
-        """The places of these changes, as many as there is room for."""
-        for group in groups(changes, 2 * self.context):
-            hunk = None if room.full else self._hunk(group, room)
-            if hunk is None:
-                return
-            yield hunk
-
-    def _hunk(self, group: list[Change], room: DiffRoom) -> Hunk | None:
-        start, new_start = (max(0, place - self.context) for place in (group[0].start, group[0].new_start))
-        end = min(len(self.old), group[-1].end + self.context)
-        new_end = min(len(self.new), group[-1].new_end + self.context)
-        heading = self.headings.above(self.first + group[0].new_start)
-        room.spend(_HEAD + len(heading))
-        lines = tuple(self._lines(group, start, end, room))
-        if all(line.sign == " " for line in lines):
-            return None
-        all_lines = end - start + sum(change.new_end - change.new_start for change in group)
-        return Hunk(
-            start=self.first + start + 1,
-            count=end - start,
-            new_start=self.first + new_start + 1,
-            new_count=new_end - new_start,
-            heading=heading,
-            lines=lines,
-            left_out=all_lines - len(lines),
-        )
-
-    def _lines(self, group: list[Change], start: int, end: int, room: DiffRoom) -> Iterator[Line]:
-        place = start
-        for change in group:
-            if room.full:
-                return
-            yield from _taken(room, (Line(" ", line) for line in self.old[place : change.start]))
-            gone, come = self.old[change.start : change.end], self.new[change.new_start : change.new_end]
-            words, new_words = refine(gone, come)
-            yield from _taken(room, (Line("-", *line) for line in zip(gone, words, strict=True)))
-            yield from _taken(room, (Line("+", *line) for line in zip(come, new_words, strict=True)))
-            place = change.end
-        yield from _taken(room, (Line(" ", line) for line in self.old[place:end]))
-
-
-def groups(changes: list[Change], distance: int) -> Iterator[list[Change]]:
-    """Changes that have no more than `distance` lines between them."""
-    group = changes[:1]
-    for last, change in pairwise(changes):
-        if change.start - last.end > distance:
-            yield group
-            group = []
-        group.append(change)
-    yield group
-
-
-def _taken(room: DiffRoom, lines: Iterator[Line]) -> Iterator[Line]:
-    for line in lines:
-        taken = room.take(line)
-        if taken is None:
-            return
-        yield taken
-
-
-def _shortened(line: Line) -> Line:
-    """A line with the part of it in sight that changed."""
-    size = len(line.text)
-    if size <= _MAX_LINE:
-        return line
-    first = line.words[0][0] if line.words else 0
-    start = max(0, min(first - _MAX_LINE // 4, size - _MAX_LINE))
-    end = start + _MAX_LINE
-    lead = f"[{start:,} characters] " if start else ""
-    rest = f" [{size - end:,} characters]" if end < size else ""
-    ending = "\n" if rest and line.text.endswith("\n") else ""
-    moved = len(lead) - start
-    inside = [(max(one, start), min(other, end)) for one, other in line.words or () if one < end and other > start]
-    words = None if line.words is None else tuple((one + moved, other + moved) for one, other in inside)
-    return Line(line.sign, f"{lead}{line.text[start:end]}{rest}{ending}", words, size - _MAX_LINE)
-
-
-__all__ = ["MAX_CHARS", "Hunk", "LeftOut", "Line", "PageDiff", "diff"]
-
-MAX_CHARS: Final = 20_000
-"""How long the text of a diff is, if nobody says otherwise."""
-
-_MAX_LINES: Final = 600_000
-"""Beyond this many lines between the first and the last that changed, all of them count as replaced."""
-# No other character than a newline ends a line.
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+            yield "So much changed that unchanged lines may be shown as removed and added."
 
 
 def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = MAX_CHARS) -> PageDiff:
-    """What changed from `before` to `after`, in a text of about `max_chars` characters; None: without a limit."""
+    """Returns the difference of two texts, in about `max_chars` characters; None: without a limit."""
     if before == after:
         return PageDiff(0, 0, (), 0)
     start, end = common_lines(before, after)
@@ -344,28 +112,95 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     # Of too many lines, no more are looked at than could be shown.
     most = max_chars if huge else None
     lead, rest = _last_lines(before[:start], context), _first_lines(before[len(before) - end :], context)
-    window = Window(
-        [*lead, *_lines(old, most), *rest],
-        [*lead, *_lines(new, most), *rest],
-        before.count("\n", 0, start) - len(lead),
-        Headings(after),
-        context,
-    )
-    changes, exact = _all(window, len(lead), len(rest)) if huge else compare(window.old, window.new)
+    old_lines, new_lines = [*lead, *_lines(old, most), *rest], [*lead, *_lines(new, most), *rest]
+    if huge:
+        everything = Replaced(len(lead), len(old_lines) - len(rest), len(lead), len(new_lines) - len(rest))
+        changes, exact = Differing([everything], exact=False)
+    else:
+        changes, exact = differing(old_lines, new_lines)
     if most is None:
         removed = sum(change.end - change.start for change in changes)
         added = sum(change.new_end - change.new_start for change in changes)
-    gone = sum(len(line) + 1 for change in changes for line in window.old[change.start : change.end])
-    come = sum(len(line) + 1 for change in changes for line in window.new[change.new_start : change.new_end])
-    hunks = tuple(window.hunks(changes, DiffRoom(max_chars, come, gone)))
+    gone = sum(len(line) + 1 for change in changes for line in old_lines[change.start : change.end])
+    come = sum(len(line) + 1 for change in changes for line in new_lines[change.new_start : change.new_end])
+    room = DiffRoom(max_chars, come, gone)
+    above = before.count("\n", 0, start) - len(lead)
+    groups = list(grouped(changes, context))
+    headings = HeadingsAbove(after)
+    hunks = tuple(_hunks(old_lines, new_lines, groups, room, headings=headings, above=above, context=context))
     if most is not None:
         hunks = _counted(hunks, removed + len(lead) + len(rest), added + len(lead) + len(rest))
-    places = sum(1 for _ in groups(changes, 2 * context))
-    return PageDiff(added, removed, hunks, places, _left_out(hunks, places, added, removed), exact)
+    return PageDiff(added, removed, hunks, len(groups), _left_out(hunks, len(groups), added, removed), exact)
+
+
+class DiffRoom:
+    """Room for `limit` characters; None: for everything.
+
+    Added lines are what people look for. So where not all that was `added` and `removed` (in characters) fits, removed
+    lines get about half of the room, or what the added ones leave.
+    """
+
+    def __init__(self, limit: int | None, added: int = 0, removed: int = 0) -> None:
+        self.limited = limit is not None
+        self._left: float = math.inf if limit is None else limit
+        self._for_removed = self._left
+        if limit is not None and added + removed > limit:
+            self._for_removed -= min(added + limit // 5, limit // 2)
+
+    def fitting(self, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
+        """Yields lines as they are shown, as long as there is room."""
+        for line in lines:
+            shown = _shortened(line) if self.limited else line
+            size = len(shown.text) + 1
+            if size > (min(self._left, self._for_removed) if line.sign == "-" else self._left):
+                return
+            self.spend(size)
+            if line.sign == "-":
+                self._for_removed -= size
+            yield shown
+
+    def spend(self, size: int) -> None:
+        """Uses some of the room."""
+        self._left -= size
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more fits."""
+        return self._left <= _HEAD
+
+
+def _hunks(
+    old: list[str],
+    new: list[str],
+    groups: list[list[Replaced]],
+    room: DiffRoom,
+    *,
+    headings: HeadingsAbove,
+    above: int,
+    context: int,
+) -> Iterator[Hunk]:
+    """Yields as many hunks as there is room for."""
+
+    def words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Spans]:
+        # Called at the beginning of each change: once the room is full there, nothing more is shown or compared.
+        if room.full:
+            room.spend(_HEAD)
+            return no_words(gone, come)
+        return changed_words(gone, come)
+
+    for group in groups:
+        if room.full:
+            return
+        heading = headings.at(above + group[0].new_start)
+        room.spend(_HEAD + len(heading))
+        hunk = make_hunk(old, new, group, context=context, above=above, heading=heading, words=words, keep=room.fitting)
+        if all(line.sign == " " for line in hunk.lines):
+            return
+        yield hunk
 
 
 def _counted(hunks: tuple[Hunk, ...], count: int, new_count: int) -> tuple[Hunk, ...]:
-    """The one hunk of lines that were not all looked at, with those counted."""
+    """Corrects the counts of the one hunk of lines that were not all looked at."""
     return tuple(
         replace(
             hunk,
@@ -375,11 +210,6 @@ def _counted(hunks: tuple[Hunk, ...], count: int, new_count: int) -> tuple[Hunk,
         )
         for hunk in hunks
     )
-
-
-def _all(window: Window, lead: int, rest: int) -> Changes:
-    """Everything is replaced, but for the lines around it."""
-    return Changes([Change(lead, len(window.old) - rest, lead, len(window.new) - rest)], exact=False)
 
 
 def _left_out(hunks: tuple[Hunk, ...], places: int, added: int, removed: int) -> LeftOut | None:
@@ -393,8 +223,25 @@ def _left_out(hunks: tuple[Hunk, ...], places: int, added: int, removed: int) ->
     return missing if any(vars(missing).values()) else None
 
 
+def _shortened(line: DiffLine) -> DiffLine:
+    """Returns a line with the part in sight that changed."""
+    size = len(line.text)
+    if size <= _MAX_LINE:
+        return line
+    first = line.words[0][0] if line.words else 0
+    start = max(0, min(first - _MAX_LINE // 4, size - _MAX_LINE))
+    end = start + _MAX_LINE
+    lead = f"[{start:,} characters] " if start else ""
+    rest = f" [{size - end:,} characters]" if end < size else ""
+    ending = "\n" if rest and line.text.endswith("\n") else ""
+    moved = len(lead) - start
+    inside = [(max(one, start), min(other, end)) for one, other in line.words or () if one < end and other > start]
+    words = None if line.words is None else tuple((one + moved, other + moved) for one, other in inside)
+    return replace(line, text=f"{lead}{line.text[start:end]}{rest}{ending}", words=words, left_out=size - _MAX_LINE)
+
+
 def _lines(text: str, most: int | None) -> list[str]:
-    """The lines of `text`, with their newlines; no more than `most`."""
+    """Returns the lines of a text with their newlines; no more than `most`."""
     return _LINE.findall(text) if most is None else _first_lines(text, most)
 
 
@@ -410,7 +257,7 @@ def _first_lines(text: str, most: int) -> list[str]:
 
 
 def _last_lines(text: str, most: int) -> list[str]:
-    """The last lines of a text that ends with a newline, or is empty."""
+    """Returns the last lines of a text that ends with a newline, or is empty."""
     begin = len(text)
     for _ in range(most):
         begin = text.rfind("\n", 0, max(begin - 1, 0)) + 1
@@ -421,22 +268,14 @@ def _count(text: str) -> int:
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
-"""How long the text of a diff is, if nobody says otherwise."""
-_FIELDS: Final = ("title", "url", "published_at", "updated_at", "author", "summary")
-_MAX_VALUE: Final = 300
-"""How much is shown of a title or a summary."""
-
-_Key = tuple[str, int]
-
-
 @dataclass(frozen=True)
 class EntryChange:
-    """An entry that says something else than before."""
+    """An entry that differs from before."""
 
     before: FeedEntry
     after: FeedEntry
     fields: tuple[str, ...]
-    """In what it differs."""
+    """The fields that differ."""
 
 
 @dataclass(frozen=True)
@@ -445,18 +284,18 @@ class FeedDiff:
 
     added: tuple[FeedEntry, ...]
     removed: tuple[FeedEntry, ...]
-    """Taken out from among others that are still there."""
+    """Removed from among others that are still there."""
     changed: tuple[EntryChange, ...]
     fallen_out: int = 0
-    """How many are gone because they were the last, and newer ones came."""
+    """The number of entries that are gone because they were the last, and newer ones came."""
 
     @property
     def same(self) -> bool:
-        """Whether there is nothing new; entries that fell out are not."""
+        """Whether there is nothing new; entries that fell out do not count."""
         return not (self.added or self.removed or self.changed)
 
     def text(self, max_chars: int | None = MAX_CHARS) -> str:
-        """For people and models to read, in about so many characters; what is left out is counted."""
+        """Returns the changes in about `max_chars` characters; what is left out is counted."""
         paragraphs = [*_paragraphs(self)]
         shown: list[str] = []
         room = max_chars
@@ -472,11 +311,15 @@ class FeedDiff:
 
 
 def diff_feeds(before: Sequence[FeedEntry], after: Sequence[FeedEntry]) -> FeedDiff:
-    """What changed from `before` to `after`. An entry is known by its id, else by its URL, else by its title."""
+    """Returns the difference of two states. An entry is identified by its id, else its URL, else its title."""
     old, new = _keyed(before), _keyed(after)
     gone = [key for key in old if key not in new]
-    fallen = _at_the_end(list(old), new) if any(key not in old for key in new) else 0
-    changed = (_compared(old[key], entry) for key, entry in new.items() if key in old)
+    fallen = _fallen_out(list(old), new) if any(key not in old for key in new) else 0
+    changed = [
+        EntryChange(old[key], entry, tuple(each for each in _FIELDS if getattr(old[key], each) != getattr(entry, each)))
+        for key, entry in new.items()
+        if key in old
+    ]
     return FeedDiff(
         added=tuple(entry for key, entry in new.items() if key not in old),
         removed=tuple(old[key] for key in gone[: len(gone) - fallen]),
@@ -490,24 +333,18 @@ def _keyed(entries: Sequence[FeedEntry]) -> dict[_Key, FeedEntry]:
     count: dict[str, int] = {}
     for entry in entries:
         name = entry.id or entry.url or entry.title
-        # Feeds are not always right in calling an id unique.
+        # The ids of some feeds are not unique.
         count[name] = count.get(name, 0) + 1
         keyed[name, count[name]] = entry
     return keyed
 
 
-def _at_the_end(old: list[_Key], new: dict[_Key, FeedEntry]) -> int:
-    """How many of the old ones are gone behind the last that is still there; none if no old one is."""
+def _fallen_out(old: list[_Key], new: dict[_Key, FeedEntry]) -> int:
+    """Returns how many old entries are gone behind the last one that is still there; 0 if all are gone."""
     for count, key in enumerate(reversed(old)):
         if key in new:
             return count
     return 0
-
-
-def _compared(before: FeedEntry, after: FeedEntry) -> EntryChange:
-    return EntryChange(
-        before, after, tuple(field for field in _FIELDS if getattr(before, field) != getattr(after, field))
-    )
 
 
 def _paragraphs(diff: FeedDiff) -> Iterator[str]:

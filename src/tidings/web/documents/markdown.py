@@ -1,19 +1,21 @@
-"""Markdown cut into its blocks, each with its exact place.
+"""Markdown as blocks and headings, each with its exact place.
 
-    blocks_of(content) -> list[Span]        content[span.start:span.end] is the block, as it stands
+    blocks_of(content) -> list[BlockSpan]     content[span.start:span.end] is the block
+    outline_of(content, blocks)               the headings
+    Sections(content, blocks).at(place)       the section of a place, and its headings
+    HeadingsAbove(content).at(line)           the headings above a line, parsed only as far as needed
 
-One pass over the lines, each looked at once, whatever the text: no markdown is wrong, and what is no heading, list,
+One pass over the lines, each looked at once, whatever the text: no Markdown is wrong, and what is not a heading, list,
 code, table, quote or meta is a paragraph. Between the blocks are only white space and rules (`---`). Blocks do not
 nest: code within a list is part of the list. Of more than `MOST` blocks, the last one is all the rest.
-
-The headings of a content: the outline, and which headings a place stands below.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from tidings._kit.text import shortened
 from tidings.web.documents.model import BlockKind, OutlineItem
 
 MOST = 200_000
@@ -26,28 +28,31 @@ _META = re.compile(r" {0,3}\[[^\[\]]{1,200}\]:[ \t]*+\S|[ \t]*+<!--")
 _LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"\\([\\`*_\[\]])|\*{1,3}|`{1,2}")
 _FRONT_MATTER = 200
-"""Lines that front matter has at most."""
+"""The longest front matter, in lines."""
 _HEADING_LINES = 3
-"""Lines that a heading with a line below it has at most; more is a paragraph above a rule."""
+"""The longest underlined heading, in lines; more is a paragraph above a rule."""
 
 
 class BlockSpan(NamedTuple):
-    """A block: what it is and where it stands."""
+    """A block: its kind and its place."""
 
     kind: BlockKind
     start: int
     end: int
     level: int = 0
-    """Of a heading, 1 to 6."""
+    """1 to 6 for a heading, otherwise 0."""
 
 
 def blocks_of(content: str) -> list[BlockSpan]:
-    """The blocks of `content`, in their order."""
-    # Lines end at a line feed alone: what else Python takes for a line end stays within.
+    """Returns the blocks of `content` in their order."""
+    return list(_blocks(content))
+
+
+def _blocks(content: str) -> Iterator[BlockSpan]:
+    # Lines end at a line feed alone: other line ends that Python knows stay within.
     lines = content.split("\n")
-    spans: list[BlockSpan] = []
-    at = start = 0
-    while at < len(lines) and len(spans) < MOST:
+    at = start = count = 0
+    while at < len(lines) and count < MOST:
         if _blank(lines[at]):
             start += len(lines[at]) + 1
             at += 1
@@ -55,16 +60,16 @@ def blocks_of(content: str) -> list[BlockSpan]:
         kind, level, end = _block(lines, at)
         length = sum(map(len, lines[at:end])) + end - at
         if kind is not None:
-            spans.append(_span(content, start, start + length, kind, level))
+            count += 1
+            yield _span(content, start, start + length, kind, level)
         start += length
         at = end
     if not content[start:].isspace() and start < len(content):
-        spans.append(_span(content, start, len(content), "paragraph", 0))
-    return spans
+        yield _span(content, start, len(content), "paragraph", 0)
 
 
 def heading_text(block: str) -> str:
-    """What a heading says, without its marks, on one line."""
+    """Returns the text of a heading without markup, on one line."""
     text = block.strip()
     if not text.startswith("#"):
         return _plain(text.rpartition("\n")[0])
@@ -75,7 +80,6 @@ def heading_text(block: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words without their markup; links and images by their label."""
     if "](" in text:
         text = _LINK.sub(r"\1", _LINK.sub(r"\1 ", text))
     return " ".join(_EMPHASIS.sub(r"\1", text).split())
@@ -97,13 +101,30 @@ def _span(content: str, start: int, end: int, kind: BlockKind, level: int) -> Bl
 
 
 def _block(lines: Sequence[str], at: int) -> tuple[BlockKind | None, int, int]:
-    """The kind (None: a rule), the heading's level and the line behind the block that begins at line `at`."""
-    if level := _level(lines[at]):
+    """Returns the kind (None: a rule), the heading's level and the line behind the block that begins at line `at`."""
+    line = lines[at]
+    kind: BlockKind | None
+    if level := _level(line):
         return "heading", level, at + 1
-    for kind, behind in _BLOCKS:
-        if end := behind(lines, at):
-            return kind, 0, end
-    return _paragraph(lines, at)
+    if end := _front_matter(lines, at):
+        kind = "meta"
+    elif _is_rule(line):
+        kind, end = None, at + 1
+    elif _ITEM.match(line):
+        kind, end = "list", _behind_list(lines, at)
+    elif fence := _fence(line):
+        kind, end = "code", _behind_fence(lines, at, fence)
+    elif _is_code(line):
+        kind, end = "code", _while(lines, at, _is_code)
+    elif _QUOTE.match(line):
+        kind, end = "quote", _while(lines, at, lambda one: _QUOTE.match(one) is not None)
+    elif _is_table(lines, at):
+        kind, end = "table", _while(lines, at, lambda one: "|" in one)
+    elif _META.match(line):
+        kind, end = "meta", _behind_meta(lines, at)
+    else:
+        return _paragraph(lines, at)
+    return kind, 0, end
 
 
 def _front_matter(lines: Sequence[str], at: int) -> int:
@@ -147,37 +168,8 @@ def _behind_fence(lines: Sequence[str], at: int, fence: str) -> int:
     return len(lines)
 
 
-def _rule(lines: Sequence[str], at: int) -> int:
-    return at + 1 if _is_rule(lines[at]) else 0
-
-
-def _code(lines: Sequence[str], at: int) -> int:
-    line = lines[at]
-    if _ITEM.match(line):
-        return 0
-    if fence := _fence(line):
-        return _behind_fence(lines, at, fence)
-    return _while(lines, at, _is_code) if _is_code(line) else 0
-
-
 def _is_code(line: str) -> bool:
     return line.startswith(("    ", "\t"))
-
-
-def _list(lines: Sequence[str], at: int) -> int:
-    return _behind_list(lines, at) if _ITEM.match(lines[at]) else 0
-
-
-def _quote(lines: Sequence[str], at: int) -> int:
-    return _while(lines, at, _is_quote) if _is_quote(lines[at]) else 0
-
-
-def _is_quote(line: str) -> bool:
-    return _QUOTE.match(line) is not None
-
-
-def _table(lines: Sequence[str], at: int) -> int:
-    return _while(lines, at, lambda one: "|" in one) if _is_table(lines, at) else 0
 
 
 def _while(lines: Sequence[str], at: int, same: Callable[[str], bool]) -> int:
@@ -188,7 +180,7 @@ def _while(lines: Sequence[str], at: int, same: Callable[[str], bool]) -> int:
 
 
 def _behind_list(lines: Sequence[str], at: int) -> int:
-    """Items, what is indented below them, and their lazily broken lines; blank lines between them too."""
+    """Passes items, what is indented below them, their continuation lines, and blank lines between them."""
     end = at
     after_blank = False
     while end < len(lines):
@@ -206,10 +198,8 @@ def _behind_list(lines: Sequence[str], at: int) -> int:
     return end
 
 
-def _meta(lines: Sequence[str], at: int) -> int:
-    """A comment ends where it says so; definitions of links follow each other."""
-    if not _META.match(lines[at]):
-        return 0
+def _behind_meta(lines: Sequence[str], at: int) -> int:
+    """Passes a comment up to its end, or definitions of links that follow each other."""
     if lines[at].lstrip().startswith("<!--"):
         end = at
         while end < len(lines) and not _blank(lines[end]):
@@ -228,7 +218,7 @@ def _is_table(lines: Sequence[str], at: int) -> bool:
 
 
 def _interrupts(lines: Sequence[str], at: int) -> bool:
-    """Whether a line ends the paragraph before it without a blank line between them."""
+    """Returns whether a line ends the paragraph before it without a blank line between them."""
     line = lines[at]
     item = _ITEM.match(line)
     return bool(
@@ -254,55 +244,72 @@ def _paragraph(lines: Sequence[str], at: int) -> tuple[BlockKind, int, int]:
     return "paragraph", 0, end
 
 
-_BLOCKS: tuple[tuple[BlockKind | None, Callable[[Sequence[str], int], int]], ...] = (
-    ("meta", _front_matter),
-    (None, _rule),
-    ("code", _code),
-    ("list", _list),
-    ("quote", _quote),
-    ("table", _table),
-    ("meta", _meta),
-)
-"""In this order: what tells the line behind such a block, or 0 if none begins here."""
-
-
 _LONGEST = 300
-"""Characters of a heading that are given."""
+"""Characters of a heading that are kept."""
+_LONGEST_PATH = 160
+"""Characters of the headings above a line that are shown."""
 
 Path = tuple[str, ...]
 """Headings from the outermost to the innermost."""
 
 
 def shown(path: Path) -> str:
-    """A path as it is read: `Like > This`."""
+    """Returns a path as text: `Like > This`."""
     return " > ".join(path)
 
 
-def outline_of(content: str, blocks: Sequence[BlockSpan]) -> list[OutlineItem]:
-    """Every heading that says something, with those above it."""
+def outline_of(content: str, blocks: Iterable[BlockSpan]) -> list[OutlineItem]:
+    """Returns every heading that has a text, with those above it."""
     return [
         OutlineItem(level=block.level, text=text, path=shown(path))
-        for block, text, path in _walk(content, blocks)
+        for block, text, path in _headings(content, blocks)
         if text
     ]
 
 
 class Sections:
-    """Where each section begins. A section is what stands below one heading, up to the next one of any level."""
+    """The sections of a content. A section is what stands below one heading, up to the next one of any level.
 
-    def __init__(self, content: str, blocks: Sequence[BlockSpan], above: Path = ()) -> None:
-        """`above` are the headings of what comes before the first heading."""
-        found = list(_walk(content, blocks))
+    `above` are the headings of what comes before the first heading.
+    """
+
+    def __init__(self, content: str, blocks: Iterable[BlockSpan], above: Path = ()) -> None:
+        found = list(_headings(content, blocks))
         self.starts = [0, *(block.start for block, _, _ in found)]
         self.paths: list[Path] = [above, *(path for _, _, path in found)]
 
     def at(self, place: int) -> int:
-        """The number of the section that `place` is in; 0 is what comes before the first heading."""
+        """Returns the number of the section of a place; 0 is what comes before the first heading."""
         return bisect_right(self.starts, place, lo=1) - 1
 
 
+class HeadingsAbove:
+    """The headings above lines of `content`. It is parsed only as far down as needed."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+        self._headings = _headings(content, _blocks(content))
+        self._next = next(self._headings, None)
+        self._line = self._counted = 0
+        self._path: Path = ()
+
+    def at(self, line: int) -> str:
+        """Returns the headings above a line, its own included: `Like > This`.
+
+        Lines count from 0. Each call must be about the same line as the call before, or a later one.
+        """
+        while self._next is not None:
+            block, _, path = self._next
+            self._line += self._content.count("\n", self._counted, block.start)
+            self._counted = block.start
+            if self._line > line:
+                break
+            self._path, self._next = path, next(self._headings, None)
+        return shortened(shown(self._path), _LONGEST_PATH)
+
+
 def common(paths: Sequence[Path]) -> Path:
-    """The headings that all of `paths` begin with."""
+    """Returns the headings that all paths begin with."""
     if not paths:
         return ()
     # The smallest and the largest differ the earliest.
@@ -313,14 +320,13 @@ def common(paths: Sequence[Path]) -> Path:
     return first[:same]
 
 
-def _walk(content: str, blocks: Sequence[BlockSpan]) -> Iterator[tuple[BlockSpan, str, Path]]:
+def _headings(content: str, blocks: Iterable[BlockSpan]) -> Iterator[tuple[BlockSpan, str, Path]]:
     above: list[tuple[int, str]] = []
     for block in blocks:
         if block.kind == "heading":
             while above and above[-1][0] >= block.level:
                 above.pop()
-            text = heading_text(content[block.start : block.end])
-            text = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+            text = shortened(heading_text(content[block.start : block.end]), _LONGEST + 1)
             if text:
                 above.append((block.level, text))
             yield block, text, tuple(one for _, one in above)

@@ -14,7 +14,7 @@ from tidings.web.resources.addresses import NotFound, address, source_id_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
-from tidings.web.watch.state import WatchState, Wish
+from tidings.web.watch.state import WatchPlan, WatchState
 
 
 class VersionDifference(NamedTuple):
@@ -88,7 +88,7 @@ async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
     newest, known = newest_of(page), None
     variant = _variant(newest)
     if watch := await store.watch_of(page.page_id) if page.watched else None:
-        wish = Wish.from_json(watch.options, watch.url)
+        wish = WatchPlan.from_json(watch.options, watch.url)
         known = WatchState.from_json(watch.state).seen or wish.since
         variant = wish.options.variant(wish.url)
     # What was told of is one of them, though it may have been fetched in another way since, and be written down so.

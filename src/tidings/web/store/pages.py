@@ -1,15 +1,11 @@
-"""Pages in the database: what is known of them, whatever becomes of their versions.
+"""Pages and their versions in the database: put, found, listed.
 
-May import: `limits`, `model`, `moment`, `rows`.
-
-Entries in the database: put, found, listed.
-
-May import: `limits`, `model`, `moment`, `pages`, `rows`.
+A page row outlives its versions.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tidings.web.store import rows
 from tidings.web.store.model import (
@@ -17,7 +13,6 @@ from tidings.web.store.model import (
     PageFacts,
     PartKind,
     PutOutcome,
-    StoreChanges,
     StoreCursorInvalid,
     StoredPage,
     StoredVersion,
@@ -28,8 +23,8 @@ from tidings.web.store.model import (
 from tidings.web.store.transaction import ALIASES, StoreBounds, Transaction, expired, make_room
 
 _NOTE: Final = """INSERT OR REPLACE INTO pages
-    (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, variant, seen,
-    changed, changed_by, untold) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, variant, seen, untold,
+    changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
 
 _LAST_HASH: Final = "SELECT content_hash FROM entries WHERE page_id = ? AND variant = ? ORDER BY no DESC LIMIT 1"
 
@@ -40,15 +35,39 @@ _FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, 
 _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM entries
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
 
+_MADE: Final[dict[PartKind, tuple[str, ...]]] = {
+    "packet": ("head", "content"),
+    "normalized": ("head", "content"),
+    "content": ("content",),
+    "screenshot": ("screenshot",),
+    "raw": ("raw",),
+}
+"""The stored parts that a part is made of."""
+
+_ENTRY: Final = """INSERT INTO entries (no, source_id, page_id, canonical_url, title, site_name, retrieved,
+    retrieved_at, content_type, content_hash, raw_hash, raw_type, options, variant, size, expires_at, ttl)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, title, site_name, retrieved_at,
+    content_type,
+    (SELECT sum(length(data)) FROM parts p WHERE p.source_id = k.source_id AND kind IN ('head', 'content')),
+    (SELECT length(data) FROM parts p WHERE p.source_id = k.source_id AND kind = 'content'),
+    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'raw'),
+    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'screenshot')
+    FROM entries k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
+    ORDER BY retrieved DESC, no DESC LIMIT ?"""
+
+_CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
+
 
 def note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
-    """Keep what a fetch says of the page; whether it says something else, read in the same way."""
+    """Keeps the facts that a fetch gives about the page. Returns whether its content changed, in the same variant."""
     content_hash, variant = entry.packet["hashes"]["content_hash"], rows.variant_of(facts.options)
-    known, last, url, *changed_by = at.do(
-        "SELECT content_hash, variant, url, changed, changed_by, untold FROM pages WHERE page_id = ?", entry.page_id
-    ).fetchone() or ("", "", None, 0, "", 0)
+    known, last, url, unannounced = at.do(
+        "SELECT content_hash, variant, url, untold FROM pages WHERE page_id = ?", entry.page_id
+    ).fetchone() or ("", "", None, 0)
     if last != variant:
-        # What was read in another way differs for that reason. What it was in this way, an entry may know.
+        # Another variant differs for that reason alone. The last content of this one may be among the entries.
         known = at.one(_LAST_HASH, entry.page_id, variant) or ""
     number = at.number()
     differs = known not in {"", content_hash}
@@ -57,7 +76,7 @@ def note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
         _NOTE,
         entry.page_id,
         canonical_url,
-        # A page that was fetched once can be, even if somebody then gave its bytes.
+        # A page that was fetched once can be fetched, even if its bytes were given later.
         rows.clean(facts.url) or url,
         content_hash,
         at.now if facts.checked_at is None else facts.checked_at,
@@ -66,7 +85,7 @@ def note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
         rows.options_text(facts.options),
         variant,
         number,
-        *((number, at.owner.name, 1) if differs else changed_by),
+        1 if differs else unannounced,
     )
     if facts.url is not None:
         _note_aliases(at, entry.page_id, {canonical_url, facts.url, *facts.aliases}, number)
@@ -84,33 +103,28 @@ def _note_aliases(at: Transaction, page_id: str, urls: set[str | None], number: 
 
 
 def find(at: Transaction, url_or_page_id: str) -> StoredPage | None:
-    """The page of that id, or that the URL leads to."""
+    """Returns the page with that id, or the one that the URL leads to."""
     row = at.do(_FIND, wanted=rows.clean(url_or_page_id)).fetchone()
     if row is None:
         return None
-    page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, untold = row
+    page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, unannounced = row
     return StoredPage(
         page_id=page_id,
         canonical_url=canonical_url,
         url=url,
-        versions=tuple(_version(*version) for version in at.do(_VERSIONS, page_id, at.now)),
+        versions=tuple(Version(*row, rows.options_of(last)) for *row, last in at.do(_VERSIONS, page_id, at.now)),
         content_hash=content_hash,
         checked_at=checked_at,
         etag=etag,
         last_modified=last_modified,
         options=rows.options_of(options),
         watched=bool(watched),
-        untold=bool(untold),
+        unannounced=bool(unannounced),
     )
 
 
-def _version(*row: Any) -> Version:
-    *version, options = row
-    return Version(*version, options=rows.options_of(options))
-
-
 def page_ids(at: Transaction, prefix: str, limit: int) -> list[str]:
-    """The page_ids that begin so, last seen first."""
+    """Returns the page_ids that begin with `prefix`, last seen first."""
     return at.column(
         "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
         prefix=rows.clean(prefix),
@@ -127,7 +141,7 @@ def checked(
     *,
     of: StoredPage | None = None,
 ) -> bool:
-    """The page is what it was: its newest version, if it is still there, lives on for as long as a new one."""
+    """Notes that the page still has its content: its newest version lives on for as long as a new one."""
     now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", rows.clean(page_id)).fetchone()
     if of is not None and now != (of.content_hash, rows.variant_of(of.options)):
         return False
@@ -148,53 +162,15 @@ def checked(
     return newest is not None
 
 
-def told(at: Transaction, page_id: str, content_hash: str) -> None:
-    """Everybody was told that the page has this content, if it still has."""
+def announced(at: Transaction, page_id: str, content_hash: str) -> None:
+    """Notes that subscribers were notified of this content, if the page still has it."""
     known = rows.clean(page_id), content_hash
     at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
 
 
-def news(at: Transaction, since: int | None) -> StoreChanges:
-    """What others did since the mark."""
-    mark, listed, listed_by = at.do("SELECT no, listed, listed_by FROM counters").fetchone()
-    if since is None:
-        return StoreChanges(mark)
-    # A mark that is yet to come is of another file, which this one took the place of.
-    since = since if since <= mark else 0
-    changed = at.column(
-        "SELECT page_id FROM pages WHERE changed > ? AND changed_by <> ? ORDER BY changed", since, at.owner.name
-    )
-    return StoreChanges(mark, tuple(changed), listed > since and listed_by != at.owner.name)
-
-
-_MADE: Final[dict[PartKind, tuple[str, ...]]] = {
-    "packet": ("head", "content"),
-    "normalized": ("head", "content"),
-    "content": ("content",),
-    "screenshot": ("screenshot",),
-    "raw": ("raw",),
-}
-"""What of the stored a part is made of."""
-
-_ENTRY: Final = """INSERT INTO entries (no, source_id, page_id, canonical_url, title, site_name, retrieved,
-    retrieved_at, content_type, content_hash, raw_hash, raw_type, options, variant, size, expires_at, ttl)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-
-_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, title, site_name, retrieved_at,
-    content_type,
-    (SELECT sum(length(data)) FROM parts p WHERE p.source_id = k.source_id AND kind IN ('head', 'content')),
-    (SELECT length(data) FROM parts p WHERE p.source_id = k.source_id AND kind = 'content'),
-    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'raw'),
-    EXISTS (SELECT 1 FROM parts p WHERE p.source_id = k.source_id AND kind = 'screenshot')
-    FROM entries k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
-    ORDER BY retrieved DESC, no DESC LIMIT ?"""
-
-_CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
-
-
 @dataclass(frozen=True)
 class Prepared:
-    """An entry ready to be written: made outside the transaction, which keeps others waiting."""
+    """A version ready to be written. Made outside the transaction, which keeps others waiting."""
 
     entry: StoredVersion
     facts: PageFacts
@@ -203,15 +179,15 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Bytes of all parts."""
         return sum(map(len, self.parts.values()))
 
 
 def prepare(entry: StoredVersion, facts: PageFacts, bounds: StoreBounds) -> Prepared:
-    """Cut `entry` into parts, without those for which there can never be room.
+    """Cuts a version into parts, without those that can never fit.
 
     Raises:
-        EntryTooLarge: There is no room for its text alone.
+        EntryTooLarge: Its text alone does not fit.
     """
     parts = rows.parts_of(entry)
     size = sum(map(len, parts.values()))
@@ -230,10 +206,10 @@ def prepare(entry: StoredVersion, facts: PageFacts, bounds: StoreBounds) -> Prep
 
 
 def put(at: Transaction, new: Prepared) -> PutOutcome:
-    """Make the entry the newest version of its page, and make room for it."""
+    """Makes the version the newest of its page, and makes room for it."""
     packet = new.entry.packet
     source_id = packet["source_id"]
-    was_there = _find(at, source_id) is not None
+    existed = _find(at, source_id) is not None
     previous: str | None = at.one(
         """SELECT source_id FROM entries WHERE page_id = ? AND variant = ? AND content_hash <> ?
            AND (expires_at > ? OR pinned) ORDER BY no DESC LIMIT 1""",
@@ -247,10 +223,8 @@ def put(at: Transaction, new: Prepared) -> PutOutcome:
     at.remove([source_id])
     _insert(at, new, parts)
     gone = make_room(at, source_id)
-    if gone or not was_there:
-        at.note_listed()
     return PutOutcome(
-        new=not was_there,
+        new=not existed,
         changed=changed,
         previous=previous if previous not in gone else None,
         gone=tuple(gone),
@@ -259,7 +233,7 @@ def put(at: Transaction, new: Prepared) -> PutOutcome:
 
 
 def _spared(at: Transaction, new: Prepared) -> dict[str, bytes]:
-    """Raw bytes and picture of the same version, put before, when this time nobody asked for them."""
+    """Returns raw bytes and screenshot of the same version from an earlier put, if this one does not have them."""
     packet, spared = new.entry.packet, dict[str, bytes]()
     room = at.bounds.bytes - new.size
     found = at.do(
@@ -306,7 +280,7 @@ def _insert(at: Transaction, new: Prepared, parts: dict[str, bytes]) -> None:
 
 
 def get(at: Transaction, source_id: str) -> StoredVersion | None:
-    """All of an entry."""
+    """Returns a version with all its parts."""
     found = _find(at, source_id)
     if found is None:
         return None
@@ -324,7 +298,7 @@ def get(at: Transaction, source_id: str) -> StoredVersion | None:
 
 
 def part(at: Transaction, source_id: str, kind: PartKind) -> VersionPart | None:
-    """One part of an entry; None if it is not there, or has no such part."""
+    """Returns one part of a version; None if either does not exist."""
     found = _find(at, source_id)
     if found is None:
         return None
@@ -345,20 +319,21 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> VersionPart | None:
 
 
 def listing(at: Transaction, after: str | None, limit: int) -> tuple[list[Summary], str | None]:
-    """Entries, newest first, that follow the cursor `after`; and the cursor of what follows them."""
-    position = _position(after) if after is not None else (2**62, 0)
+    """Returns versions after the cursor, newest first, and the cursor of those that follow."""
+    position = (2**62, 0)
+    if after is not None:
+        match = _CURSOR.fullmatch(after)
+        if match is None:
+            raise StoreCursorInvalid("This is not a cursor of a list of pages. Begin the list without one.")
+        position = int(match[1]), int(match[2])
     found = at.do(_SUMMARY, *position, at.now, limit + 1).fetchall()
     shown = found[:limit]
     following = f"{shown[-1][0]}.{shown[-1][1]}" if shown and len(found) > limit else None
-    return [_summary(*row[2:]) for row in shown], following
-
-
-def _summary(*row: Any) -> Summary:
-    return Summary(*row[:-2], has_raw=bool(row[-2]), has_screenshot=bool(row[-1]))
+    return [Summary(*row[2:-2], has_raw=bool(row[-2]), has_screenshot=bool(row[-1])) for row in shown], following
 
 
 def source_ids(at: Transaction, prefix: str, limit: int) -> list[str]:
-    """The source_ids that begin so, newest first."""
+    """Returns the source_ids that begin with `prefix`, newest first."""
     return at.column(
         """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
            AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
@@ -369,16 +344,14 @@ def source_ids(at: Transaction, prefix: str, limit: int) -> list[str]:
 
 
 def prune(at: Transaction) -> tuple[str, ...]:
-    """Remove what has expired."""
+    """Removes what has expired."""
     gone = expired(at)
-    if gone:
-        at.remove(gone)
-        at.note_listed()
+    at.remove(gone)
     return tuple(gone)
 
 
 def next_expiry(at: Transaction) -> float | None:
-    """When the next entry expires that is not pinned."""
+    """Returns when the next version expires that is not pinned."""
     return at.one("SELECT min(expires_at) FROM entries WHERE pinned = 0")
 
 
@@ -388,10 +361,3 @@ def _find(at: Transaction, source_id: str) -> tuple[str, str | None, str, int] |
         rows.clean(source_id),
         at.now,
     ).fetchone()
-
-
-def _position(cursor: str) -> tuple[int, int]:
-    match = _CURSOR.fullmatch(cursor)
-    if match is None:
-        raise StoreCursorInvalid("This is no cursor of a list of pages. Begin the list without one.")
-    return int(match[1]), int(match[2])

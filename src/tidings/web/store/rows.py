@@ -1,9 +1,7 @@
-"""How an entry is cut into parts, and put together again.
+"""Converts versions of pages to the values of rows, and back.
 
-Texts are kept as bytes, so that a size is what it takes, and so that a page with half a surrogate pair, which is no
-text to SQLite, comes out as it went in.
-
-May import: `errors`, `model`, `packets.model`, `extract.model`.
+Texts are kept as bytes. So a size is what a text takes on the disk, and a page with half a surrogate pair, which SQLite
+does not take as text, comes out as it went in.
 """
 
 import json
@@ -12,19 +10,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+from tidings._kit.sqlite_errors import DatabaseUnreadable
 from tidings.web.documents.model import LLMPacket, NormalizedContent
 from tidings.web.extract.model import FeedEntry
-from tidings.web.store.errors import Unreadable
 from tidings.web.store.model import StoredVersion
 
 _NORMALIZED: Final = NormalizedContent.__annotations__.keys()
 
 
 def parts_of(entry: StoredVersion) -> dict[str, bytes]:
-    """What is stored of an entry, by the kind of the part."""
+    """Returns what is stored of a version, by the kind of the part."""
     parts = {
         # The content leaves its place, so that the packet's keys keep their order.
-        "head": to_json({**entry.packet, "content": ""}),
+        "head": _to_json({**entry.packet, "content": ""}),
         "content": _encoded(entry.packet["content"]),
     }
     if entry.raw is not None:
@@ -32,73 +30,68 @@ def parts_of(entry: StoredVersion) -> dict[str, bytes]:
     if entry.screenshot is not None:
         parts["screenshot"] = entry.screenshot
     if entry.entries:
-        parts["feed"] = to_json([asdict(item) for item in entry.entries])
+        parts["feed"] = _to_json([asdict(item) for item in entry.entries])
     return parts
 
 
 def packet_of(head: bytes | None, content: bytes | None) -> LLMPacket:
-    """The packet that was stored."""
+    """Returns the packet that was stored."""
     if head is None:
-        raise Unreadable("an entry has lost its text")
+        raise DatabaseUnreadable("a version has lost its text")
     return cast("LLMPacket", {**_object(head), "content": content_text(content)})
 
 
 def packet_text(head: bytes | None, content: bytes | None) -> str:
-    """The packet as JSON."""
+    """Returns the packet as JSON."""
     return json.dumps(packet_of(head, content), ensure_ascii=False)
 
 
 def normalized_text(head: bytes | None, content: bytes | None) -> str:
-    """The packet as JSON, without what only a packet has."""
+    """Returns the packet as JSON, with the fields of `NormalizedContent` only."""
     packet = packet_of(head, content)
     return json.dumps({key: value for key, value in packet.items() if key in _NORMALIZED}, ensure_ascii=False)
 
 
 def content_text(content: bytes | None) -> str:
-    """The markdown."""
+    """Returns the Markdown."""
     if content is None:
-        raise Unreadable("an entry has lost its text")
+        raise DatabaseUnreadable("a version has lost its text")
     return _decoded(content)
 
 
 def feed_of(feed: bytes | None) -> tuple[FeedEntry, ...]:
-    """The entries of a feed."""
+    """Returns the entries of a feed."""
     if feed is None:
         return ()
     try:
         return tuple(FeedEntry(**item) for item in json.loads(_decoded(feed)))
     except (TypeError, ValueError) as error:
-        raise Unreadable(f"an entry's feed cannot be read ({error})") from error
-
-
-def to_json(value: Any) -> bytes:
-    """As it is stored."""
-    return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        raise DatabaseUnreadable(f"the feed of a version cannot be read ({error})") from error
 
 
 def options_text(options: Mapping[str, Any]) -> str:
-    """Options as they are stored: the same are written the same."""
+    """Returns options as they are stored: equal options give equal texts."""
     return json.dumps(options, sort_keys=True, separators=(",", ":"))
 
 
 def options_of(text: str) -> dict[str, Any]:
-    """The options that were stored."""
+    """Returns the options that were stored."""
     return _object(text.encode())
 
 
 def variant_of(options: Mapping[str, Any]) -> str:
-    """What those options call the versions that they lead to; '' if they have no name for it."""
+    """Returns the variant that options name; '' if they name none."""
     variant = options.get("variant")
     return clean(variant) or "" if isinstance(variant, str) else ""
 
 
 def clean(text: str | None) -> str | None:
-    """A text that SQLite takes."""
+    """Replaces characters that SQLite does not take."""
     return text and text.encode(errors="replace").decode()
 
 
 def microseconds(retrieved_at: str, otherwise: float) -> int:
-    """A packet's time as a number to sort by; `otherwise`, in seconds, if it is none."""
+    """Returns the time of a packet as a number to sort by; `otherwise`, in seconds, if it is not a time."""
     try:
         moment = datetime.fromisoformat(retrieved_at)
     except ValueError:
@@ -107,13 +100,17 @@ def microseconds(retrieved_at: str, otherwise: float) -> int:
     return round(moment.timestamp() * 1e6)
 
 
+def _to_json(value: Any) -> bytes:
+    return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
 def _object(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(_decoded(data))
     except ValueError as error:
-        raise Unreadable(f"an entry cannot be read ({error})") from error
+        raise DatabaseUnreadable(f"a version cannot be read ({error})") from error
     if not isinstance(found, dict):
-        raise Unreadable("an entry is not an object")
+        raise DatabaseUnreadable("a version is not an object")
     return cast("dict[str, Any]", found)
 
 

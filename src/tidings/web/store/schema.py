@@ -1,34 +1,27 @@
-"""The shape of the store, and how a database of it is created and recognised.
+"""The tables of the store.
 
-`entries` are versions of pages, in few bytes; their texts, bytes and pictures are in `parts`. `no` numbers whatever
-happens, in the order in which it did, from one counter for all tables: clocks may step back, it does not.
+`entries` are versions of pages, in few bytes; their texts, bytes and screenshots are in `parts`. `no` numbers all
+events in their order, from one counter for all tables: clocks may step back, the counter does not.
 
 A page is watched as long as it has a row in `watchers`: one with the owner '' for the explicit watch, and one for each
-process that has subscribers. `owners` says until when such a process is taken to be alive.
+process that has subscribers. `owners` says until when such a process counts as alive.
 
-Whatever lasts for a time has that time beside its end (`ttl`, `wait`, `lease`, `alive`), so that an end which lies
-further ahead than that is known to stem from before the clock stepped back.
-
-May import: `errors`.
+Whatever lasts for a time has that time beside its end (`ttl`, `wait`, `lease`, `alive`). An end that is further ahead
+than that must have been computed before the clock stepped back.
 """
 
-import sqlite3
-from pathlib import Path
 from typing import Final
 
-from tidings.web.store import errors
+from tidings._kit.sqlite import Schema
 
 APPLICATION_ID: Final = 0x54494457
 """Marks a database as a store of web pages of Tidings ("TIDW")."""
-
-SCHEMA_VERSION: Final = 2
-"""To be raised with every change of the tables. A store of an older version is set aside: it can all be fetched."""
 
 TABLES: Final = {
     "counters": """(
         id INTEGER PRIMARY KEY CHECK (id = 1),
         no INTEGER NOT NULL,
-        listed INTEGER NOT NULL,  -- when versions last came or went
+        listed INTEGER NOT NULL,  -- no longer used, like `listed_by`
         listed_by TEXT NOT NULL
     )""",
     "pages": """(
@@ -40,11 +33,11 @@ TABLES: Final = {
         etag TEXT,
         last_modified TEXT,
         options TEXT NOT NULL,
-        variant TEXT NOT NULL,       -- of what it was last put as: that is what `content_hash` and validators are of
+        variant TEXT NOT NULL,       -- of its newest content and its validators
         seen INTEGER NOT NULL,       -- when it was last put or watched
-        changed INTEGER NOT NULL,    -- when its content became another
+        changed INTEGER NOT NULL,    -- no longer used, like `changed_by`
         changed_by TEXT NOT NULL,
-        untold INTEGER NOT NULL DEFAULT 0  -- whether nobody was told of that yet
+        untold INTEGER NOT NULL DEFAULT 0  -- whether its last change was not announced yet
     ) WITHOUT ROWID""",
     "aliases": "(url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID",
     "entries": """(
@@ -61,7 +54,7 @@ TABLES: Final = {
         raw_hash TEXT NOT NULL,
         raw_type TEXT,
         options TEXT NOT NULL,
-        variant TEXT NOT NULL,       -- only those of the same are compared; '' for those without one
+        variant TEXT NOT NULL,       -- only versions of the same variant are compared
         size INTEGER NOT NULL,
         expires_at REAL NOT NULL,
         ttl REAL NOT NULL,
@@ -107,8 +100,8 @@ _PIN: Final = """UPDATE entries SET pinned = page_id IN (SELECT page_id FROM wat
             SELECT content_hash FROM entries n WHERE n.page_id = entries.page_id AND n.variant = entries.variant
             ORDER BY n.no DESC LIMIT 1)
     ) WHERE page_id = {page_id}"""
-"""Two versions of a watched page are pinned: the newest, and the newest of those that say something else, which is the
-other side of its diff. Both are of one variant: the one that was fetched last, and each that is watched."""
+"""Pins two versions of a watched page: the newest, and the newest with another content, which is the other side of its
+diff. Both are of one variant: the one that was fetched last, and each that is watched."""
 
 _TRIGGERS: Final = tuple(
     f"CREATE TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN {_PIN.format(page_id=page_id)}; END"
@@ -137,41 +130,14 @@ _INDICES: Final = (
     "CREATE INDEX watches_by_time ON watches (next_at)",
 )
 
-
-def create(connection: sqlite3.Connection) -> None:
-    """Make the tables, in an empty database."""
-    # What goes is given back to the disk, a little at a time (see `Database`).
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("BEGIN EXCLUSIVE")
-    for name, columns in TABLES.items():
-        connection.execute(f"CREATE TABLE {name} {columns}")
-    for statement in (*_VIEWS, *_TRIGGERS, *_INDICES):
-        connection.execute(statement)
-    connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
-
-
-def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the database is a store of this version; False if it is empty.
-
-    Raises:
-        StoreError: It is something else, or of a newer version.
-        sqlite3.Error: It is damaged, or (`Unreadable`) of an older version.
-    """
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application != APPLICATION_ID:
-        if application or version or tables:
-            raise errors.other_application(path)
-        return False
-    if version > SCHEMA_VERSION:
-        raise errors.newer_schema(path, version, SCHEMA_VERSION)
-    if version < SCHEMA_VERSION:
-        raise errors.Unreadable(f"it is of an older version ({version}, this is {SCHEMA_VERSION})")
-    for table in (*TABLES, "watched"):
-        # A damaged one is noticed now rather than later.
-        connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - names of our own
-    return True
+SCHEMA: Final = Schema(
+    APPLICATION_ID,
+    # Raised with every change of the tables. A store of an older version is set aside: all of it can be fetched again.
+    version=2,
+    tables=(*(f"CREATE TABLE {name} {columns}" for name, columns in TABLES.items()), *_VIEWS, *_TRIGGERS, *_INDICES),
+    fill=lambda connection: connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')"),
+    # Damage is noticed now rather than later.
+    checked=(*TABLES, "watched"),
+    # Unused pages are given back to the disk, a few at a time (`Database.free`).
+    pragmas=("PRAGMA auto_vacuum = INCREMENTAL", f"PRAGMA journal_size_limit = {16 * 2**20}"),
+)

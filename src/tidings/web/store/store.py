@@ -1,12 +1,11 @@
-"""The store: versions of pages, and who watches them, kept for a while.
+"""`Store`: versions of pages, and who watches them, kept for a while.
 
-One mechanism: SQLite, in memory without a path. With one, what is stored survives a restart, and several processes may
-share it. All work on it is done by one thread, in the order of asking.
+It is a SQLite database in memory, or in a file: then what is stored survives a restart, and several processes may share
+it. One thread does all work on it, in the order of asking.
 
-A write that has begun is waited for, even by whoever is cancelled meanwhile: what became of it is never unknown.
-`model` lists the methods and what they give.
-
-May import: `clock`, `database`, `entries`, `model`, `moment`, `pages`, `watches`.
+A write that has begun is waited for, even by a caller that is cancelled meanwhile: its outcome is always known. All
+times are seconds since 1970, by the store's clock. Every method may raise `StoreError`, after which the store is as it
+was before.
 """
 
 import asyncio
@@ -18,19 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
 
+from tidings._kit.sqlite import Database, OnDamage
+from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings.web.store import pages, watches
-from tidings.web.store import pages as pages_module
-from tidings.web.store.database import Database
 from tidings.web.store.model import (
     PageFacts,
     PartKind,
     PutOutcome,
-    StoreChanges,
     StoredPage,
     StoredVersion,
     StoredWatch,
@@ -38,23 +36,33 @@ from tidings.web.store.model import (
     Summary,
     VersionPart,
 )
+from tidings.web.store.schema import SCHEMA
 from tidings.web.store.transaction import Owner, StoreBounds, Transaction, settle
 
 T = TypeVar("T")
 
+_WORDING: Final = Wording(
+    "store",
+    start_over="Update Tidings, or choose another path.",
+    texts={
+        Trouble.TOO_BIG: "cannot hold a text or picture of that size ({error}). Fetch less of the page.",
+        Trouble.NEWER: "was written by a newer version of Tidings (schema {found}, this one has {known}). {start_over}",
+    },
+)
+
 
 class Store:
-    """An async context manager.
+    """The store of one process: an async context manager.
 
     Args:
-        path: The file to keep it in; in memory without one.
-        ttl: For how many seconds an entry is kept.
-        max_entries: How many are kept; two versions of each watched page are kept besides.
-        max_bytes: How many bytes all of them may take.
-        max_pages: Of how many pages something is known at all.
-        alive: For how many seconds a heartbeat counts. Then what this process watches ends, unless it is explicit.
+        path: The file; in memory without one. One that is damaged, or of an older version, is set aside.
+        ttl: Seconds for which a version is kept.
+        max_entries: Versions that are kept; two of each watched page are kept besides.
+        max_bytes: Bytes that all of them may take.
+        max_pages: Pages of which anything is known.
+        alive: Seconds for which a heartbeat counts. Then what this process watches ends, unless it is explicit.
         clock: Seconds since 1970.
-        timeout: How long to wait for a lock of another process, in seconds.
+        timeout: Seconds to wait for a lock of another process.
 
     Raises:
         ValueError: There would be no room for anything.
@@ -76,14 +84,20 @@ class Store:
         self._bounds = StoreBounds(ttl, max_entries, max_bytes, max_pages)
         self._owner = Owner(secrets.token_hex(8), alive)
         self._clock = clock
-        # Absolute, so that a change of the working directory does not lead to another file.
-        self._database = Database(None if path is None else path.absolute(), timeout=timeout)
-        # One thread: what is asked of the database is done in the order of asking.
+        self._database = Database(
+            # Absolute, so that a change of the working directory does not lead to another file.
+            None if path is None else path.absolute(),
+            SCHEMA,
+            wording=_WORDING,
+            error=lambda _, text: StoreError(text),
+            timeout=timeout,
+            on_damage=OnDamage.SET_ASIDE,
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-web-store")
 
     @property
     def owner(self) -> str:
-        """What this store is called among those that share the file."""
+        """The name of this store among those that share the file."""
         return self._owner.name
 
     async def __aenter__(self) -> Self:
@@ -99,49 +113,49 @@ class Store:
     ) -> None:
         closing = self._in_thread(self._close)
         self._thread.shutdown(wait=False)
-        # Even when cancelled: whoever closes it may delete the file next.
+        # Even when cancelled: the caller may delete the file next.
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
     async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
-        """Make `entry` the newest version of its page. The same version may be put again: it is the newest then.
+        """Makes `entry` the newest version of its page. The same version may be put again: it is the newest then.
 
         Raises:
             EntryTooLarge: Its text alone is more than the store may hold.
         """
 
         def work() -> PutOutcome:
-            new = pages_module.prepare(entry, page, self._bounds)
-            return self._change(lambda at: pages_module.put(at, new), new.size)
+            new = pages.prepare(entry, page, self._bounds)
+            return self._change(lambda at: pages.put(at, new), new.size)
 
         return await self._finished(work)
 
     async def get(self, source_id: str) -> StoredVersion | None:
-        """An entry, with all its parts."""
-        return await self._read(lambda at: pages_module.get(at, source_id))
+        """Returns a version with all its parts; None if it expired, was evicted, or never existed."""
+        return await self._read(lambda at: pages.get(at, source_id))
 
     async def part(self, source_id: str, kind: PartKind) -> VersionPart | None:
-        """One part of an entry. None as well if the entry has no such part."""
-        return await self._read(lambda at: pages_module.part(at, source_id, kind))
+        """Returns one part of a version; None if the version does not exist, or has no such part."""
+        return await self._read(lambda at: pages.part(at, source_id, kind))
 
     async def page_of(self, url_or_page_id: str) -> StoredPage | None:
-        """The page with that id, or the one that the URL leads to."""
+        """Returns the page with that id, or the one that the URL leads to."""
         return await self._read(lambda at: pages.find(at, url_or_page_id))
 
     async def listing(self, after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]:
-        """Entries, newest first, and the cursor (`after`) of those that follow.
+        """Returns versions, newest first, and the cursor (`after`) of those that follow.
 
         Raises:
-            BadCursor: No listing gave `after`.
+            StoreCursorInvalid: `after` did not come from a listing.
         """
-        return await self._read(lambda at: pages_module.listing(at, after, limit))
+        return await self._read(lambda at: pages.listing(at, after, limit))
 
     async def source_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
-        """The source_ids that begin so, newest first."""
-        return await self._read(lambda at: pages_module.source_ids(at, prefix, limit))
+        """Returns the source_ids that begin with `prefix`, newest first."""
+        return await self._read(lambda at: pages.source_ids(at, prefix, limit))
 
     async def page_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
-        """The page_ids that begin so, last seen first."""
+        """Returns the page_ids that begin with `prefix`, last seen first."""
         return await self._read(lambda at: pages.page_ids(at, prefix, limit))
 
     async def checked(
@@ -153,28 +167,28 @@ class Store:
         at: float | None = None,
         of: StoredPage | None = None,
     ) -> bool:
-        """The page has the content that it had. Its newest version lives on; False if that is gone already.
+        """Notes that a page still has its content. Its newest version lives on; False if that is gone already.
 
-        `of`: as the page was when the site was asked. If somebody put another content since, the answer says nothing of
-        that, and nothing is written.
+        `of` is the page as it was when the site was asked. If another content was put since, the answer says nothing
+        about that, and nothing is written.
         """
         when = self._clock() if at is None else at
-        return await self._write(lambda moment: pages.checked(moment, page_id, etag, last_modified, when, of=of))
+        return await self._write(lambda write: pages.checked(write, page_id, etag, last_modified, when, of=of))
 
-    async def told(self, page_id: str, content_hash: str) -> None:
-        """Everybody who wants to know was told that the page has become this, or need not be.
+    async def announced(self, page_id: str, content_hash: str) -> None:
+        """Notes that subscribers were notified of this content, or need not be.
 
-        Until then it is `untold`, so that what a process did not come to tell before it died can be told by another.
+        Until then the page is `unannounced`, so that another process can notify them if this one dies first.
         """
-        await self._write(lambda at: pages.told(at, page_id, content_hash))
+        await self._write(lambda at: pages.announced(at, page_id, content_hash))
 
     async def prune(self) -> tuple[str, ...]:
-        """Remove what has expired. Gives the source_ids."""
+        """Removes what has expired, and returns the source_ids."""
 
         def work(at: Transaction) -> tuple[str, ...]:
             settle(at)
             watches.forget(at)
-            return pages_module.prune(at)
+            return pages.prune(at)
 
         gone = await self._write(work)
         if gone:
@@ -182,12 +196,8 @@ class Store:
         return gone
 
     async def next_expiry(self) -> float | None:
-        """When there will be something to prune, as it looks now."""
-        return await self._read(pages_module.next_expiry)
-
-    async def news(self, since: int | None = None) -> StoreChanges:
-        """What other processes did since the mark of an earlier answer; without one, only a mark."""
-        return await self._read(lambda at: pages.news(at, since))
+        """Returns when there will be something to prune, as far as is known now."""
+        return await self._read(pages.next_expiry)
 
     async def begin_watch(
         self,
@@ -197,62 +207,62 @@ class Store:
         options: Mapping[str, Any] | None = None,
         next_at: float | None = None,
     ) -> StoredWatch | None:
-        """Watch a page: until this process ends, or, `explicit`, until somebody says otherwise.
+        """Watches a page until this process ends or, if `explicit`, until `end_watch`.
 
         Args:
-            page_id: The page; None is the answer if it is not known, or cannot be fetched.
-            explicit: Whether it is to survive this process.
-            options: How to watch it. None: as before, if it was watched like that, else none.
-            next_at: When to look at it first; None: now, or as it was if somebody watches it already.
+            page_id: The page. None is returned if it is not known, or cannot be fetched.
+            explicit: Whether the watch survives this process.
+            options: How to watch it. None: as before, if it was watched already.
+            next_at: When to look at it first. None: now, or as scheduled if it is watched already.
         """
         return await self._write(lambda at: watches.begin(at, page_id, options, next_at, explicit=explicit))
 
     async def hasten(self, page_id: str) -> bool:
-        """Have a page looked at as soon as may be, whoever watches it; False: nobody does.
+        """Makes a page due now, whoever watches it; False if nobody does.
 
-        A look that is on its way does not count: it may have begun too early.
+        A look in progress does not count: it may have begun too early.
         """
         return await self._write(lambda at: watches.hasten(at, page_id))
 
     async def end_watch(self, page_id: str, *, explicit: bool) -> bool:
-        """End what `begin_watch` began; whether the page is still watched, by whomever."""
+        """Ends what `begin_watch` began. Returns whether the page is still watched by anyone."""
         return await self._write(lambda at: watches.end(at, page_id, explicit=explicit))
 
     async def watch_of(self, page_id: str) -> StoredWatch | None:
-        """The watch of a page."""
+        """Returns the watch of a page."""
         return await self._read(lambda at: watches.find(at, page_id))
 
     async def watches(self, explicit: bool = False) -> list[StoredWatch]:
-        """All watches; or those alone that are explicit."""
+        """Returns all watches, or only the explicit ones."""
         return await self._read(lambda at: watches.every(at, explicit=explicit))
 
     async def due(self, limit: int, lease: float) -> list[StoredWatch]:
-        """Claim pages that are to be looked at: nobody else gets them for `lease` seconds. A heartbeat, too."""
+        """Claims pages that are due: no other process gets them for `lease` seconds. Also counts as a heartbeat."""
         return await self._write(lambda at: watches.due(at, limit, lease))
 
     async def next_due(self) -> float | None:
-        """When `due` will have something, as it looks now."""
+        """Returns when `due` will have something, as far as is known now."""
         return await self._read(watches.next_due)
 
     async def reschedule(
         self, page_id: str, next_at: float, *, failures: int = 0, state: Mapping[str, Any] | None = None
     ) -> bool:
-        """Give a claimed page back, to be looked at again at `next_at`; `state` None: as it was.
+        """Gives a claimed page back, due again at `next_at`; without `state`, that stays as it was.
 
-        False: the claim had been lost, or the watch has ended, and nothing was changed.
+        False: the claim was lost, or the watch has ended, and nothing was changed.
         """
         return await self._write(lambda at: watches.reschedule(at, page_id, next_at, failures, state))
 
     async def release(self, page_id: str) -> None:
-        """Give a claimed page back, as it was."""
+        """Gives a claimed page back, due as before."""
         await self._write(lambda at: watches.release(at, page_id))
 
     async def heartbeat(self) -> None:
-        """Say that this process lives."""
+        """Notes that this process lives. To be called a few times in every `alive` seconds."""
         await self._write(watches.beat)
 
     async def _read(self, work: Callable[[Transaction], T]) -> T:
-        return await self._in_thread(lambda: self._database.read(lambda connection: work(self._moment(connection))))
+        return await self._in_thread(lambda: self._database.read(lambda connection: work(self._begun(connection))))
 
     async def _write(self, work: Callable[[Transaction], T]) -> T:
         return await self._finished(lambda: self._change(work))
@@ -274,7 +284,7 @@ class Store:
         then: list[Callable[[], object]] = []
 
         def change(connection: sqlite3.Connection) -> T:
-            at = self._moment(connection)
+            at = self._begun(connection)
             result = work(at)
             then[:] = at.then
             return result
@@ -284,8 +294,8 @@ class Store:
             step()
         return result
 
-    def _moment(self, connection: sqlite3.Connection) -> Transaction:
-        # Looked at when the transaction has begun, however long another process kept it waiting.
+    def _begun(self, connection: sqlite3.Connection) -> Transaction:
+        # The clock is read when the transaction has begun, however long another process kept it waiting.
         return Transaction(connection, self._clock(), self._owner, self._bounds)
 
     def _close(self) -> None:

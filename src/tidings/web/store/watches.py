@@ -1,9 +1,7 @@
-"""Watches in the database: who watches which page, when it is to be looked at, and who does that.
+"""Watches in the database: who watches which page, when it is due, and who looks at it.
 
-A process claims a page for some seconds (a lease); others leave it alone until it gives it back, or the time is over,
-or the process is gone. A process is gone when its last sign of life is longer ago than it said.
-
-May import: `clock`, `model`, `moment`, `rows`.
+A process claims a page for some seconds (a lease). Others leave it alone until it is given back, the time is over, or
+the process is gone. A process is gone when its last heartbeat is older than it promised.
 """
 
 from collections.abc import Mapping
@@ -17,8 +15,7 @@ EXPLICIT: Final = ""
 """The owner of a watch that outlives every process."""
 
 _GIVEN_BACK: Final = "leased_by = NULL, next_at = min(next_at, lease_until - lease)"
-"""As due as when it was claimed. While it is claimed, it is due when the claim ends; or before, if somebody hastened it
-meanwhile."""
+"""Makes a page as due as when it was claimed. A claimed page is due when the claim ends, or earlier if hastened."""
 
 _FORGET: Final = (
     "DELETE FROM watchers WHERE owner <> '' AND owner NOT IN (SELECT owner FROM owners)",
@@ -33,7 +30,7 @@ _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url
 
 
 def beat(at: Transaction) -> None:
-    """Give a sign of life, and forget processes that give none."""
+    """Notes that this process lives, and forgets processes that are gone."""
     settle(at)
     known = at.one("SELECT 1 FROM owners WHERE owner = ?", at.owner.name)
     alive = at.owner.alive
@@ -46,9 +43,9 @@ def beat(at: Transaction) -> None:
 
 
 def forget(at: Transaction) -> None:
-    """Remove processes that are gone, with what they watched and claimed.
+    """Removes processes that are gone, with what they watched and claimed.
 
-    Never this one: it may have slept, or the clock have stepped on, and it lives.
+    Never this one: it lives, even if it slept or the clock stepped forward.
     """
     at.do("DELETE FROM owners WHERE alive_until <= ? AND owner <> ?", at.now, at.owner.name)
     for statement in _FORGET:
@@ -56,7 +53,7 @@ def forget(at: Transaction) -> None:
 
 
 def leave(at: Transaction) -> None:
-    """Remove this process."""
+    """Removes this process."""
     at.do("DELETE FROM owners WHERE owner = ?", at.owner.name)
     forget(at)
 
@@ -64,7 +61,7 @@ def leave(at: Transaction) -> None:
 def begin(
     at: Transaction, page_id: str, options: Mapping[str, Any] | None, next_at: float | None, *, explicit: bool
 ) -> StoredWatch | None:
-    """Watch a page, from `next_at` on (or earlier, if it was watched already)."""
+    """Watches a page, from `next_at` on, or earlier if it was watched already."""
     page = at.do(_PAGE, rows.clean(page_id)).fetchone()
     if page is None:
         return None
@@ -92,7 +89,7 @@ def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: flo
 
 
 def hasten(at: Transaction, page_id: str) -> bool:
-    """Have a page looked at now, whoever watches it; whether anybody does."""
+    """Makes a page due now. Returns whether anyone watches it."""
     _hasten(at, page_id, at.now)
     return find(at, page_id) is not None
 
@@ -107,7 +104,7 @@ def _hasten(at: Transaction, page_id: str, next_at: float) -> None:
 
 
 def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
-    """Watch a page no longer; whether anybody else does."""
+    """Ends a watch. Returns whether anyone else watches the page."""
     owner = EXPLICIT if explicit else at.owner.name
     at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", rows.clean(page_id), owner)
     forget(at)
@@ -117,19 +114,19 @@ def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
 
 
 def find(at: Transaction, page_id: str) -> StoredWatch | None:
-    """The watch of a page."""
+    """Returns the watch of a page."""
     row = at.do("SELECT * FROM watched WHERE page_id = ?", rows.clean(page_id)).fetchone()
     return _read(row) if row else None
 
 
 def every(at: Transaction, *, explicit: bool) -> list[StoredWatch]:
-    """All watches, those that are due first at the head."""
+    """Returns all watches, or the explicit ones, in the order in which they are due."""
     found = at.do("SELECT * FROM watched WHERE explicit OR NOT ? ORDER BY next_at, page_id", explicit)
     return [_read(row) for row in found]
 
 
 def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
-    """Claim up to `limit` pages that are to be looked at, for `lease` seconds."""
+    """Claims up to `limit` pages that are due, for `lease` seconds."""
     beat(at)
     found = at.do(
         """SELECT * FROM watched WHERE page_id IN (
@@ -147,16 +144,16 @@ def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
 
 
 def next_due(at: Transaction) -> float | None:
-    """When there is something to claim: a page's time comes, and nobody has it, or not for longer than that."""
+    """Returns when a page can be claimed: it is due, and no claim lasts longer than that."""
     return at.one(
         "SELECT min(CASE WHEN leased_by IS NULL THEN next_at ELSE max(next_at, lease_until) END) FROM watches"
     )
 
 
 def reschedule(at: Transaction, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
-    """Say when a claimed page is to be looked at next, and give it back; False if it is not ours any more.
+    """Gives a claimed page back, due at `next_at`; False if the claim was lost.
 
-    What was hastened since it was claimed stays so: the look may have begun before what there is to be seen now.
+    A page that was hastened since stays so: the look may have begun before the change.
     """
     changed = at.do(
         """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, :next_at), :next_at),
@@ -173,9 +170,9 @@ def reschedule(at: Transaction, page_id: str, next_at: float, failures: int, sta
 
 
 def release(at: Transaction, page_id: str) -> None:
-    """Give a claimed page back, as it was."""
+    """Gives a claimed page back, as due as before."""
     at.do(
-        f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?",  # noqa: S608 - words of our own
+        f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?",  # noqa: S608 - constant
         rows.clean(page_id),
         at.owner.name,
     )

@@ -1,1 +1,1 @@
-"""Looking at pages again: who wants it, when each is due, and what counts as a change."""
+"""Watched pages: who wants them, when each is due, and one look at a page."""

@@ -1,7 +1,7 @@
-"""What is kept of a watch, as values: what somebody wishes, and how far it has come.
+"""A watch as values: its plan and its state.
 
-Both are JSON in the store, shared by every process on it; what an older or newer server wrote is understood as far as
-it goes.
+Both are JSON in the store, shared by every process on it. What an older or newer server wrote is understood as far as
+possible.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from tidings.web.ignore import BadRule, IgnoreRules
 from tidings.web.page_options import FetchOptions
 from tidings.web.pages import last_request, newest_of
-from tidings.web.refresh import Refreshed, Validators
+from tidings.web.refresh import Validators
 from tidings.web.store.model import StoredPage
 
 PAGE: Final = "webfetch://page/"
@@ -20,45 +20,40 @@ DIFF: Final = "webfetch://diff/"
 
 @dataclass(frozen=True)
 class SeenVersion:
-    """A version that whoever watches the page knows of."""
+    """A version that subscribers know."""
 
     source_id: str
     content_hash: str
 
-    @staticmethod
-    def of(refreshed: Refreshed) -> "SeenVersion":
-        """The one that a look found."""
-        return SeenVersion(refreshed.source_id, refreshed.content_hash)
-
 
 NOTHING: Final = SeenVersion("", "")
-"""No version at all."""
+"""Stands for no version at all."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How a page is to be watched."""
+class WatchPlan:
+    """The way in which a page is watched."""
 
     url: str
     options: FetchOptions
     ignore: IgnoreRules = field(default_factory=IgnoreRules)
     every: float | None = None
-    """The seconds between two looks that somebody asked for."""
+    """Seconds between two looks, if a caller chose them."""
     since: SeenVersion | None = None
-    """The version that was the newest when the watch began: the first look compares with it."""
+    """The newest version when the watch began: the first look compares with it."""
 
     @staticmethod
-    def begun(page: StoredPage, url: str, ignore: IgnoreRules, every: float | None) -> "Wish":
-        """A wish for the page as it is known now, to be fetched as it was fetched last."""
+    def begun(page: StoredPage, url: str, ignore: IgnoreRules, every: float | None) -> "WatchPlan":
+        """Returns the plan for a page as it is known now, fetched as it was fetched last."""
         url, options = last_request(page, url)
         options = options.without(ignore.selectors)
         newest = newest_of(page, options.variant(url))
-        # Where nothing is kept of the page, nobody could read it: whatever is there next is news.
+        # If no version of the page is kept, nobody could read it: whatever is there next is a change.
         since = SeenVersion(newest.source_id, newest.content_hash) if newest else None if page.versions else NOTHING
-        return Wish(url, options, ignore, every, since)
+        return WatchPlan(url, options, ignore, every, since)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept."""
+        """Returns the plan for the store."""
         return {
             "fetch": self.options.to_json(self.url),
             "ignore": self.ignore.to_json(),
@@ -67,57 +62,55 @@ class Wish:
         }
 
     @staticmethod
-    def from_json(said: Mapping[str, Any], url: str) -> "Wish":
-        """The wish that was kept; `url` is that of the page, where none was."""
-        fetch = cast("Mapping[str, Any]", said.get("fetch", {}))
+    def from_json(stored: Mapping[str, Any], url: str) -> "WatchPlan":
+        """Returns the plan that was stored; `url` is that of the page, if the plan has none."""
+        fetch = cast("Mapping[str, Any]", stored.get("fetch", {}))
         try:
-            ignore = IgnoreRules.from_json(said.get("ignore"))
-        except BadRule:  # Of a server that knows more kinds of rules: better too many changes than none.
+            ignore = IgnoreRules.from_json(stored.get("ignore"))
+        except BadRule:  # From a server that knows more kinds of rules: better too many changes than none.
             ignore = IgnoreRules()
         options = FetchOptions.from_json(fetch)
-        return Wish(str(fetch.get("url", url)), options, ignore, said.get("every"), _seen(said.get("since")))
+        return WatchPlan(str(fetch.get("url", url)), options, ignore, stored.get("every"), _seen(stored.get("since")))
 
 
 @dataclass(frozen=True)
 class WatchState:
-    """How far the watch of a page has come."""
+    """The progress of a watch."""
 
     interval: float | None = None
-    """The one that its history gave; None before the first look."""
+    """The interval that its history gives; None before the first look."""
     seen: SeenVersion | None = None
-    """The last version that was told of, or that there was nothing to tell of."""
+    """The last version that was announced, or that was no change."""
     validators: Validators | None = None
     doubt: str | None = None
-    """What the last look found that is believed the second time only: "404", "empty"."""
+    """A finding that is believed only the second time: "404", "empty"."""
     problem: str | None = None
     """Why the last look failed."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept: what there is to say."""
+        """Returns the state for the store, without what is None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @staticmethod
-    def from_json(said: Mapping[str, Any]) -> "WatchState":
-        """The state that was kept."""
+    def from_json(stored: Mapping[str, Any]) -> "WatchState":
+        """Returns the state that was stored."""
+        marks: Mapping[str, str | None] = stored.get("validators") or {}
+        source_id = marks.get("source_id")
         return WatchState(
-            said.get("interval"),
-            _seen(said.get("seen")),
-            _validators(said.get("validators")),
-            said.get("doubt"),
-            said.get("problem"),
+            stored.get("interval"),
+            _seen(stored.get("seen")),
+            Validators(source_id, marks.get("etag"), marks.get("last_modified"), marks.get("url"))
+            if source_id
+            else None,
+            stored.get("doubt"),
+            stored.get("problem"),
         )
 
 
-def _seen(said: Mapping[str, str] | None) -> SeenVersion | None:
-    return SeenVersion(said["source_id"], said["content_hash"]) if said else None
-
-
-def _validators(said: Mapping[str, str | None] | None) -> Validators | None:
-    if not said or not (source_id := said.get("source_id")):
-        return None
-    return Validators(source_id, said.get("etag"), said.get("last_modified"), said.get("url"))
+def _seen(stored: Mapping[str, str] | None) -> SeenVersion | None:
+    return SeenVersion(stored["source_id"], stored["content_hash"]) if stored else None
 
 
 def uris_of(page_id: str) -> tuple[str, str]:
-    """What is different when this page is."""
+    """Returns the URIs of the resources that change when a page does."""
     return PAGE + page_id, DIFF + page_id

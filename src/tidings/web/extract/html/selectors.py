@@ -24,6 +24,12 @@ class BadSelector(ValueError):
         self.selector = selector
 
 
+def check_selector(selector: str) -> None:
+    """Raises `BadSelector` if `remove` would not understand it."""
+    for one in selector.split(","):
+        _path(one)
+
+
 def remove(root: "Element", selectors: Iterable[str]) -> None:
     """Removes all elements that match one of the selectors from the tree."""
     for selector in selectors:
