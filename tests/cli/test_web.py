@@ -95,8 +95,8 @@ def test_several_networks_and_domains_can_be_given(asked: list[web.WebOptions]) 
 
 
 def test_a_value_that_is_none_is_refused_by_the_name_it_was_given_under() -> None:
-    assert refused("--max-bytes", "many") == "Error: --max-bytes: 'many' is no size: give bytes, or 500k, 10M, 1G."
-    assert refused(max_bytes="many").startswith("Error: TIDINGS_WEB_MAX_BYTES: 'many' is no size")
+    assert refused("--max-bytes", "many") == "Error: --max-bytes: 'many' is not a size. Give bytes, or 500k, 10M, 1G."
+    assert refused(max_bytes="many").startswith("Error: TIDINGS_WEB_MAX_BYTES: 'many' is not a size")
     assert "--allow-private: 'x' is no network" in refused("--allow-private", "x")
     assert "--watch-min (60 s) is longer than --watch-max (10 s)" in refused("--watch-max", "10")
 

@@ -145,7 +145,9 @@ async def test_what_cannot_be_subscribed_to_says_what_can(era: str) -> None:
             await client.subscribe(f"webfetch://packet/{NOWHERE}")
         with pytest.raises(ResourceNotFound, match="`fetch` its URL first"):
             await client.subscribe(f"webfetch://page/{NOWHERE}")
-        with pytest.raises(ResourceNotFound, match=r"'webfetch://page/nonsense' is no URI of this server\. There are"):
+        with pytest.raises(
+            ResourceNotFound, match=r"nonsense' is not a URI of this server\. There are"
+        ):
             await client.subscribe("webfetch://page/nonsense")
         with pytest.raises(ResourceNotFound, match="Call the tool `fetch` with it"):
             await client.subscribe(agent.site.url())

@@ -24,18 +24,17 @@ from tidings.web.fetch.request import Request
 Mode = Literal["auto", "http", "render"]
 WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
+STRICT = ConfigDict(extra="forbid", frozen=True)
+"""For arguments of tools that are objects of their own."""
+
 _SALT = token_bytes(16)
 """So that a password in a header cannot be guessed from its hash in the store; each process has its own."""
 
 
-class ArgumentPart(BaseModel):
-    """A part of the arguments of a tool that is an object of its own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RenderOptions(ArgumentPart):
+class RenderOptions(BaseModel):
     """How a page is rendered."""
+
+    model_config = STRICT
 
     wait_until: WaitUntil = "load"
     wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 0
@@ -44,8 +43,10 @@ class RenderOptions(ArgumentPart):
     selector: Annotated[str, Field(description="Wait until this CSS selector is there")] = ""
 
 
-class Extraction(ArgumentPart):
+class Extraction(BaseModel):
     """What is read from a page."""
+
+    model_config = STRICT
 
     prefer_readability: Annotated[bool, Field(description="Treat it as an article")] = False
     keep_tables: bool = True

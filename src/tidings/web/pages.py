@@ -24,7 +24,7 @@ from anyio import to_thread
 
 from tidings._kit.backoff import retry_after
 from tidings._kit.tasks import Progress
-from tidings.web.documents.injection import disarm
+from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import page_id, source_id
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.html.selectors import BadSelector

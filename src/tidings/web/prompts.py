@@ -7,26 +7,24 @@ fetch it. A method's docstring is the description that clients show.
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from pydantic import Field
 
+from tidings.server import LiveServer
+from tidings.server.families import BadAddress, ResourceMissing
 from tidings.web.documents.budget import fit
-from tidings.web.documents.injection import disarm
+from tidings.web.documents.invisible import disarm
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
-from tidings.web.resources.addresses import SCHEME, BadAddress, NotFound, address, is_id, parse_address
+from tidings.web.resources.addresses import SCHEME, address, is_id, parse_address
 from tidings.web.resources.differences import difference, newest_of
 from tidings.web.resources.listing import shown_title, signed
 from tidings.web.resources.reading import found_page
 from tidings.web.store.model import StoredPage, StoredVersion, StoreError
 from tidings.web.store.store import Store
-
-if TYPE_CHECKING:
-    from tidings.web.server import WebServer
-
 
 ROOM: Final = 4000
 """Tokens of one page in a prompt."""
@@ -159,9 +157,9 @@ Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 _SINCE = "A source_id of the page to compare from; the version before the newest if left out."
 
 
-def register(server: "WebServer") -> None:
+def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
     """Adds the prompts to a server."""
-    prompts = WebPrompts(lambda: server.store)
+    prompts = WebPrompts(store)
     for title, function in (
         ("Summarise a page", prompts.summarise_page),
         ("Compare pages", prompts.compare_pages),
@@ -330,6 +328,6 @@ class WebPrompts:
     async def _write(self, brief: Callable[[Store], Awaitable[Content]]) -> Content:
         try:
             return await brief(self._store())
-        except (BadBrief, BadAddress, NotFound, StoreError) as error:
+        except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
             # The message is for the person who chose the arguments. The SDK hides other errors from them.
             raise MCPError(INVALID_PARAMS, str(error)) from error

@@ -22,7 +22,7 @@ import anyio
 from anyio import to_thread
 
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
-from tidings.web.documents.injection import disarm
+from tidings.web.documents.invisible import disarm
 from tidings.web.extract.model import ExtractionFailed, Unsupported
 from tidings.web.fetch.request import FetchError, Request, Response
 from tidings.web.fetch.urls import Url, parse

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.web.extract.sample import SENTENCES, article
 from tidings.web.documents.chunk import chunk
-from tidings.web.documents.injection import NOTE, without_orders
+from tidings.web.documents.injection import NOTE, without_hidden_instructions
 from tidings.web.documents.model import LLMPacket
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.dispatch import extract
@@ -33,7 +33,7 @@ def packet(body: bytes) -> LLMPacket:
 def cut(markdown: str, *hidden: str) -> str:
     """`markdown` without the orders in the parts of it that are given."""
     places = [(markdown.index(one), markdown.index(one) + len(one)) for one in hidden]
-    return without_orders(markdown, places).markdown
+    return without_hidden_instructions(markdown, places).markdown
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_signs_of_lists_and_quotes_stay_and_headings_go() -> None:
 def test_only_the_words_of_the_part_with_the_order_are_quoted() -> None:
     markdown = f"{TAB}\n\n{ORDER}\n\nAnother tab."
     places = [(markdown.index(one), markdown.index(one) + len(one)) for one in (TAB, ORDER, "Another tab.")]
-    assert [one["text"] for one in without_orders(markdown, places).found] == [ORDER]
+    assert [one["text"] for one in without_hidden_instructions(markdown, places).found] == [ORDER]
 
 
 def test_every_hidden_order_goes_and_twenty_are_told_of() -> None:
     parts = [f"{ORDER} This is number {number}. {'A lamp burns. ' * 20}" for number in range(50)]
     markdown = "\n\n".join(parts)
     starts = [markdown.index(part) for part in parts]
-    kept = without_orders(markdown, [(start, start + 40) for start in starts])
+    kept = without_hidden_instructions(markdown, [(start, start + 40) for start in starts])
     assert kept.markdown.count(NOTE) == 50
     assert "Ignore" not in kept.markdown
     assert len(kept.found) <= 20
@@ -186,15 +186,15 @@ def test_every_hidden_order_goes_and_twenty_are_told_of() -> None:
 
 def test_hidden_text_with_too_many_commands_to_look_at_goes_as_a_whole() -> None:
     many = "- ignore " + "ignore " * 60_000
-    kept = without_orders(f"A lamp.\n\n{many}", [(9, 9 + len(many))])
+    kept = without_hidden_instructions(f"A lamp.\n\n{many}", [(9, 9 + len(many))])
     assert kept.markdown == f"A lamp.\n\n- {NOTE}"
     assert kept.found[0]["reason"] == "in hidden text: has more words of commands than can be looked at"
 
 
 def test_places_that_are_none_or_overlap_do_no_harm() -> None:
-    assert without_orders(ORDER, []).markdown == ORDER
-    assert without_orders(ORDER, [(5, 5), (9, 3), (900, 999)]).markdown == ORDER
-    assert without_orders(ORDER, [(0, 40), (20, 33)]).markdown == NOTE + ORDER[40:]
+    assert without_hidden_instructions(ORDER, []).markdown == ORDER
+    assert without_hidden_instructions(ORDER, [(5, 5), (9, 3), (900, 999)]).markdown == ORDER
+    assert without_hidden_instructions(ORDER, [(0, 40), (20, 33)]).markdown == NOTE + ORDER[40:]
 
 
 @given(
@@ -204,7 +204,7 @@ def test_places_that_are_none_or_overlap_do_no_harm() -> None:
 def test_what_is_not_hidden_stays_whatever_the_text(pieces: list[str], data: st.DataObject) -> None:
     markdown = "".join(pieces)
     places = data.draw(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=5))
-    kept = without_orders(markdown, places)
+    kept = without_hidden_instructions(markdown, places)
     hidden = {place for start, end in places for place in range(start, end)}
     shown = "".join(one for place, one in enumerate(markdown) if place not in hidden)
     left = iter(kept.markdown)

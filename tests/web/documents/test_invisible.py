@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.documents.injection import disarm, look_for
+from tidings.web.documents.injection import look_for
+from tidings.web.documents.invisible import disarm
 
 
 def tagged(text: str) -> str:

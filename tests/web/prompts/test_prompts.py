@@ -122,7 +122,7 @@ async def test_arguments_that_are_wrong_are_named() -> None:
         assert "Which facts?" in await refused(agent, "extract_facts", urls="https://a.b/", facts=" ")
         assert "two URLs or more" in await refused(agent, "compare_pages", urls="https://a.b/")
         assert "What is the question?" in await refused(agent, "research", question=" ")
-        assert "is no URI of this server" in await refused(agent, "watch_page", url="webfetch://packet/x")
+        assert "is not a URI of this server" in await refused(agent, "watch_page", url="webfetch://packet/x")
         assert "1 to 20 URLs" in await refused(
             agent, "compare_pages", urls=" ".join(f"https://a.b/{number}" for number in range(30))
         )

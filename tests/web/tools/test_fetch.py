@@ -87,7 +87,7 @@ async def test_a_uri_of_what_is_stored_reads_it_and_fetches_nothing() -> None:
         assert [each["source_id"] for each in said["pages"]] == [page["source_id"]] * 3
         assert agent.site.paths().count("/") == 1
         assert "is not here, or no longer" in await agent.refused("fetch", urls=["webfetch://page/0123456789abcdef"])
-        assert "is no URI of this server" in await agent.refused("fetch", urls=["webfetch://packet/xyz"])
+        assert "is not a URI of this server" in await agent.refused("fetch", urls=["webfetch://packet/xyz"])
 
 
 async def test_all_fields_come_along_if_they_fit_and_are_pointed_at_if_not() -> None:

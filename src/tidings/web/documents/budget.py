@@ -1,13 +1,11 @@
-"""How many tokens a text will be, for any language, without a tokeniser.
+"""Token estimates for any language without a tokeniser, and as much of a text as fits.
 
-    estimate(text) -> int
+Words, digits, marks and line ends are counted and weighed. The weights are those with which English, source code, and
+Chinese, Japanese and Korean come nearest to the average of two common byte-pair vocabularies (of 100,000 and 200,000
+entries): for English and code usually within a few per cent. For other scripts the two differ from each other by more
+than that; the estimate lies between them.
 
-Words, digits, marks and line ends are counted and weighed; the weights are those with which English, source code, and
-Chinese, Japanese and Korean come nearest to what two common byte-pair vocabularies (of 100,000 and 200,000 entries)
-give on average: for English and code within a few per cent as a rule. For other scripts the two differ from each other
-by more than that; the estimate lies between them.
-
-As much of a text as an answer has room for: cut at the end of a paragraph, or of a line, or of a word.
+A text is cut at the end of a paragraph, or of a line, or of a word.
 """
 
 import math
@@ -53,17 +51,23 @@ _SCRIPTS: tuple[tuple[int, float], ...] = (
     (0xFF00, 1.0),  # full width
     (0x10000, 2.8),  # emoji and what is rare
 )
-"""From this character on, so many tokens each."""
+"""Tokens of a character, by the first character of its range."""
 _STARTS = [start for start, _ in _SCRIPTS]
+
+WIDEST: Final = 6
+"""No text that people write has more characters in a token, on average."""
+
+_SLACK: Final = 0.3
+"""The share of the room that may be left empty for a better place to cut."""
 
 
 def estimate(text: str) -> int:
-    """About how many tokens `text` is; 0 only for nothing."""
+    """Returns the estimated number of tokens of `text`; 0 only if it is empty."""
     return math.ceil(weigh(text))
 
 
 def weigh(text: str) -> float:
-    """The estimate before it is rounded up."""
+    """Returns the estimate before it is rounded up."""
     weight = (
         0.95 * len(_WORD.findall(text))
         + 0.26 * _beyond(_LONG, _COMMON, text)
@@ -74,26 +78,16 @@ def weigh(text: str) -> float:
         + 1.5 * len(_LINE_END.findall(text))
     )
     if not text.isascii():
-        weight += sum(_of(character) * count for character, count in Counter(_OTHER.findall(text)).items())
-    # A text of single spaces is a token at least.
+        for character, count in Counter(_OTHER.findall(text)).items():
+            weight += _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1] * count
+    # A text of single spaces is at least a token.
     return weight or min(len(text), 1.0)
 
 
 def _beyond(pattern: re.Pattern[str], free: int, text: str) -> int:
-    """How many letters of the words that `pattern` finds are beyond the first `free`."""
+    """Returns how many letters of the words that `pattern` finds are beyond the first `free`."""
     found = pattern.findall(text)
     return sum(map(len, found)) - free * len(found)
-
-
-def _of(character: str) -> float:
-    return _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1]
-
-
-WIDEST: Final = 6
-"""More characters than this are in no token, on average, of any text that people write."""
-
-_SLACK: Final = 0.3
-"""How much of the room may be left empty for a better place to cut."""
 
 
 class Fit(NamedTuple):
@@ -106,12 +100,12 @@ class Fit(NamedTuple):
 
     @property
     def left(self) -> int:
-        """How many characters follow."""
+        """The number of characters that follow."""
         return self.total - self.end
 
 
 def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] = estimate) -> Fit:
-    """The beginning of `text` from `start` on, as much as `room` tokens hold; at least one character."""
+    """Returns as much of `text` from `start` on as `room` tokens hold; at least one character."""
     total = len(text)
     start = min(max(start, 0), total)
     end = min(total, start + room * WIDEST)
@@ -127,12 +121,12 @@ def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] =
 
 
 def past_end(start: int, total: int) -> str:
-    """What is said to who goes on where nothing is left; empty otherwise."""
+    """Returns a message for a caller that goes on behind the end; empty otherwise."""
     return f"(There is nothing from there on: the whole text has {total:,} characters.)" if start >= total > 0 else ""
 
 
 def _better(text: str, start: int, end: int) -> int:
-    """A place to cut, not far before `end`."""
+    """Returns a good place to cut, not far before `end`."""
     earliest = int(end - (end - start) * _SLACK)
     for mark in ("\n\n", "\n", ". ", " "):
         place = text.rfind(mark, earliest, end)
@@ -142,7 +136,7 @@ def _better(text: str, start: int, end: int) -> int:
 
 
 def shares(sizes: Sequence[int], room: int) -> list[int]:
-    """How the room is shared among several texts of these sizes: what a short one does not need is the others'."""
+    """Divides the room among texts of these sizes: what a short one does not need goes to the others."""
     given = [0] * len(sizes)
     left = room
     for place, number in enumerate(sorted(range(len(sizes)), key=lambda each: sizes[each])):

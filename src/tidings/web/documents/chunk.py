@@ -1,16 +1,13 @@
-"""A content in parts that each fit a budget of tokens. Joined in their order, the parts are the content.
+"""A content in chunks that each fit a budget of tokens. Joined in their order, they are the content.
 
-    headings_first    a section stays together with those below it where it fits; small ones share a chunk
-    balanced          as few chunks as needed, of about the same size, parted before headings where one is near
+    headings_first    a section stays together with its subsections where it fits; small ones share a chunk
+    balanced          as few chunks as needed, of about the same size, cut before headings where one is near
 
 A heading never ends a chunk if anything follows it. Words, rows of tables and lines of code stay whole unless one alone
 is over the budget.
 
-A content cut into pieces that a chunk may begin or end at, each with its weight in tokens.
-
-A piece is a block with the blank lines behind it. One that is too heavy is cut into its lines; a line that still is,
-between sentences; failing that between words, and only what has no words at all anywhere. Joined, the pieces are the
-content.
+A content is first cut into pieces. A piece is a block with the blank lines behind it. One that is too heavy is cut into
+its lines; a line that still is, between sentences; failing that between words, and only text without words anywhere.
 """
 
 import re
@@ -30,22 +27,31 @@ _EDGE = re.compile(r"[^\w\s]")
 _JOINING = frozenset("\u200d\ufe0e\ufe0f")
 _CHARACTERS_A_TOKEN = 4
 
+Strategy = Literal["headings_first", "balanced"]
+
+SMALLEST = 16
+"""The smallest budget in tokens: with fewer, single characters of some scripts would not fit."""
+_WORTH_A_CHUNK = 0.25
+"""The share of the budget that must be filled before a section that is too long for a chunk begins a new one."""
+_NEAR = 0.8
+"""The share of a balanced chunk behind which a heading may begin the next one."""
+
 
 class ChunkPiece(NamedTuple):
-    """`content[start:end]`, and what it weighs."""
+    """`content[start:end]`, and its weight in tokens."""
 
     start: int
     end: int
     weight: float
     level: int = 0
-    """Of the heading that it is; 0 if it is none."""
+    """The level of a heading; 0 if it is not a heading."""
 
 
 def pieces_of(content: str, heaviest: float, blocks: list[BlockSpan] | None = None) -> list[ChunkPiece]:
-    """The pieces of `content`, none heavier than `heaviest` unless it is a single character."""
+    """Returns the pieces of `content`, none heavier than `heaviest` unless it is a single character."""
     spans = blocks_of(content) if blocks is None else blocks
     pieces: list[ChunkPiece] = []
-    # A block begins with its line, so that its indent stays with it; what is before the first belongs to that.
+    # A block begins with its line, so that its indent stays with it; what is before the first belongs to it.
     starts = [0, *(content.rfind("\n", 0, span.start) + 1 for span in spans[1:])]
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(content)
@@ -74,13 +80,13 @@ def _whole_or_lines(content: str, start: int, end: int, heaviest: float, level: 
 
 
 def _cut(content: str, start: int, end: int, heaviest: float, level: int) -> Iterator[ChunkPiece]:
-    """One line that is too heavy: as much of it at a time as fits, to the last good place to part it."""
+    """Cuts a line that is too heavy: as much at a time as fits, up to the last good place."""
     while start < end:
         size = min(end - start, max(1, int(heaviest * _CHARACTERS_A_TOKEN)))
         weight = weigh(content[start : start + size])
         while size > 1 and (weight > heaviest or start + size < end):
             fitting = size if weight <= heaviest else max(1, int(size * 0.9 * heaviest / weight))
-            size = _parting(content, start, start + fitting, end) - start
+            size = _best_cut(content, start, start + fitting, end) - start
             weight = weigh(content[start : start + size])
             if weight <= heaviest:
                 break
@@ -88,8 +94,8 @@ def _cut(content: str, start: int, end: int, heaviest: float, level: int) -> Ite
         start, level = start + size, 0
 
 
-def _parting(content: str, start: int, most: int, end: int) -> int:
-    """The best place to part `content` behind `start` and not behind `most`."""
+def _best_cut(content: str, start: int, most: int, end: int) -> int:
+    """Returns the best place to cut `content` behind `start` and not behind `most`."""
     if most >= end:
         return end
     half = start + (most - start) // 2
@@ -100,23 +106,13 @@ def _parting(content: str, start: int, most: int, end: int) -> int:
         if last > start:
             return last
     place = most
-    while place > start + 1 and most - place < 16 and _belongs_to_what_is_before(content[place]):
+    while place > start + 1 and most - place < 16 and _continues_a_character(content[place]):
         place -= 1
     return place
 
 
-def _belongs_to_what_is_before(character: str) -> bool:
+def _continues_a_character(character: str) -> bool:
     return character in _JOINING or unicodedata.combining(character) > 0 or "\udc00" <= character <= "\udfff"
-
-
-Strategy = Literal["headings_first", "balanced"]
-
-SMALLEST = 16
-"""Tokens: with fewer, single characters of some scripts would not fit."""
-_WORTH_A_CHUNK = 0.25
-"""The part of the budget that is filled at least before a section too long for one chunk begins a new one."""
-_NEAR = 0.8
-"""The part of a balanced chunk behind which a heading may begin the next one."""
 
 
 def chunk(
@@ -127,14 +123,18 @@ def chunk(
     margin_ratio: float = 0.10,
     strategy: Strategy = "headings_first",
 ) -> list[Chunk]:
-    """The chunks of `content`, none over `max_tokens` less the margin.
+    """Returns the chunks of `content`, none over `max_tokens` less the margin.
 
     Raises:
-        ValueError: The budget, the margin or the strategy is none; the text says what to give instead.
+        ValueError: The budget, the margin or the strategy is not valid. The message says what to give instead.
     """
-    budget = _budget(max_tokens, margin_ratio)
+    if not 0 <= margin_ratio < 1:
+        raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1. Give 0.1, for example.")
+    budget = int(max_tokens * (1 - margin_ratio))
+    if budget < SMALLEST:
+        raise ValueError(f"Less the margin, {budget} tokens are left for a chunk. Give a max_tokens of 20 or more.")
     if strategy not in _STRATEGIES:
-        raise ValueError(f"The strategy {strategy!r} is unknown: give headings_first or balanced.")
+        raise ValueError(f"The strategy {strategy!r} is unknown. Give headings_first or balanced.")
     if not content:
         return []
     blocks = blocks_of(content)
@@ -144,15 +144,6 @@ def chunk(
         _chunk(f"{source_id}:c{number}", content, start, end, sections)
         for number, (start, end) in enumerate(pairwise([0, *ends]))
     ]
-
-
-def _budget(max_tokens: int, margin_ratio: float) -> int:
-    if not 0 <= margin_ratio < 1:
-        raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1: give 0.1, for example.")
-    budget = int(max_tokens * (1 - margin_ratio))
-    if budget < SMALLEST:
-        raise ValueError(f"Less the margin, {budget} tokens are left for a chunk: give a max_tokens of 20 or more.")
-    return budget
 
 
 def _chunk(name: str, content: str, start: int, end: int, sections: Sections) -> Chunk:
@@ -171,7 +162,7 @@ def _chunk(name: str, content: str, start: int, end: int, sections: Sections) ->
 
 
 class _Packing:
-    """Pieces on their way into chunks."""
+    """Packs pieces into chunks."""
 
     def __init__(self, content: str, pieces: Sequence[ChunkPiece], budget: int) -> None:
         self.pieces = pieces
@@ -180,25 +171,23 @@ class _Packing:
         self._budget = budget
 
     def close(self, first: int, at: int) -> int:
-        """End a chunk before piece `at`, or earlier: without the headings at its end, and within the budget."""
+        """Ends a chunk before piece `at`, or earlier: without headings at its end, and within the budget."""
         last = at
         while last > first and self.pieces[last - 1].level and at < len(self.pieces):
             last -= 1
-        last = at if last == first else last  # nothing but headings
-        # Joined, pieces can weigh a little more than each for itself.
-        while last > first + 1 and self._estimate(first, last) > self._budget:
+        last = at if last == first else last  # There are only headings.
+        # Joined, pieces can weigh a little more than separately.
+        start = self.pieces[first].start
+        while last > first + 1 and estimate(self._content[start : self.pieces[last - 1].end]) > self._budget:
             last -= 1
         self.ends.append(self.pieces[last - 1].end)
         return last
 
     def finish(self, first: int) -> list[int]:
-        """End the last chunk. What comes back is where each ends."""
+        """Ends the last chunk. Returns where each ends."""
         while first < len(self.pieces):
             first = self.close(first, len(self.pieces))
         return self.ends
-
-    def _estimate(self, first: int, behind: int) -> int:
-        return estimate(self._content[self.pieces[first].start : self.pieces[behind - 1].end])
 
 
 def _headings_first(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]]) -> list[int]:
@@ -214,7 +203,7 @@ def _headings_first(content: str, budget: int, cut: Callable[[float], list[Chunk
         if load + whole <= budget:
             at = behind[at]
         elif at == first or (whole > budget and not worth):
-            at += 1  # the section is too long for a chunk: it is entered
+            at += 1  # The section is too long for a chunk: it is entered.
         else:
             first = at = packing.close(first, at)
     return packing.finish(first)
@@ -224,7 +213,7 @@ def _balanced(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]
     total = weigh(content)
     if total <= budget:
         return [len(content)]
-    # Pieces of a quarter of a chunk at most leave a choice of where to part.
+    # Small pieces leave a choice of places to cut.
     pieces = cut(min(budget, max(SMALLEST, total / ceil(total / budget) / 4)))
     packing = _Packing(content, pieces, budget)
     rest = sum(piece.weight for piece in pieces)
@@ -250,7 +239,7 @@ _STRATEGIES: dict[str, Callable[[str, int, Callable[[float], list[ChunkPiece]]],
 
 
 def _sections_end(pieces: Sequence[ChunkPiece]) -> list[int]:
-    """For each piece, the one behind it and, if it is a heading, behind all that stands below it."""
+    """Returns for each piece the number of the one behind it; for a heading, behind its whole section."""
     behind = list(range(1, len(pieces) + 1))
     open_: list[int] = []
     for number, piece in enumerate(pieces):

@@ -1,12 +1,10 @@
-"""A content made to fit a budget of tokens, and an account of what that cost.
+"""A content within a budget of tokens, and an account of what was left out.
 
-    structural, salience, question_focused    pick sentences (see `picking`): what they say stands in the content
+    structural, salience, question_focused    pick sentences (see `picking`), word for word
     map_reduce                                a model writes the summary, through `sample`; without one: salience
 
-Whatever the mode, the quotes are verbatim with their places, the omissions are counted, and summary, key points, quotes
-and omissions together keep within `max_tokens`.
-
-What a summary left out, told truthfully: how much, of which kinds, and of which sections everything.
+In every mode the quotes are verbatim with their places, the omissions are counted, and summary, key points, quotes and
+omissions together stay within `max_tokens`.
 """
 
 from collections import Counter
@@ -16,6 +14,7 @@ from typing import Literal
 
 from anyio import to_thread
 
+from tidings._kit.text import counted
 from tidings.web.documents.budget import estimate
 from tidings.web.documents.chunk import SMALLEST as MARGINLESS
 from tidings.web.documents.chunk import chunk
@@ -35,6 +34,16 @@ from tidings.web.documents.picking import (
 )
 from tidings.web.documents.sentences import PRESERVED, Salience
 
+Mode = Literal["structural", "salience", "map_reduce", "question_focused"]
+MODES: tuple[Mode, ...] = ("structural", "salience", "map_reduce", "question_focused")
+
+SMALLEST = 50
+_ROOMY = 150
+"""The smallest budget with room for key points and quotes."""
+_POINTS, _QUOTES = 6, 5
+_SHORT = 400
+"""The most characters of a key point or a quote."""
+
 _NAMES = {
     "paragraph": ("sentence", "sentences"),
     "quote": ("sentence of quotes", "sentences of quotes"),
@@ -42,56 +51,6 @@ _NAMES = {
     "table": ("table row", "table rows"),
     "code": ("code block", "code blocks"),
 }
-
-
-def omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
-    """One sentence each, within `budget` tokens as far as that is possible: the count is always told."""
-    left = [one for number, one in enumerate(text.sentences) if number not in kept]
-    if not left:
-        return _unread(text)
-    counts = Counter(one.kind for one in left)
-    told = [f"Left out: {', '.join(_counted(count, *_NAMES[kind]) for kind, count in counts.most_common())}."]
-    told += _unread(text)
-    totals = Counter(one.section for one in text.sentences)
-    gone = Counter(one.section for one in left)
-    partly = sum(1 for section, count in gone.items() if count < totals[section])
-    wholly = [section for section in sorted(gone) if gone[section] == totals[section]]
-    if partly:
-        told.append(f"Parts are missing from {_counted(partly, 'section', 'sections')}.")
-    unnamed = 0
-    for section in wholly:
-        line = f"Nothing below “{shown(text.paths[section])}” is kept."
-        if not text.paths[section]:
-            line = "Nothing above the first heading is kept."
-        # Room is kept for the line that counts the rest.
-        if estimate("\n".join([*told, line])) > budget - 15:
-            unnamed = len(wholly) - wholly.index(section)
-            break
-        told.append(line)
-    if unnamed:
-        told.append(f"Nothing of {_counted(unnamed, 'further section', 'further sections')} is kept.")
-    return told
-
-
-def _unread(text: Document) -> list[str]:
-    return [f"The last {text.unread:,} characters were too many to be looked at."] if text.unread else []
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-__all__ = ["MODES", "PRESERVED", "SMALLEST", "Mode", "Sample", "SampleFailed", "compact"]
-
-Mode = Literal["structural", "salience", "map_reduce", "question_focused"]
-MODES: tuple[Mode, ...] = ("structural", "salience", "map_reduce", "question_focused")
-
-SMALLEST = 50
-_ROOMY = 150
-"""Tokens from which on there is room for key points and quotes."""
-_POINTS, _QUOTES = 6, 5
-_SHORT = 400
-"""Characters of a key point or a quote at most."""
 
 
 async def compact(
@@ -103,28 +62,28 @@ async def compact(
     preserve: Iterable[str] = (),
     sample: Sample | None = None,
 ) -> Compacted:
-    """A content, or chunks of one, within `max_tokens`.
+    """Returns a content, or chunks of one, within `max_tokens`.
 
     Raises:
-        ValueError: An option is none; the text says what to give instead.
+        ValueError: An option is not valid. The message says what to give instead.
     """
-    wish = _Wish(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
-    wish.check()
+    request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
+    request.check()
     if mode != "map_reduce":
-        return _extracted(document(source), wish)  # without ever waiting: it may run in a thread of its own
+        return _extracted(document(source), request)  # without ever waiting: it may run in a thread of its own
     text = await to_thread.run_sync(document, source)
-    notice = None if sample else "The client offers no sampling: what says the most is given instead."
+    notice = None if sample else "The client offers no sampling: the most important sentences are given instead."
     if sample is not None and text.sentences:
         try:
-            return await _by_model(text, wish, sample)
+            return await _by_model(text, request, sample)
         except SampleFailed as error:
-            notice = f"No model wrote a summary ({error}): what says the most is given instead."
-    return await to_thread.run_sync(_extracted, text, wish, notice)
+            notice = f"No model wrote a summary ({error}): the most important sentences are given instead."
+    return await to_thread.run_sync(_extracted, text, request, notice)
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """What was asked for."""
+class _Request:
+    """The options of a call."""
 
     max_tokens: int
     mode: Mode
@@ -133,30 +92,30 @@ class _Wish:
 
     def check(self) -> None:
         if self.max_tokens < SMALLEST:
-            raise ValueError(f"{self.max_tokens} tokens are too few for a summary: give {SMALLEST} or more.")
+            raise ValueError(f"{self.max_tokens} tokens are too few for a summary. Give {SMALLEST} or more.")
         if self.mode not in MODES:
-            raise ValueError(f"The mode {self.mode!r} is unknown: give one of {', '.join(MODES)}.")
+            raise ValueError(f"The mode {self.mode!r} is unknown. Give one of {', '.join(MODES)}.")
         if self.mode == "question_focused" and not self.question:
-            raise ValueError("The mode question_focused needs a question: give one.")
+            raise ValueError("The mode question_focused needs a question.")
         for name in self.preserve:
             if name not in PRESERVED:
-                raise ValueError(f"{name!r} cannot be preserved: give any of {', '.join(PRESERVED)}.")
+                raise ValueError(f"{name!r} cannot be preserved. Give any of {', '.join(PRESERVED)}.")
 
 
-def _extracted(text: Document, wish: _Wish, notice: str | None = None) -> Compacted:
-    shares = _Shares(wish.max_tokens)
+def _extracted(text: Document, request: _Request, notice: str | None = None) -> Compacted:
+    shares = _Shares(request.max_tokens)
     notices = [notice] if notice else []
     whole = text.content.strip()
-    if wish.mode != "question_focused" and estimate(whole) <= shares.summary:
-        return _bound(wish, _Parts(whole), notices)
-    salience = Salience(text.content, text.sentences, wish.question, wish.preserve)
-    order = _order(text, salience, wish)
+    if request.mode != "question_focused" and estimate(whole) <= shares.summary:
+        return _bound(request, _Parts(whole), notices)
+    salience = Salience(text.content, text.sentences, request.question, request.preserve)
+    order = _order(text, salience, request)
     if not order:
-        notices.append("Nothing in the text speaks of the question: what says the most is given instead.")
+        notices.append("Nothing in the text matches the question: the most important sentences are given instead.")
         order = by_salience(salience)
-    # A word or two says nothing, unless there is nothing else.
+    # Units of one or two words are used only if there is nothing else.
     order = [n for n in order if len(salience.terms[n]) > 2] or order
-    headings = headings_within(text, shares.summary / 2) if wish.mode == "structural" else []
+    headings = headings_within(text, shares.summary / 2) if request.mode == "structural" else []
     chosen = pick(text, salience, order, shares.summary - weight_of(text, headings))
     summary = fitted(text, chosen, headings, shares.summary)
     points = _points(text, salience, order, set(chosen), shares.points)
@@ -164,19 +123,19 @@ def _extracted(text: Document, wish: _Wish, notice: str | None = None) -> Compac
         summary,
         [text.content[text.sentences[n].start : text.sentences[n].end] for n in points],
         _quotes(text, salience, order, shares.quotes),
-        omissions(text, {*chosen, *points}, shares.omissions),
+        _omissions(text, {*chosen, *points}, shares.omissions),
     )
-    return _bound(wish, parts, notices)
+    return _bound(request, parts, notices)
 
 
-def _order(text: Document, salience: Salience, wish: _Wish) -> list[int]:
-    if wish.mode == "question_focused":
-        return by_question(text, salience, wish.question)
-    return by_section(text, salience) if wish.mode == "structural" else by_salience(salience)
+def _order(text: Document, salience: Salience, request: _Request) -> list[int]:
+    if request.mode == "question_focused":
+        return by_question(text, salience, request.question)
+    return by_section(text, salience) if request.mode == "structural" else by_salience(salience)
 
 
 class _Shares:
-    """How the budget is divided."""
+    """The shares of the budget."""
 
     def __init__(self, max_tokens: int) -> None:
         roomy = max_tokens >= _ROOMY
@@ -187,7 +146,7 @@ class _Shares:
 
 
 def _points(text: Document, salience: Salience, order: Sequence[int], used: set[int], budget: int) -> list[int]:
-    """The next best that the summary has no room for, in the order of the text."""
+    """Returns the next best sentences that the summary has no room for, in the order of the text."""
     rest = (
         n for n in order if n not in used and _is_short(text, n) and text.sentences[n].kind in {"paragraph", "list"}
     )
@@ -198,7 +157,7 @@ def _quotes(text: Document, salience: Salience, order: Sequence[int], budget: in
     fitting = [
         n for n in order[:500] if _is_short(text, n) and text.sentences[n].kind in {"paragraph", "quote", "list"}
     ]
-    # Somebody's own words before words about them.
+    # Quotations come first.
     fitting.sort(key=lambda n: text.sentences[n].kind != "quote")
     quoted = sorted(pick(text, salience, fitting, budget, _QUOTES))
     return [text.quote(text.sentences[n]) for n in quoted]
@@ -209,34 +168,36 @@ def _is_short(text: Document, number: int) -> bool:
     return one.end - one.start <= _SHORT
 
 
-async def _by_model(text: Document, wish: _Wish, sample: Sample) -> Compacted:
-    shares = _Shares(wish.max_tokens)
+async def _by_model(text: Document, request: _Request, sample: Sample) -> Compacted:
+    shares = _Shares(request.max_tokens)
     budget = shares.summary + shares.points
-    written = await map_reduce(text.content, budget, sample, question=wish.question, preserve=wish.preserve)
-    quotes = await to_thread.run_sync(_best_quotes, text, wish, shares.quotes)
-    parts = _Parts(written.summary, written.key_points, quotes, _untold(written))
-    return _bound(wish, parts, ["A model wrote summary and key points: only the quotes are the page's own words."])
+    written = await map_reduce(text.content, budget, sample, question=request.question, preserve=request.preserve)
+    quotes = await to_thread.run_sync(_best_quotes, text, request, shares.quotes)
+    parts = _Parts(written.summary, written.key_points, quotes, _model_omissions(written))
+    return _bound(
+        request, parts, ["A model wrote the summary and the key points: only the quotes are the page's own words."]
+    )
 
 
-def _best_quotes(text: Document, wish: _Wish, budget: int) -> list[Quote]:
-    salience = Salience(text.content, text.sentences, wish.question, wish.preserve)
-    return _quotes(text, salience, by_question(text, salience, wish.question) or by_salience(salience), budget)
+def _best_quotes(text: Document, request: _Request, budget: int) -> list[Quote]:
+    salience = Salience(text.content, text.sentences, request.question, request.preserve)
+    return _quotes(text, salience, by_question(text, salience, request.question) or by_salience(salience), budget)
 
 
-def _untold(written: ModelSummary) -> list[str]:
-    """What is known to be missing from a summary by a model; the rest nobody can tell."""
-    told = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]
+def _model_omissions(written: ModelSummary) -> list[str]:
+    """Returns what is known to be missing from a summary by a model."""
+    lines = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]
     if written.unread:
-        told.append(f"The last {written.unread:,} chunks were too many to be read.")
+        lines.append(f"The last {written.unread:,} chunks were beyond the limit, and not read.")
     if written.failed:
         names = ", ".join(f"“{path}”" for path in dict.fromkeys(written.failed) if path)
-        told.append(f"There are no notes on {len(written.failed):,} chunks{f' ({names})' if names else ''}.")
-    return told
+        lines.append(f"There are no notes on {len(written.failed):,} chunks{f' ({names})' if names else ''}.")
+    return lines
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a summary is made of, each part still free to lose its end."""
+    """The parts of a summary, each of which may still lose its end."""
 
     summary: str
     key_points: list[str] = field(default_factory=list[str])
@@ -244,13 +205,13 @@ class _Parts:
     omissions: list[str] = field(default_factory=list[str])
 
     def size(self) -> int:
-        """In tokens."""
+        """Returns the number of tokens."""
         return estimate(
             "\n".join([self.summary, *self.key_points, *(one["text"] for one in self.quotes), *self.omissions])
         )
 
     def drop(self) -> bool:
-        """Do without what can be missed first; False if there is nothing left but the summary and one omission."""
+        """Drops the least important item; False if only the summary and one omission are left."""
         for part in (self.quotes, self.key_points, self.omissions[1:] and self.omissions):
             if part:
                 part.pop()
@@ -258,16 +219,16 @@ class _Parts:
         return False
 
 
-def _bound(wish: _Wish, parts: _Parts, notices: list[str]) -> Compacted:
+def _bound(request: _Request, parts: _Parts, notices: list[str]) -> Compacted:
     points = len(parts.key_points)
-    while parts.size() > wish.max_tokens and parts.drop():
+    while parts.size() > request.max_tokens and parts.drop():
         pass
     if lost := points - len(parts.key_points):
         notices.append(f"There was no room for {lost} of the {points} key points.")
-    if (over := parts.size() - wish.max_tokens) > 0:
+    if (over := parts.size() - request.max_tokens) > 0:
         room = max(MARGINLESS, estimate(parts.summary) - over)
         parts = replace(parts, summary=chunk("", parts.summary, max_tokens=room, margin_ratio=0)[0]["text"].rstrip())
-        notices.append("The summary was longer than the budget: its end is missing.")
+        notices.append("The summary was longer than the budget, and was cut.")
     return Compacted(
         summary=parts.summary,
         key_points=parts.key_points,
@@ -276,3 +237,36 @@ def _bound(wish: _Wish, parts: _Parts, notices: list[str]) -> Compacted:
         warnings=[PacketWarning(type="notice", message=one) for one in notices],
         est_tokens=parts.size(),
     )
+
+
+def _omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
+    """Returns what was left out, a sentence each, within `budget` tokens; the counts come first."""
+    left = [one for number, one in enumerate(text.sentences) if number not in kept]
+    if not left:
+        return _unread(text)
+    counts = Counter(one.kind for one in left)
+    lines = [f"Left out: {', '.join(counted(count, *_NAMES[kind]) for kind, count in counts.most_common())}."]
+    lines += _unread(text)
+    totals = Counter(one.section for one in text.sentences)
+    gone = Counter(one.section for one in left)
+    partly = sum(1 for section, count in gone.items() if count < totals[section])
+    wholly = [section for section in sorted(gone) if gone[section] == totals[section]]
+    if partly:
+        lines.append(f"Parts are missing from {counted(partly, 'section')}.")
+    unnamed = 0
+    for section in wholly:
+        line = f"Nothing below “{shown(text.paths[section])}” is kept."
+        if not text.paths[section]:
+            line = "Nothing above the first heading is kept."
+        # Room is kept for the line that counts the rest.
+        if estimate("\n".join([*lines, line])) > budget - 15:
+            unnamed = len(wholly) - wholly.index(section)
+            break
+        lines.append(line)
+    if unnamed:
+        lines.append(f"Nothing of {counted(unnamed, 'further section')} is kept.")
+    return lines
+
+
+def _unread(text: Document) -> list[str]:
+    return [f"The last {text.unread:,} characters were beyond the limit, and not read."] if text.unread else []

@@ -1,25 +1,18 @@
-"""Text that gives instructions to the model that reads it: found and named, never obeyed, never silently dropped.
+"""Instructions to models in text: found and named, never followed, never silently dropped.
 
     look_for(text, hidden=..., where=..., known=...) -> list[Unsafe]
-    disarm(text) -> str             without the characters that nobody sees (see `invisible`)
+    without_hidden_instructions(markdown, concealed) -> KeptText
+    disarm(text) -> str             without invisible characters (see `invisible`)
 
-Three things raise the alarm: characters that hide a message, markup of chats and tool calls, and words spoken to a
-model (`phrases`). What readers see has to be clear to be an alarm; what is hidden from them, and what stands in a title
-or an error, less so. Code may hold the markup of chats. A text that speaks of models may quote what is said to them, in
-code, in quotes, in lists and tables; what it says itself counts.
+Three things are reported: characters that hide a message, markup of chats and tool calls, and words addressed to a
+model (`phrases`). Visible text has to be clear to be reported; hidden text, titles and errors less so. Code may contain
+the markup of chats. A text about models may quote what is said to them, in code, in quotes, in lists and tables; what
+it says itself counts.
 
-Letters and words in disguise, made plain for looking at them: what a reader sees, as a pattern can match it.
-
-plain(text)      without what nobody sees, without emphasis inside of words, letters of other widths made plain
-undressed(small) the same length, each letter with something on or around it as the letter; None if there is none
-
-Orders to models in text that no reader sees: taken out of the content, a note in their place.
-
-    without_orders(markdown, concealed) -> Kept     what is left, what was taken out and why
-
-What is hidden is content as a rule: tabs, answers that unfold, the rest behind "more". So it stays, unless it speaks to
-a model. All hidden parts are read as one text, as a model would: an order in pieces is an order. A short part goes as a
-whole; of a long one, the lines with the order and those beside them.
+Hidden text is usually content: tabs, answers that unfold, the rest behind "more". So it stays, unless it addresses a
+model. All hidden parts are read as one text, as a model would read them: an instruction in pieces is an instruction. A
+short part is removed as a whole; of a long one, the lines with the instruction and those beside them. A note takes
+their place.
 """
 
 import re
@@ -30,10 +23,37 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from tidings.web.documents.invisible import disarm, hidden_in, stripped
+from tidings.web.documents.invisible import hidden_in, stripped
 from tidings.web.documents.markdown import BlockSpan, blocks_of
 from tidings.web.documents.model import Unsafe
-from tidings.web.documents.phrases import ABOUT, ABROAD, ENGLISH, OVERRIDE, STRONG, TAGS, Sign
+from tidings.web.documents.phrases import ABOUT, OVERRIDE, SIGNS, STRONG, Sign
+
+CLEAR, SUSPICIOUS = 3, 2
+"""The sum of weights that is reported: in visible text, and elsewhere."""
+_TOGETHER = 160
+"""The most characters between two signs that belong together."""
+MOST = 20
+TOO_MANY = Unsafe(text="", reason="has more words of commands than can be checked")
+_SHOWN = 300
+_HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
+"""Limits of the signs that are weighed and of the places that are tried; the latter grows with the text. Ordinary
+writing has far fewer."""
+
+_LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
+_WORDS = re.compile(r"[^\W_]+")
+_CAPTION = re.compile(r"[A-Za-z]{0,30}[ ]?[A-Za-z]{0,30}[.:]?")
+"""One or two plain words, such as half of what pages hide: no instruction is that short."""
+_APART = "\n" + " " * 200 + "\n"
+"""Separates hidden parts, so that two of them are not taken for one sentence."""
+_OPENING = frozenset("“„«「『")
+_CLOSING = frozenset("”»」』")
+NOTE = "[hidden text left out]"
+_WHOLE = 1_000
+"""Hidden parts up to this many characters are removed as a whole."""
+_MARKERS = re.compile(r"(?:[ \t]{0,20}(?:>|[-*+]|\d{1,9}[.)])[ ])*+")
+_FENCE = re.compile(r"\s*(?:`{3}|~{3})")
+
+Place = tuple[int, int]
 
 _ESCAPED = re.compile(r"\\([\\`*_\[\]])")
 _WITHIN_WORDS = re.compile(r"(?<=[^\W_])(?:\*{1,3}|~~|</?(?:[abius]|em|span|strong|wbr)>)(?=[^\W_])")
@@ -53,7 +73,7 @@ _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr,
 
 
 def _dresses() -> Iterable[tuple[int, str]]:
-    """Letters with accents, in circles, raised: each with the letter in it."""
+    """Yields letters with accents, in circles, raised: each with its plain letter."""
     for first, last in (
         (0xC0, 0x24F),
         (0x2B0, 0x2E4),
@@ -76,18 +96,18 @@ _DRESSED = re.compile(f"[{''.join(map(chr, _DRESSES))}]")
 
 
 def plain(text: str) -> str:
-    """`text` as it is looked at."""
+    """Returns a text for matching: visible characters only, no emphasis inside of words, plain letters."""
     text = _WITHIN_WORDS.sub("", _ESCAPED.sub(r"\1", stripped(text)))
     if text.isascii():
         return text
     if _MARKS.search(text):
-        # Those that make a letter of a language stay with it; those that are left are only there to be in the way.
+        # Marks that form a letter of a language are composed with it; those that are left are only obstacles.
         text = _MARKS.sub("", unicodedata.normalize("NFC", text))
     return text.translate(_PLAIN) if _WIDE.search(text) else text
 
 
 def undressed(small: str) -> str | None:
-    """`small`, a text in small letters, with plain letters for those that only look like them."""
+    """Returns a lower-case text of the same length with plain letters for lookalikes; None if it has none."""
     if small.isascii():
         return None
     mixed, dressed = _MIXED.search(small), _DRESSED.search(small)
@@ -96,113 +116,77 @@ def undressed(small: str) -> str | None:
     return small.translate(_DRESSES) if dressed else small if mixed else None
 
 
-__all__ = [
-    "CLEAR",
-    "MOST",
-    "SUSPICIOUS",
-    "TOO_MANY",
-    "InjectionHit",
-    "InjectionReport",
-    "disarm",
-    "look_for",
-    "named",
-    "unlinked",
-    "words_of",
-]
-
-_SIGNS = (*ENGLISH, *ABROAD, *TAGS)
-CLEAR, SUSPICIOUS = 3, 2
-"""The sum of weights that is an alarm: in what readers see, and elsewhere."""
-_TOGETHER = 160
-"""Characters between two signs that belong together."""
-MOST = 20
-TOO_MANY = Unsafe(text="", reason="has more words of commands than can be looked at")
-_SHOWN = 300
-_HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
-"""Signs that are weighed, and places that are looked at: so many, and one more for some characters each. Ordinary
-writing has far fewer; a text with more is made of them."""
-
-_LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
-_WORDS = re.compile(r"[^\W_]+")
-_CAPTION = re.compile(r"[A-Za-z]{0,30}[ ]?[A-Za-z]{0,30}[.:]?")
-"""One or two plain words, such as half of what pages hide: no order is as short."""
-_APART = "\n" + " " * 200 + "\n"
-"""Between two hidden parts, so that nothing is taken for one sentence that is not."""
-_OPENING = frozenset("“„«「『")
-_CLOSING = frozenset("”»」』")
-
-
 class InjectionHit(NamedTuple):
-    """A sign, and where it stands."""
+    """A sign and its place."""
 
     start: int
     end: int
     weight: int
-    said: str
+    text: str
     sign: Sign
 
 
 def look_for(
     text: str, *, hidden: Sequence[str] = (), where: str = "content", known: set[str] | None = None
 ) -> list[Unsafe]:
-    """What in `text`, or in the parts of its page that readers do not see, speaks to a model, and why it seems so.
+    """Returns instructions to a model in `text` and in the hidden parts of its page, each with the reason.
 
-    Orders all of whose words are `known` are not told again; the words of those that are told come to be known.
+    Instructions all of whose words are in `known` are not repeated; the words of those that are returned are added.
     """
     known = set() if known is None else known
     seen = InjectionReport(text)
     found = _in_hidden(hidden, seen, known) if hidden else []
-    found += [named(one, where) for one in hidden_in(text)]
+    found += [located(one, where) for one in hidden_in(text)]
     enough = CLEAR if where == "content" else SUSPICIOUS
-    said = _new(seen, enough, known)
-    if not said and "](" in text:
-        # An address between two words parts them in markdown, not for those who see the page.
-        said = _new(InjectionReport(unlinked(text)), enough, known)
-    found.extend(named(one, where) for one in said)
+    visible = _new(seen, enough, known)
+    if not visible and "](" in text:
+        # The address of a link separates words in Markdown, not for people who see the page.
+        visible = _new(InjectionReport(unlinked(text)), enough, known)
+    found.extend(located(one, where) for one in visible)
     if seen.too_many:
-        found.append(named(TOO_MANY, where))
+        found.append(located(TOO_MANY, where))
     return list({(one["text"], one["reason"]): one for one in found}.values())[:MOST]
 
 
 def _in_hidden(parts: Sequence[str], seen: "InjectionReport", known: set[str]) -> list[Unsafe]:
     if seen.about is not None:
-        # A tab of an article on models may be hidden and shown by turns.
+        # A tab of an article about models may be shown and hidden.
         letters = _letters(seen.text)
         parts = [part for part in parts if _letters(plain(part)) not in letters]
     text = _APART.join(part for part in parts if not _CAPTION.fullmatch(part))
     found = [*hidden_in(text), *_new(InjectionReport(text), SUSPICIOUS, known)]
-    return [named(one, "hidden text") for one in found]
+    return [located(one, "hidden text") for one in found]
 
 
 def _letters(text: str) -> str:
-    """The letters alone: what is left of a text however it is marked up."""
+    """Returns the letters alone, which are the same however a text is marked up."""
     return "".join(_WORDS.findall(unlinked(text)))
 
 
 def unlinked(text: str) -> str:
-    """Markdown without the addresses of links and pictures; its lines stay as they are."""
+    """Returns Markdown without the addresses of links and pictures; its lines stay as they are."""
     return _LINKED.sub(r"\1", text)
 
 
-def _new(looked: "InjectionReport", enough: int, known: set[str]) -> list[Unsafe]:
-    """What is alarming and not known yet."""
-    new = list(islice((one for one in looked.alarming(enough) if not words_of(one) <= known), MOST))
+def _new(report: "InjectionReport", enough: int, known: set[str]) -> list[Unsafe]:
+    """Returns what is suspicious enough and not known yet."""
+    new = list(islice((one for one in report.clusters(enough) if not words_of(one) <= known), MOST))
     known.update(*map(words_of, new))
-    return [looked.told(one) for one in new]
+    return [report.described(one) for one in new]
 
 
 def words_of(cluster: "Iterable[InjectionHit]") -> set[str]:
-    """The words that made a cluster, to know it by."""
-    return {" ".join(_WORDS.findall(hit.said)) or hit.said for hit in cluster}
+    """Returns the words of a cluster, to recognise it."""
+    return {" ".join(_WORDS.findall(hit.text)) or hit.text for hit in cluster}
 
 
-def named(one: Unsafe, where: str) -> Unsafe:
-    """An alarm that says where it was found, if that is not the content."""
+def located(one: Unsafe, where: str) -> Unsafe:
+    """Returns a finding with its location, if that is not the content."""
     return one if where == "content" else Unsafe(text=one["text"], reason=f"in {where}: {one['reason']}")
 
 
 class InjectionReport:
-    """A text as it is looked at: nothing invisible in it, letters in disguise made plain."""
+    """The signs in one text, which is searched without invisible characters and with plain letters."""
 
     def __init__(self, text: str) -> None:
         self.text = plain(text)
@@ -211,20 +195,20 @@ class InjectionReport:
 
     @cached_property
     def about(self) -> tuple[int, int] | None:
-        """The first and the last place where it speaks of models; None if it does not."""
+        """The first and the last place where the text mentions models; None if it does not."""
         places = [place for word in ABOUT for place in (self.small.find(word), self.small.rfind(word)) if place >= 0]
         return (min(places), max(places)) if places else None
 
-    def alarming(self, enough: int) -> Iterator[list[InjectionHit]]:
-        """Signs that stand together and are enough for an alarm, without those that are examples."""
-        for cluster in self._clusters():
+    def clusters(self, enough: int) -> Iterator[list[InjectionHit]]:
+        """Yields signs that stand together and weigh `enough`, without those that are examples."""
+        for cluster in self._all_clusters():
             if sum(_weights(cluster)) >= enough:
                 bounds = cluster[0].start, max(hit.end for hit in cluster)
                 meant = [hit for hit in cluster if not self._excused(hit, *bounds)]
                 if sum(_weights(meant)) >= enough:
                     yield meant
 
-    def _clusters(self) -> list[list[InjectionHit]]:
+    def _all_clusters(self) -> list[list[InjectionHit]]:
         hits, self.too_many = _hits(self.small)
         if (letters := undressed(self.small)) is not None:
             hits += _hits(letters)[0]
@@ -239,15 +223,15 @@ class InjectionReport:
         return clusters
 
     def _excused(self, hit: InjectionHit, start: int, end: int) -> bool:
-        """Whether this is markup in code, or an example in a text that speaks of models elsewhere too."""
+        """Returns whether this is markup in code, or an example in a text that mentions models elsewhere, too."""
         if hit.sign.tag and self._in_code(hit):
             return True
         if self.about is None or (self.about[0] >= start and self.about[1] < end):
             return False
         return self._quoted(hit)
 
-    def told(self, cluster: Sequence[InjectionHit], within: tuple[int, int] | None = None) -> Unsafe:
-        """The words of a cluster and a few beside it, and what they do; `within` bounds what is beside it."""
+    def described(self, cluster: Sequence[InjectionHit], within: tuple[int, int] | None = None) -> Unsafe:
+        """Returns the words of a cluster with a few around them, `within` these places, and the reasons."""
         least, most = within or (0, len(self.text))
         start = max(least, cluster[0].start - 20)
         start = start if start == least else self.text.find(" ", start, cluster[0].start) + 1 or cluster[0].start
@@ -261,7 +245,7 @@ class InjectionReport:
         return blocks_of(self.text)
 
     def _block(self, place: int) -> BlockSpan:
-        # There is one: only space and rules stand between blocks, and no sign begins with those.
+        # There is one: between blocks are only space and rules, and no sign begins with those.
         return self._blocks[bisect_right(self._blocks, place, key=lambda span: span.start) - 1]
 
     def _in_code(self, hit: InjectionHit) -> bool:
@@ -281,15 +265,15 @@ class InjectionReport:
         )
 
     def _before(self, block: BlockSpan, hit: InjectionHit) -> str:
-        # Quotes do not go on for pages.
+        # Quotations are not longer.
         return self.text[max(block.start, hit.start - 2_000) : hit.start]
 
 
 def _weights(cluster: Sequence[InjectionHit]) -> Iterable[int]:
-    """What each kind of sign adds; markup of different names counts each, words of one kind once."""
+    """Returns what each kind of sign adds: each markup name counts, and words of one kind count once."""
     best: dict[str, int] = {}
     for hit in cluster:
-        key = hit.said if hit.sign.tag else hit.sign.reason
+        key = hit.text if hit.sign.tag else hit.sign.reason
         best[key] = max(best.get(key, 0), hit.weight)
     return best.values()
 
@@ -298,21 +282,21 @@ def _small(text: str) -> str:
     small = text.lower()
     if len(small) == len(text):
         return small
-    # A few capitals become two letters; places have to stay the same.
+    # A few capitals become two letters in lower case; places have to stay the same.
     return "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
 
 
 def _hits(small: str) -> tuple[list[InjectionHit], bool]:
-    """The signs in `small`, and whether there are too many places to look at."""
+    """Returns the signs in a lower-case text, and whether there are too many places to try."""
     hits: list[InjectionHit] = []
     tries = _TRIES + len(small) // _CHARACTERS_A_TRY
-    for sign in _SIGNS:
+    for sign in SIGNS:
         for place in _places(small, sign.stems):
             found = sign.pattern.match(small, place)
             tries -= 1
             if found:
-                sure = sign.reason == OVERRIDE and sign.weight < CLEAR and STRONG.search(found[0])
-                hits.append(InjectionHit(place, found.end(), CLEAR if sure else sign.weight, found[0], sign))
+                certain = sign.reason == OVERRIDE and sign.weight < CLEAR and STRONG.search(found[0])
+                hits.append(InjectionHit(place, found.end(), CLEAR if certain else sign.weight, found[0], sign))
             if len(hits) >= _HITS or tries <= 0:
                 return hits, True
     return hits, False
@@ -328,53 +312,44 @@ def _places(small: str, stems: Sequence[str]) -> Iterator[int]:
 
 
 def _begins(small: str, place: int, stem: str) -> bool:
-    """Whether a word begins here; scripts without spaces do not show it."""
+    """Returns whether a word begins here; scripts without spaces do not show it."""
     return not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not small[place - 1].isalnum()
 
 
-NOTE = "[hidden text left out]"
-_WHOLE = 1_000
-"""Characters up to which a hidden part goes as a whole."""
-_MARKERS = re.compile(r"(?:[ \t]{0,20}(?:>|[-*+]|\d{1,9}[.)])[ ])*+")
-_FENCE = re.compile(r"\s*(?:`{3}|~{3})")
-
-Place = tuple[int, int]
-
-
 class KeptText(NamedTuple):
-    """A content without hidden orders."""
+    """A content without hidden instructions."""
 
     markdown: str
     found: list[Unsafe]
     words: set[str]
-    """Of the orders, to know them again."""
+    """The words of the instructions, to recognise them."""
 
 
-def without_orders(markdown: str, concealed: Iterable[Place]) -> KeptText:
-    """`markdown`, of which the places given are hidden, without what speaks to models in them."""
+def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> KeptText:
+    """Returns `markdown` without the instructions to models in its hidden places."""
     places = list(_in_order(concealed, len(markdown)))
     if not places:
         return KeptText(markdown, [], set())
     parts = [markdown[start:end] for start, end in places]
-    looked = InjectionReport(unlinked("\n".join(parts)))
-    if next(looked.alarming(SUSPICIOUS), None) is None and not looked.too_many:
+    report = InjectionReport(unlinked("\n".join(parts)))
+    if next(report.clusters(SUSPICIOUS), None) is None and not report.too_many:
         return KeptText(markdown, [], set())
-    if looked.too_many:
-        # No tab is made of commands.
+    if report.too_many:
+        # Such a text is not content.
         cuts = [(start + _markers(part), end) for (start, end), part in zip(places, parts, strict=True)]
-        return KeptText(_without(markdown, cuts), [named(TOO_MANY, "hidden text")], set())
-    # A tab of an article on models may be hidden and shown by turns.
+        return KeptText(_without(markdown, cuts), [located(TOO_MANY, "hidden text")], set())
+    # A tab of an article about models may be shown and hidden.
     about = InjectionReport(markdown).about is not None
-    looked.about = (-1, -1) if about else None
-    clusters = list(looked.alarming(CLEAR if about else SUSPICIOUS))
-    lines = _HiddenLines(looked.text, parts)
+    report.about = (-1, -1) if about else None
+    clusters = list(report.clusters(CLEAR if about else SUSPICIOUS))
+    lines = _HiddenLines(report.text, parts)
     touched: dict[int, set[int]] = {}
     found: list[Unsafe] = []
     for cluster in clusters:
         first, last = cluster[0].start, max(hit.end for hit in cluster)
         for line in range(lines.at(first), lines.at(last - 1) + 1):
             touched.setdefault(lines.part(line), set()).add(line)
-        found.append(named(looked.told(cluster, lines.around(first, last)), "hidden text"))
+        found.append(located(report.described(cluster, lines.around(first, last)), "hidden text"))
     cuts = [cut for part, those in touched.items() for cut in _cuts(places[part], parts[part], lines.own(part, those))]
     return KeptText(
         _without(markdown, sorted(cuts)), found[:MOST], {one for hits in clusters for one in words_of(hits)}
@@ -382,7 +357,7 @@ def without_orders(markdown: str, concealed: Iterable[Place]) -> KeptText:
 
 
 class _HiddenLines:
-    """Which line of all hidden text belongs to which part. Looking at a text changes letters, and no ends of lines."""
+    """The lines of all hidden text, and the part of each. Making letters plain does not change line ends."""
 
     def __init__(self, text: str, parts: Sequence[str]) -> None:
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
@@ -396,11 +371,11 @@ class _HiddenLines:
         return bisect_right(self._first, line) - 1
 
     def own(self, part: int, lines: Iterable[int]) -> set[int]:
-        """The lines, counted from the beginning of their part."""
+        """Returns the lines, counted from the beginning of their part."""
         return {line - self._first[part] for line in lines}
 
     def around(self, first: int, last: int) -> Place:
-        """Where the parts begin and end that these places are in."""
+        """Returns the beginning and the end of the parts that these places are in."""
         end = self._first[self.part(self.at(last - 1)) + 1]
         return (
             self._starts[self._first[self.part(self.at(first))]],
@@ -409,7 +384,7 @@ class _HiddenLines:
 
 
 def _in_order(concealed: Iterable[Place], most: int) -> Iterator[Place]:
-    """The places that are some, without what they have in common."""
+    """Yields the places that are not empty, without overlaps."""
     at = 0
     for start, end in sorted(concealed):
         if max(start, at) < min(end, most):
@@ -418,7 +393,7 @@ def _in_order(concealed: Iterable[Place], most: int) -> Iterator[Place]:
 
 
 def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:
-    """What goes of a part that has orders in these lines."""
+    """Yields the places to remove from a part with instructions in these lines."""
     start, end = place
     if len(part) <= _WHOLE:
         yield start + _markers(part), end
@@ -438,7 +413,7 @@ def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:
 
 
 def _markers(line: str) -> int:
-    """How long the marks of a list or a quote are at the beginning of a line; they stay."""
+    """Returns the length of the list and quote markers at the beginning of a line; they stay."""
     found = _MARKERS.match(line)
     return found.end() if found else 0
 

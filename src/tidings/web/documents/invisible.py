@@ -1,9 +1,9 @@
-"""Characters that nobody sees and a model reads: what they hide, and a text without them.
+"""Invisible characters that a model reads: what they hide, and a text without them.
 
-Tag characters and variation selectors can spell out whole sentences; zero-width characters part words or carry bits;
-an override turns the order of what is shown. Languages and emoji need some of them, and keep them: joiners in Persian,
-in the scripts of India and between emoji, spaces of no width in Thai or Khmer, direction marks beside Hebrew and
-Arabic, the tags within the flag of a region.
+Tag characters and variation selectors can spell whole sentences; zero-width characters separate words or carry bits; an
+override changes the order of what is shown. Languages and emoji need some of them, and keep them: joiners in Persian,
+in the scripts of India and between emoji, zero-width spaces in Thai or Khmer, direction marks beside Hebrew and Arabic,
+the tags within the flag of a region.
 """
 
 import re
@@ -37,14 +37,14 @@ _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _MARKS = frozenset("\u061c\u200e\u200f")
 _OPENING, _ISOLATES = frozenset("\u202a\u202b"), frozenset("\u2066\u2067\u2068")
 _LOOKED_AT = 8
-"""Characters of a run that may be needed; what comes behind them never is."""
+"""Only so many characters of a run can be needed."""
 _SPELT = 4
-"""Characters from which on a hidden text is one, not what a broken emoji left."""
+"""The shortest hidden text; less may be the rest of a broken emoji."""
 _SHOWN = 500
 
 
 def disarm(text: str) -> str:
-    """`text` without the characters that nobody sees, except those that its language or its emoji need."""
+    """Returns `text` without invisible characters, except those that its language or its emoji need."""
     if _UNSEEN.search(text) is None:
         return text
     directions = _RIGHT_TO_LEFT.search(text) is not None and _balanced(text)
@@ -52,12 +52,12 @@ def disarm(text: str) -> str:
 
 
 def stripped(text: str) -> str:
-    """`text` without any of them, for looking at it."""
+    """Returns `text` without any invisible characters, for matching."""
     return _UNSEEN.sub("", text)
 
 
 def hidden_in(text: str) -> Iterator[Unsafe]:
-    """What invisible characters hide in `text`."""
+    """Yields the messages that invisible characters hide in `text`."""
     if text.isascii():
         return
     tags = "".join(run[0] for run in _TAG_RUN.finditer(text) if not _is_flag(text, run.start(), run[0]))
@@ -87,12 +87,12 @@ def _bytes_of(run: str) -> bytes:
 
 
 def _repeats(run: str) -> bool:
-    """Whether a run only repeats a few characters, as mails do to fill their preview; a message does not."""
+    """Returns whether a run only repeats a few characters, as mails do to fill their preview."""
     return any(run[period:] == run[:-period] for period in range(1, 7))
 
 
 def _balanced(text: str) -> bool:
-    """Whether each embedding and isolate of `text` ends within its line."""
+    """Returns whether each embedding and isolate of `text` ends within its line."""
     for line in text.split("\n"):
         embedded = isolated = 0
         for one in re.findall("[\u202a-\u202c\u2066-\u2069]", line):
@@ -106,7 +106,7 @@ def _balanced(text: str) -> bool:
 
 
 def _needed(text: str, run: re.Match[str], directions: bool) -> str:
-    """What of a run of invisible characters is needed where it stands."""
+    """Returns the characters of an invisible run that are needed at their place."""
     before, after = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
     if _is_flag(text, run.start(), run[0]):
         return run[0]
@@ -125,7 +125,7 @@ def _needed(text: str, run: re.Match[str], directions: bool) -> str:
 
 
 def _selects(one: str, before: str, after: str) -> bool:
-    """Whether a variation selector has something to select: an emoji or sign, a keycap, an ideograph."""
+    """Returns whether a variation selector has something to select: an emoji or sign, a keycap, an ideograph."""
     if "\ufe00" <= one <= "\ufe0f":
         return after == "\u20e3" if before.isascii() else not before.isspace()
     return "\U000e0100" <= one <= "\U000e01ef" and _HAN.match(before) is not None

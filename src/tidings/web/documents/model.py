@@ -1,9 +1,7 @@
-"""The shapes of what the server hands out, as JSON has them.
+"""The shapes that the server hands out, as JSON has them; ids and hashes.
 
-A packet is one immutable version of a page: its id holds the hash of its content. Keys that have nothing to say are
-not there, except those that every packet has.
-
-What packets and pages are known by, and the one URL that a page is known by.
+A packet is one immutable version of a page: its id contains the hash of its content. Keys without a value are left out,
+except those that every packet has.
 """
 
 import hashlib
@@ -33,14 +31,14 @@ WarningType = Literal[
 
 
 class PacketWarning(TypedDict):
-    """Something the reader of the content should know."""
+    """A remark for the reader of the content."""
 
     type: WarningType
     message: str
 
 
 class DocumentMetadata(TypedDict):
-    """What is known of the page."""
+    """Facts about the page."""
 
     title: NotRequired[str]
     site_name: NotRequired[str]
@@ -69,28 +67,28 @@ class ContentBlock(TypedDict):
 
 
 class Location(TypedDict):
-    """Where it stands in `content`: from the first character on, to the one after the last."""
+    """A place in `content`: from the first character to the one after the last."""
 
     start_char: int
     end_char: int
 
 
 class Citation(TypedDict):
-    """Where a block stands: `content[start_char:end_char]` is its text."""
+    """The place of a block: `content[start_char:end_char]` is its text."""
 
     block_id: str
     loc: Location
 
 
 class Unsafe(TypedDict):
-    """Text that looks like an instruction to a model, and why it does."""
+    """Text that looks like an instruction to a model, and the reason."""
 
     text: str
     reason: str
 
 
 class Hashes(TypedDict):
-    """SHA-256, in hex: of the content, and of the bytes as they came."""
+    """SHA-256 in hex, of the content and of the bytes as they came."""
 
     content_hash: str
     raw_hash: str
@@ -116,7 +114,7 @@ class NormalizedContent(TypedDict):
 
 
 class LLMPacket(NormalizedContent):
-    """A page as a model reads it: one version of it, for good."""
+    """A page as a model reads it: one version, which never changes."""
 
     hashes: Hashes
     raw_excerpt: NotRequired[str]
@@ -128,7 +126,7 @@ class Chunk(TypedDict):
 
     chunk_id: str
     headings_path: str
-    """The headings that all of it stands below, `Like > This`."""
+    """The headings above all of it, `Like > This`."""
     text: str
     est_tokens: int
     start_char: int
@@ -136,16 +134,16 @@ class Chunk(TypedDict):
 
 
 class Quote(TypedDict):
-    """Words of the content, exactly as they stand there."""
+    """Words of the content, exactly as they are there."""
 
     text: str
     loc: Location
     chunk_id: NotRequired[str]
-    """Where chunks were given: the one it begins in."""
+    """If chunks were given: the one it begins in."""
 
 
 class Compacted(TypedDict):
-    """A content made shorter, and what was left out for that."""
+    """A content made shorter, and what was left out."""
 
     summary: str
     key_points: list[str]
@@ -161,26 +159,26 @@ _FRONT = frozenset(("", "/", "/index.html", "/index.htm", "/index.php"))
 
 
 def content_hash(content: str) -> str:
-    """SHA-256 of a content, in hex."""
+    """Returns the SHA-256 of a content, in hex."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(canonical_url: str, retrieved_at: datetime, hash_of_content: str) -> str:
-    """The id of one version of a page: of its URL, of the day (UTC) and of its content."""
+    """Returns the id of a version of a page, made from its URL, the day (UTC) and its content."""
     day = retrieved_at.astimezone(UTC).date().isoformat()
     return _digest(f"{canonical_url}|{day}|{hash_of_content}")
 
 
 def page_id(canonical_url: str) -> str:
-    """The id of a page, whatever it says."""
+    """Returns the id of a page, whatever its content."""
     return _digest(canonical_url)
 
 
 def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
-    """The URL that a page is known by: the one it claims, if that may be, or else where it came from.
+    """Returns the URL that identifies a page: the one it claims, if it may, or else where it came from.
 
-    A page speaks for its own host alone (`www.` and the scheme aside), so that none can pose as another's. An error
-    does not say which page it is; nor does a page that claims to be the front page and is not.
+    A page may claim a URL of its own host only (apart from `www.` and the scheme), so that it cannot pose as another
+    site's. An error page may not claim one, nor may a page that claims to be the front page and is not.
     """
     try:
         final = parse(final_url)
@@ -189,11 +187,11 @@ def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
     if claimed is None or not 200 <= status < 300:
         return str(final)
     try:
-        said = parse(claimed)
+        claim = parse(claimed)
     except BadUrl:
         return str(final)
-    mine = _site(said) == _site(final) and (said.target != "/" or final.target.partition("?")[0] in _FRONT)
-    return str(said if mine else final)
+    allowed = _site(claim) == _site(final) and (claim.target != "/" or final.target.partition("?")[0] in _FRONT)
+    return str(claim if allowed else final)
 
 
 def _site(url: Url) -> tuple[str, int]:

@@ -1,12 +1,7 @@
-"""A content as it is read for a summary: its sentences, their sections, and where each stands in the original.
+"""The sentences that a summary keeps: the order in which they are wanted, and those that fit.
 
-Chunks that follow each other are joined again. Where some are missing between them, what is left are several runs, each
-read for itself.
-
-Which sentences a summary keeps: the order in which they are wanted, and those that fit.
-
-salience            what says the most of the whole
-question_focused    what speaks of the question (BM25 over sentences), and what stands beside it
+salience            the sentences that say the most
+question_focused    the sentences that match the question, and those beside them
 structural          the headings, then sentence by sentence from every section in turn
 """
 
@@ -15,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from tidings.web.documents.budget import estimate, weigh
 from tidings.web.documents.markdown import BlockSpan, Path, Sections, blocks_of
@@ -24,7 +19,29 @@ from tidings.web.documents.sentences import Salience, Sentence, sentences_of, st
 
 _BETWEEN = "\n\n"
 _MOST = 200_000
-"""Sentences that are looked at."""
+"""The most sentences that are read."""
+
+
+_SEPARATOR = 1.5
+_MISSES = 400
+"""The search ends after so many sentences in a row that do not fit."""
+_NEW = 0.2
+"""The share of its words that must be new."""
+_K, _B = 1.2, 0.75
+_BESIDE = 30
+"""The number of best sentences whose neighbours are candidates, too."""
+_ASKING = frozenset(
+    stem(word)
+    for words in (
+        "how what which when where why who whom whose does did are was were is the and for can could should would",
+        "with from this that these those you your have has had its into about there their they them will not",
+        "wie was welche welcher welches wann wo warum wer der die das den dem ist sind und für mit von ein eine",
+        "comment quel quelle quels quelles quand pourquoi qui que les des est sont dans pour avec une",
+        "cómo qué cuál cuáles cuándo dónde por para los las son con una como quais qual quando onde porque",
+    )
+    for word in words.split()
+)
+"""Words of questions that do not identify an answer."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class _SentenceRun:
 
 @dataclass(frozen=True)
 class Document:
-    """What a summary is made from. Places are those in `content`."""
+    """A content as it is read for a summary. Places are those in `content`."""
 
     content: str
     blocks: list[BlockSpan]
@@ -46,16 +63,16 @@ class Document:
     paths: list[Path]
     """The headings of each section."""
     starts: list[int]
-    """Where each run begins in `content`."""
+    """The beginning of each run in `content`."""
     origins: list[int]
-    """Where it began in the original."""
+    """The beginning of each run in the original."""
     unread: int
-    """Characters at the end that were too many to be looked at."""
+    """The number of characters at the end that were not read."""
     chunks: list[tuple[int, str]]
-    """Where each chunk began in the original, and its id; none if no chunks were given."""
+    """The beginning of each chunk in the original, and its id; empty if no chunks were given."""
 
     def quote(self, one: Sentence) -> Quote:
-        """The words of a sentence, with their place in the original."""
+        """Returns the words of a sentence with their place in the original."""
         run = bisect_right(self.starts, one.start) - 1
         start = self.origins[run] + one.start - self.starts[run]
         loc = Location(start_char=start, end_char=start + one.end - one.start)
@@ -66,7 +83,10 @@ class Document:
 
 
 def document(source: str | Sequence[Chunk]) -> Document:
-    """Read a content, or the chunks that are left of one."""
+    """Reads a content, or some of its chunks.
+
+    Chunks that follow each other are joined. Where some are missing, there are several runs, each read by itself.
+    """
     if isinstance(source, str):
         return _read([_SentenceRun(source, 0)], [])
     chunks = sorted(source, key=lambda one: one["start_char"])
@@ -97,15 +117,8 @@ def _read(runs: Sequence[_SentenceRun], chunks: list[tuple[int, str]]) -> Docume
         own = blocks_of(run.text)
         sections = Sections(run.text, own, run.above)
         for one in islice(sentences_of(run.text, own, sections), _MOST - len(sentences)):
-            place = (
-                one.start + at,
-                one.end + at,
-                one.kind,
-                one.section + len(paths),
-                one.block + len(blocks),
-                one.rank,
-            )
-            sentences.append(Sentence(*place))
+            section, block = one.section + len(paths), one.block + len(blocks)
+            sentences.append(Sentence(one.start + at, one.end + at, one.kind, section, block, one.rank))
         blocks.extend(BlockSpan(one.kind, one.start + at, one.end + at, one.level) for one in own)
         paths.extend(sections.paths)
         starts.append(at)
@@ -116,35 +129,13 @@ def _read(runs: Sequence[_SentenceRun], chunks: list[tuple[int, str]]) -> Docume
     return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, chunks)
 
 
-_SEPARATOR = 1.5
-_MISSES = 400
-"""Sentences in a row that may be too long for what is left before the search for a shorter one ends."""
-_NEW = 0.2
-"""The part of its words that a sentence must add to those picked before."""
-_K, _B = 1.2, 0.75
-_BESIDE = 30
-"""How many of the best have their neighbours asked in."""
-_ASKING = frozenset(
-    stem(word)
-    for words in (
-        "how what which when where why who whom whose does did are was were is the and for can could should would",
-        "with from this that these those you your have has had its into about there their they them will not",
-        "wie was welche welcher welches wann wo warum wer der die das den dem ist sind und für mit von ein eine",
-        "comment quel quelle quels quelles quand pourquoi qui que les des est sont dans pour avec une",
-        "cómo qué cuál cuáles cuándo dónde por para los las son con una como quais qual quando onde porque",
-    )
-    for word in words.split()
-)
-"""Words of questions that no answer is known by."""
-
-
 def by_salience(salience: Salience) -> list[int]:
-    """All sentences, the one that says the most first."""
+    """Returns all sentences, the best score first."""
     return sorted(range(len(salience.scores)), key=lambda number: -salience.scores[number])
 
 
 def by_question(text: Document, salience: Salience, question: str) -> list[int]:
-    """The sentences that speak of the question, the best first, then those beside them; none if nothing does."""
+    """Returns the sentences that match the question (BM25), the best first, then those beside them."""
     asked = frozenset(terms(question))
     asked = asked - _ASKING or asked
     hits = [words & asked for words in salience.terms]
@@ -161,7 +152,7 @@ def by_question(text: Document, salience: Salience, question: str) -> list[int]:
         for number, words in enumerate(hits)
     ]
     total = [
-        # Of two that match alike, the one that says more, and the one below a heading that matches.
+        # Of two equal matches, the better score wins, and the one below a heading that matches.
         score * (1 + 0.3 * salience.scores[number]) + 0.5 * above[text.sentences[number].section] if score else 0.0
         for number, score in enumerate(scores)
     ]
@@ -170,7 +161,7 @@ def by_question(text: Document, salience: Salience, question: str) -> list[int]:
 
 
 def _beside(text: Document, numbers: Sequence[int]) -> Iterable[int]:
-    """What follows and what precedes the best of them in the same block."""
+    """Yields the neighbours of the best ones in the same block."""
     for number in numbers[:_BESIDE]:
         for other in (number + 1, number - 1):
             if 0 <= other < len(text.sentences) and text.sentences[other].block == text.sentences[number].block:
@@ -178,11 +169,12 @@ def _beside(text: Document, numbers: Sequence[int]) -> Iterable[int]:
 
 
 def by_section(text: Document, salience: Salience) -> list[int]:
-    """The best sentence of each section, then the second best of each, and so on."""
+    """Returns the best sentence of each section, then the second best of each, and so on."""
     turns: Counter[int] = Counter()
     turned: list[tuple[int, int]] = []
-    # What opens a section tells what it is about.
-    order = sorted(by_salience(salience), key=lambda number: -salience.scores[number] - _opens(text, number))
+    # The first sentence of a section says what it is about.
+    starts = {0, *(n for n, (one, other) in enumerate(pairwise(text.sentences), 1) if one.section != other.section)}
+    order = sorted(by_salience(salience), key=lambda n: -salience.scores[n] - (0.6 if n in starts else 0.0))
     for number in order:
         section = text.sentences[number].section
         turned.append((turns[section], number))
@@ -190,13 +182,8 @@ def by_section(text: Document, salience: Salience) -> list[int]:
     return [number for _, number in sorted(turned)]
 
 
-def _opens(text: Document, number: int) -> float:
-    before = text.sentences[number - 1].section if number else -1
-    return 0.6 if text.sentences[number].section != before else 0.0
-
-
 def pick(text: Document, salience: Salience, order: Iterable[int], budget: float, most: int = 10**9) -> list[int]:
-    """As many of `order` as fit into `budget`, first come first kept, without what repeats what is there already."""
+    """Returns as many of `order` as fit into `budget`, without repetitions."""
     chosen: list[int] = []
     covered: set[str] = set()
     seen: set[str] = set()
@@ -205,15 +192,15 @@ def pick(text: Document, salience: Salience, order: Iterable[int], budget: float
         if len(chosen) >= most or misses >= _MISSES or budget < _SEPARATOR:
             break
         one, words = text.sentences[number], salience.terms[number]
-        said = text.content[one.start : one.end]
-        weight = weigh(said) + _SEPARATOR
+        sentence = text.content[one.start : one.end]
+        weight = weigh(sentence) + _SEPARATOR
         if weight > budget:
             misses += 1
             continue
         fresh = len(words - covered)
-        if said in seen or (len(words) > 5 and fresh < _NEW * len(words)):
+        if sentence in seen or (len(words) > 5 and fresh < _NEW * len(words)):
             continue
-        seen.add(said)
+        seen.add(sentence)
         covered |= words
         chosen.append(number)
         budget -= weight
@@ -222,7 +209,7 @@ def pick(text: Document, salience: Salience, order: Iterable[int], budget: float
 
 
 def headings_within(text: Document, budget: float) -> list[int]:
-    """The numbers of the blocks that are headings, down to the deepest level at which all of them fit."""
+    """Returns the numbers of heading blocks, down to the deepest level at which all of them fit."""
     levels: dict[int, list[int]] = {}
     for number, block in enumerate(text.blocks):
         if block.kind == "heading":
@@ -238,12 +225,12 @@ def headings_within(text: Document, budget: float) -> list[int]:
 
 
 def weight_of(text: Document, blocks: Iterable[int]) -> float:
-    """What blocks weigh, with what parts them."""
+    """Returns the weight of blocks, with separators."""
     return sum(weigh(text.content[text.blocks[n].start : text.blocks[n].end]) + _SEPARATOR for n in blocks)
 
 
 def written(text: Document, sentences: Sequence[int], headings: Sequence[int] = ()) -> str:
-    """What was picked, in the order of the text, as it stands there."""
+    """Returns what was picked, in the order of the text, word for word."""
     parts = [(text.blocks[n].start, text.blocks[n].end, -1 - n, "heading") for n in headings]
     for number in sentences:
         one = text.sentences[number]
@@ -260,10 +247,10 @@ def written(text: Document, sentences: Sequence[int], headings: Sequence[int] = 
 
 
 def fitted(text: Document, sentences: list[int], headings: list[int], budget: int) -> str:
-    """What was picked; less of it, from the last wanted on, while it is over the budget."""
-    said = written(text, sentences, headings)
-    while estimate(said) > budget and (sentences or headings):
-        # Joined, they can weigh a little more than each for itself.
+    """Returns what was picked, without the last ones while it is over the budget."""
+    result = written(text, sentences, headings)
+    while estimate(result) > budget and (sentences or headings):
+        # Joined, they can weigh a little more than separately.
         (sentences or headings).pop()
-        said = written(text, sentences, headings)
-    return said
+        result = written(text, sentences, headings)
+    return result

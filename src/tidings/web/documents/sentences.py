@@ -1,8 +1,8 @@
-"""A content as the units that a summary picks from: sentences, items of lists, rows of tables, pieces of code.
+"""Sentences and other units that a summary picks from, and how much each says.
 
-Each is a slice of the content, so that what is picked is what the page says, word for word.
-
-How much a sentence says: by the words that it shares with its text, where it stands, and what was asked for.
+Units are sentences, items of lists, rows of tables, blocks of code. Each is a slice of the content, so that a summary
+quotes the page word for word. The score of a unit comes from the words that it shares with the text, its place, and
+what the caller asked for.
 """
 
 import math
@@ -19,34 +19,55 @@ _END = re.compile(
     r"(?<![.!?…])[.!?…]++['\"”’»)\]*_]{0,4}+\s++|[\u3002\uff01\uff1f]++[”」』\uff09]{0,2}+\s*+"  # noqa: RUF001
 )
 _WORD_BEFORE = re.compile(r"[^\W\d_][\w.]{0,12}$")
-_SHORTENED = frozenset(
-    (
-        *("mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "etc", "e.g", "i.e", "cf", "fig", "al", "jr", "sr", "inc"),
-        *(
-            "ltd",
-            "co",
-            "dept",
-            "approx",
-            "est",
-            "vol",
-            "pp",
-            "ca",
-            "bzw",
-            "z.b",
-            "usw",
-            "d.h",
-            "ggf",
-            "nr",
-            "abs",
-            "art",
-        ),
-        *("mme", "ex", "sra", "dra", "av", "núm", "pág", "gen", "rev", "hon", "u.s"),
-        *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
+_ABBREVIATIONS = frozenset(
+    word
+    for words in (
+        "mr mrs ms dr prof st no vs etc e.g i.e cf fig al jr sr inc ltd co dept approx est vol pp gen rev hon u.s",
+        "ca bzw z.b usw d.h ggf nr abs art mme ex sra dra av núm pág",
+        "jan feb mar apr jun jul aug sep sept oct nov dec",
     )
+    for word in words.split()
 )
 _ITEM = re.compile(r"[ \t]*+(?:[-+*]|\d{1,9}[.)])[ \t]")
 _LONGEST, _PART = 1_200, 600
-"""Characters of a sentence before it is cut, and of the parts that it is cut into."""
+"""Longer sentences, in characters, are cut into parts of the second length."""
+
+
+_WORDS = re.compile(r"\w+")
+_UNSPACED = "\u2e80"
+"""The first character of scripts that do not separate words."""
+_ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
+_CAPITAL = "[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]"
+_MONTHS = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s\d{1,4}|\d{1,2}\.?(?:\sde)?\s(?:jan|f[eé]b|f[eé]v|"
+    r"m[aä]r|abr|avr|apr|ma[iy]|jui?n|jui?l|ao[uû]|ag|aug|se[pt]|o[ckt]t|out|nov|d[eéi][czs])[a-zéû]{0,7}"
+)
+PRESERVED: dict[str, re.Pattern[str]] = {
+    "numbers": re.compile(r"^(?:\s{0,8}\d{1,3}[.)]\s)?+.*?\d", re.DOTALL),
+    "dates": re.compile(
+        rf"\b(?:1[5-9]|20)\d\d\b|\b\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b|\b(?:{_MONTHS})|\d{{1,4}}[年月日년월일]",
+        re.IGNORECASE,
+    ),
+    "names": re.compile(
+        rf"\b{_CAPITAL}[\w'’.-]{{1,30}} (?:(?:of|de|van|von|der|la|bin|al) )?{_CAPITAL}[\w'’-]{{1,30}}"  # noqa: RUF001
+        rf"|(?<=[\w,;(] ){_CAPITAL}[\w'’-]{{2,30}}"  # noqa: RUF001
+    ),
+    "definitions": re.compile(
+        r"\b(?:is|are|was) (?:an?|the|defined|called|known)\b|\b(?:means|denotes|refers? to|stands for|defined as)\b|"
+        r"\*\*[^*]{1,60}\*\*\s?[:–—-]|\b(?:ist eine?|sind|bezeichnet|bedeutet|heißt|est une?|désigne|signifie|"  # noqa: RUF001
+        r"es una?|significa|se define|é uma?|è una?)\b|是指|指的是|定义为|とは|이란",
+        re.IGNORECASE,
+    ),
+    "procedures": re.compile(
+        r"^\s{0,8}\d{1,3}[.)]\s|^(?:[-+*] )?(?:\*\*)?(?:step \d|first|second|then|next|finally|after that|click|run|"
+        r"install|open|select|press|enter|type|choose|go to|create|download|add|remove|set|make sure|use)\b|"
+        r"\bstep \d|^(?:schritt|zuerst|dann|klicken|öffnen|étape|d'abord|ensuite|cliquez|paso|primero|luego)\b",
+        re.IGNORECASE,
+    ),
+}
+"""What a caller can ask to keep, and the pattern of it."""
+_KEPT, _KEPT_MOST = 0.8, 1.6
+"""What each of these adds to a score, and the most; without it a sentence scores about 1."""
 
 
 class Sentence(NamedTuple):
@@ -57,13 +78,13 @@ class Sentence(NamedTuple):
     kind: BlockKind
     section: int
     block: int
-    """The number of the block that it is in."""
+    """The number of its block."""
     rank: int
-    """Its place within the block, from 0."""
+    """Its number within the block, from 0."""
 
 
 def sentences_of(content: str, blocks: Sequence[BlockSpan], sections: Sections) -> Iterator[Sentence]:
-    """All units of `content` in their order. Headings and meta are none."""
+    """Yields all units of `content` in their order, without headings and meta."""
     for number, block in enumerate(blocks):
         if block.kind in {"heading", "meta"}:
             continue
@@ -95,7 +116,7 @@ def _lines(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
 
 
 def _items(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
-    """Each item with what is indented below it."""
+    """Yields each item with what is indented below it."""
     first = block.start
     for start, _ in _lines(content, block):
         if start > first and _ITEM.match(content, start, block.end):
@@ -113,19 +134,19 @@ def _sentences(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(content: str, end: re.Match[str]) -> bool:
-    """Whether a full stop is none: in a link, of a shortened word, of initials, or before a small letter."""
+    """Returns whether a sentence goes on: in a link, after an abbreviation or an initial, or in lower case."""
     near = max(0, end.start() - 300)
     if content.rfind("[", near, end.start()) > content.rfind("]", near, end.start()):
-        return True  # within the words of a link
+        return True  # within the text of a link
     if end[0][0] != ".":
         return False
     word = _WORD_BEFORE.search(content, max(0, end.start() - 14), end.start())
-    shortened = word is not None and (len(word[0]) == 1 or word[0].lower() in _SHORTENED)
-    return shortened or content[end.end()].islower()
+    abbreviated = word is not None and (len(word[0]) == 1 or word[0].lower() in _ABBREVIATIONS)
+    return abbreviated or content[end.end()].islower()
 
 
 def _trimmed(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Without the space around; what is too long to be picked is cut between words."""
+    """Yields the place without space around it; a long one is cut between words."""
     while start < end and content[start].isspace():
         start += 1
     while end > start and content[end - 1].isspace():
@@ -141,45 +162,8 @@ def _trimmed(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-_WORDS = re.compile(r"\w+")
-_UNSPACED = "\u2e80"
-"""From here on come scripts that do not part words."""
-_ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
-_CAPITAL = "[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]"
-_MONTHS = (
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s\d{1,4}|\d{1,2}\.?(?:\sde)?\s(?:jan|f[eé]b|f[eé]v|"
-    r"m[aä]r|abr|avr|apr|ma[iy]|jui?n|jui?l|ao[uû]|ag|aug|se[pt]|o[ckt]t|out|nov|d[eéi][czs])[a-zéû]{0,7}"
-)
-PRESERVED: dict[str, re.Pattern[str]] = {
-    "numbers": re.compile(r"^(?:\s{0,8}\d{1,3}[.)]\s)?+.*?\d", re.DOTALL),
-    "dates": re.compile(
-        rf"\b(?:1[5-9]|20)\d\d\b|\b\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b|\b(?:{_MONTHS})|\d{{1,4}}[年月日년월일]",
-        re.IGNORECASE,
-    ),
-    "names": re.compile(
-        rf"\b{_CAPITAL}[\w'’.-]{{1,30}} (?:(?:of|de|van|von|der|la|bin|al) )?{_CAPITAL}[\w'’-]{{1,30}}"  # noqa: RUF001
-        rf"|(?<=[\w,;(] ){_CAPITAL}[\w'’-]{{2,30}}"  # noqa: RUF001
-    ),
-    "definitions": re.compile(
-        r"\b(?:is|are|was) (?:an?|the|defined|called|known)\b|\b(?:means|denotes|refers? to|stands for|defined as)\b|"
-        r"\*\*[^*]{1,60}\*\*\s?[:–—-]|\b(?:ist eine?|sind|bezeichnet|bedeutet|heißt|est une?|désigne|signifie|"  # noqa: RUF001
-        r"es una?|significa|se define|é uma?|è una?)\b|是指|指的是|定义为|とは|이란",
-        re.IGNORECASE,
-    ),
-    "procedures": re.compile(
-        r"^\s{0,8}\d{1,3}[.)]\s|^(?:[-+*] )?(?:\*\*)?(?:step \d|first|second|then|next|finally|after that|click|run|"
-        r"install|open|select|press|enter|type|choose|go to|create|download|add|remove|set|make sure|use)\b|"
-        r"\bstep \d|^(?:schritt|zuerst|dann|klicken|öffnen|étape|d'abord|ensuite|cliquez|paso|primero|luego)\b",
-        re.IGNORECASE,
-    ),
-}
-"""What can be asked to be kept, and how it is known."""
-_KEPT, _KEPT_MOST = 0.8, 1.6
-"""What it adds to a sentence, each and at most; without it a sentence has about 1."""
-
-
 def terms(text: str) -> list[str]:
-    """The words of a text in a form that other forms of them share; pairs of letters where words are not parted."""
+    """Returns the stems of the words of a text; pairs of characters where words are not separated."""
     found: list[str] = []
     for word in _WORDS.findall(text.lower()):
         if word[0] >= _UNSPACED:
@@ -190,7 +174,7 @@ def terms(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """An English word without its ending; close enough for others."""
+    """Returns an English word without its ending; close enough for other languages."""
     if len(word) > 4 and word.isascii():
         for ending in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -199,12 +183,14 @@ def stem(word: str) -> str:
 
 
 class Salience:
-    """The scores of the sentences of one text, about 0 to 1 before what is to be preserved is added."""
+    """The scores of the sentences of one text, about 0 to 1 before what is to be kept is added.
+
+    `about` are words that matter more: a title, headings.
+    """
 
     def __init__(
         self, content: str, sentences: Sequence[Sentence], about: str = "", preserve: Iterable[str] = ()
     ) -> None:
-        """`about` are words that matter more: a title, headings."""
         self.terms = [frozenset(terms(content[one.start : one.end])) for one in sentences]
         self._weights = _weights(self.terms)
         self._about = frozenset(terms(about))
@@ -219,7 +205,7 @@ class Salience:
     def _shared(self, words: frozenset[str]) -> float:
         weights = self._weights
         score = sum(weights[word] * (1.5 if word in self._about else 1.0) for word in words)
-        # Long sentences share more words than they say more.
+        # Long sentences share more words without saying more.
         return score / (len(words) + 8) if len(words) > 3 else 0.0
 
     def _place(self, number: int, one: Sentence, count: int) -> float:
@@ -230,12 +216,12 @@ class Salience:
 
     def _kept(self, content: str, one: Sentence) -> float:
         text = content[one.start : one.end]
-        # Menus are made of links; what ends with a colon or asks says nothing without what follows.
+        # Menus consist of links; a colon or a question says nothing without what follows.
         less = -min(0.6, 40 * text.count("](") / (len(text) + 1)) - (0.3 if text[-1] in ":?\uff1f\uff1a" else 0.0)
         return less + min(_KEPT_MOST, _KEPT * sum(1 for pattern in self._preserved if pattern.search(text)))
 
 
 def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """How much each word says: more if it comes again and again, next to nothing if it comes once or everywhere."""
+    """Returns the weight of each word: high if it recurs, low if it occurs once or everywhere."""
     counts = Counter(word for words in sentences for word in words)
     return {word: 0.1 + math.log(count) * (1 - count / len(sentences)) ** 3 for word, count in counts.items()}

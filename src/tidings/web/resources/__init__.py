@@ -1,1 +1,1 @@
-"""What a webfetch:// URI gives, and what is said of it in lists and completions."""
+"""`webfetch://` URIs: their contents, lists and completions."""

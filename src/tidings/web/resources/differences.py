@@ -1,16 +1,16 @@
-"""What changed between two versions of a page: the text of `webfetch://diff/…`, and of the tool `diff`.
+"""The difference of two versions of a page: the text of `webfetch://diff/…`, and of the tool `diff`.
 
-The text depends on the two versions alone. Without a version before the newest it says so, for whoever watches it.
+The text depends on the two versions alone. If there is no version before the newest, it says so.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from anyio import to_thread
 
+from tidings.server.families import ResourceMissing
 from tidings.web.documents.difference import diff, diff_feeds
-from tidings.web.documents.injection import disarm
-from tidings.web.resources.addresses import NotFound, address, source_id_of
+from tidings.web.documents.invisible import disarm
+from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
@@ -18,7 +18,7 @@ from tidings.web.watch.state import WatchPlan, WatchState
 
 
 class VersionDifference(NamedTuple):
-    """What changed, from one version to another."""
+    """The difference from one version to another."""
 
     text: str
     after: str
@@ -29,20 +29,24 @@ class VersionDifference(NamedTuple):
 
 
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
-    """What changed from the version `since`, or the one before the newest that says something else, to the newest.
+    """Returns the difference to the newest version: from `since`, or from the last version with another content.
 
     Raises:
-        NotFound: A version of which something is asked is not here, or no longer.
-        BadAddress: `since` can be none.
+        ResourceMissing: One of the versions is not kept, or no longer.
+        BadAddress: `since` cannot be a source_id.
     """
     newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
-    older = _chosen(page, source_id_of(since)) if since else _before(newest, older_ones)
+    if since:
+        older = _chosen(page, source_id_of(since))
+    else:
+        older = next((each for each in older_ones if each.content_hash != newest.content_hash), None)
     if older is None:
-        nothing = f"there is no version before {_named(after)} that says something else"
-        return VersionDifference(_nothing(page, nothing), newest.source_id)
+        nothing = f"there is no version before {_named(after)} with another content"
+        return VersionDifference(_unchanged(page, nothing), newest.source_id)
     if older.content_hash == newest.content_hash:
-        return VersionDifference(_nothing(page, f"{_named(after)} says the same"), newest.source_id, older.source_id)
+        same = f"{_named(after)} has the same content"
+        return VersionDifference(_unchanged(page, same), newest.source_id, older.source_id)
     before = await _entry(store, page, older.source_id)
     counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
@@ -55,56 +59,53 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
 
 
 def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, int, int]:
-    """What changed, counted and told: of a feed by its entries, of all else by its lines."""
+    """Returns the changes counted and as text: of a feed by its entries, otherwise by lines."""
     if before.entries and after.entries:
         feed = diff_feeds(before.entries, after.entries)
         if not feed.same:
             added, removed, changed = len(feed.added), len(feed.removed), len(feed.changed)
             counted = f"entries added: {added:,}, changed: {changed:,}, removed: {removed:,}"
             return counted, disarm(feed.text()), added + changed, removed + changed
-    found = diff(_lines(before), _lines(after))
+    # Whether the last line ends with a newline matters to no reader.
+    old, new = (f"{entry.packet['content'].rstrip()}\n" for entry in (before, after))
+    found = diff(old, new)
     return f"lines added: {found.added:,}, removed: {found.removed:,}", found.text, found.added, found.removed
 
 
 def newest_of(page: StoredPage) -> Version:
-    """The version that speaks for a page: the newest that was fetched; what somebody gave only if there is no other.
+    """Returns the newest version that was fetched; one that was given as bytes only if there is no other.
 
     Raises:
-        NotFound: None is kept any more.
+        ResourceMissing: No version is kept any more.
     """
     if not page.versions:
-        raise NotFound(f"No version of {page.canonical_url} is kept any more: `fetch` it again.")
+        raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
     return next((each for each in page.versions if _variant(each)), page.versions[0])
 
 
 async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
-    """The versions that speak for a page, the newest first: those that were fetched and read in the same way.
+    """Returns the versions that stand for a page, the newest first: those of one variant.
 
-    That is the way in which it is watched, if it is; otherwise that of `newest_of`.
+    It is the variant that is watched, if the page is; otherwise that of `newest_of`.
 
     Raises:
-        NotFound: None is kept any more.
+        ResourceMissing: No version is kept any more.
     """
     newest, known = newest_of(page), None
     variant = _variant(newest)
     if watch := await store.watch_of(page.page_id) if page.watched else None:
-        wish = WatchPlan.from_json(watch.options, watch.url)
-        known = WatchState.from_json(watch.state).seen or wish.since
-        variant = wish.options.variant(wish.url)
-    # What was told of is one of them, though it may have been fetched in another way since, and be written down so.
+        plan = WatchPlan.from_json(watch.options, watch.url)
+        known = WatchState.from_json(watch.state).seen or plan.since
+        variant = plan.options.variant(plan.url)
+    # The announced version is one of them, though another fetch may have changed its variant since.
     alike = [
         each for each in page.versions if _variant(each) == variant or (known and each.source_id == known.source_id)
     ]
     return alike or [newest]
 
 
-def _before(newest: Version, older: Sequence[Version]) -> Version | None:
-    """The version before the newest that says something else."""
-    return next((each for each in older if each.content_hash != newest.content_hash), None)
-
-
 def _variant(version: Version) -> str | None:
-    """The same for versions that were fetched and read in the same way; None for those that were given."""
+    """Returns the variant; None for a version that was given as bytes."""
     return version.options.get("variant")
 
 
@@ -113,22 +114,19 @@ def _chosen(page: StoredPage, source_id: str) -> Version:
         if each.source_id == source_id:
             return each
     known = ", ".join(each.source_id for each in page.versions[:10])
-    raise NotFound(f"{source_id} is no version of {page.canonical_url}, or no longer. There are: {known}.")
+    raise ResourceMissing(f"{source_id} is not a version of {page.canonical_url}, or no longer. There are: {known}.")
 
 
 async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersion:
     entry = await store.get(source_id)
     if entry is None:
-        raise NotFound(f"The version {source_id} of {page.canonical_url} has just expired: `fetch` the page again.")
+        raise ResourceMissing(
+            f"The version {source_id} of {page.canonical_url} has just expired. `fetch` the page again."
+        )
     return entry
 
 
-def _lines(entry: StoredVersion) -> str:
-    """The content, with an end to its last line: whether it has one matters to nobody who reads."""
-    return f"{entry.packet['content'].rstrip()}\n"
-
-
-def _nothing(page: StoredPage, why: str) -> str:
+def _unchanged(page: StoredPage, why: str) -> str:
     return f"{page.canonical_url}\nNothing changed: {why}.\n"
 
 

@@ -1,1 +1,1 @@
-"""What agents do with pages."""
+"""The tools of the web server."""

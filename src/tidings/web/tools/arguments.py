@@ -1,4 +1,4 @@
-"""What the tools take, as agents write it, and what that means for the library.
+"""The arguments of the tools, and their conversion for the library.
 
 The descriptions are read by language models, which pay for each word.
 """
@@ -9,21 +9,19 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from tidings.web.documents.model import Chunk
-from tidings.web.extract.model import ExtractOptions
-from tidings.web.page_options import FetchOptions, RenderOptions
+from tidings.web.page_options import STRICT, Extraction, FetchOptions, Mode, RenderOptions
 from tidings.web.settings import Settings
 
 MOST_URLS: Final = 20
 
-Mode = Literal["auto", "http", "render"]
 Output = Literal["markdown", "llm_packet", "normalized", "raw"]
 
 
 class BadArgument(ValueError):
-    """An argument is not what the tool takes. Says what it takes."""
+    """A tool does not take an argument. The message says what it takes."""
 
 
 def _as_chunks(value: Any) -> Any:
@@ -36,33 +34,10 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class ArgumentPart(BaseModel):
-    """A part of the arguments that is an object of its own."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Render(ArgumentPart):
-    """How a page is rendered, where it is."""
-
-    wait_until: Literal["load", "domcontentloaded", "networkidle", "commit"] = "load"
-    wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 0
-    block_third_party: bool = True
-    screenshot: bool = False
-    selector: Annotated[str, Field(description="Wait until this CSS selector is there")] = ""
-
-
-class Extraction(ArgumentPart):
-    """What is read from a page."""
-
-    prefer_readability: Annotated[bool, Field(description="Treat it as an article")] = False
-    keep_tables: bool = True
-    keep_code_blocks: bool = True
-    remove_selectors: Annotated[list[str], Field(description="CSS selectors of parts to leave out")] = []
-
-
-class Format(ArgumentPart):
+class Format(BaseModel):
     """What is answered."""
+
+    model_config = STRICT
 
     output: Annotated[
         Output, Field(description="markdown: the text; llm_packet, normalized: all fields; raw: keep the bytes too")
@@ -70,8 +45,10 @@ class Format(ArgumentPart):
     include_raw_excerpt: bool = False
 
 
-class IgnoreArgument(ArgumentPart):
+class IgnoreArgument(BaseModel):
     """What does not count as a change."""
+
+    model_config = STRICT
 
     selectors: Annotated[list[str], Field(description="CSS selectors")] = []
     patterns: Annotated[list[str], Field(description="Regular expressions")] = []
@@ -83,7 +60,7 @@ class IgnoreArgument(ArgumentPart):
 
 
 class GivenChunk(BaseModel):
-    """A chunk, as `chunk` answered with it; of one that somebody made, only the text has to be there."""
+    """A chunk from the answer of `chunk`; one that the caller made needs only the text."""
 
     text: str
     chunk_id: str = ""
@@ -93,8 +70,10 @@ class GivenChunk(BaseModel):
     end_char: int = 0
 
 
-class Packet(ArgumentPart):
+class Packet(BaseModel):
     """A stored version, or a text."""
+
+    model_config = STRICT
 
     source_id: str = ""
     content: str = ""
@@ -118,7 +97,7 @@ MaxTokens = Annotated[
 ]
 Start = Annotated[int, Field(ge=0, description="Character to begin with, to go on reading")]
 
-NO_RENDER: Final = Render()
+NO_RENDER: Final = RenderOptions()
 NO_EXTRACTION: Final = Extraction()
 NO_FORMAT: Final = Format()
 NO_IGNORE: Final = IgnoreArgument()
@@ -135,41 +114,38 @@ def fetch_options(
     user_agent: str | None,
     respect_robots: bool | None,
     cache_ttl_s: float | None,
-    render: Render,
+    render: RenderOptions,
     extraction: Extraction,
     format_: Format,
 ) -> FetchOptions:
-    """What a call asks for, as the library takes it; what it leaves out is as the server has it.
+    """Returns the options of a call; what it leaves out is as the server has it.
 
     Raises:
-        BadArgument: It asks for what this server does not do.
+        BadArgument: This server does not do what it asks for.
     """
     if mode == "render" and not settings.render:
         raise BadArgument(
-            "This server does not render pages: leave out mode 'render', or have it started with --render."
+            "This server does not render pages. Leave out mode 'render', or have it started with --render."
         )
     if respect_robots is False and settings.robots == "respect":
-        raise BadArgument("This server respects robots.txt whatever a call says: leave out respect_robots.")
+        raise BadArgument("This server always respects robots.txt. Leave out respect_robots.")
     if render.screenshot and mode == "http":
         raise BadArgument("A screenshot needs mode 'render': with 'http' nothing is rendered.")
     robots = settings.robots != "ignore" if respect_robots is None else respect_robots or settings.robots == "respect"
+    for name, value in (headers or {}).items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
+            raise BadArgument(f"{name[:80]!r} is not a valid header name, or its value has line breaks.")
     return FetchOptions(
         mode=mode,
-        headers=_headers(headers or {}),
+        headers=headers or {},
         timeout=None if timeout_ms is None else timeout_ms / 1000,
         max_bytes=max_bytes,
         max_redirects=max_redirects,
         user_agent=user_agent,
         respect_robots=robots,
         cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
-        render=RenderOptions(
-            wait_until=render.wait_until,
-            wait_ms=render.wait_ms,
-            block_third_party=render.block_third_party,
-            screenshot=render.screenshot,
-            selector=render.selector or None,
-        ),
-        extraction=extract_options(extraction),
+        render=render,
+        extraction=extraction.options(),
         keep_raw=format_.output == "raw",
         include_raw_excerpt=format_.include_raw_excerpt,
     )
@@ -178,46 +154,36 @@ def fetch_options(
 def over_limits(
     settings: Settings, *, timeout_ms: int | None, max_bytes: int | None, max_redirects: int | None
 ) -> list[str]:
-    """What a call asks for beyond the server's limits, which hold all the same."""
+    """Returns a note for each argument above the server's limits, which hold all the same."""
     asked = (
         ("timeout_ms", timeout_ms, int(settings.timeout * 1000), "--timeout"),
         ("max_bytes", max_bytes, settings.max_bytes, "--max-bytes"),
         ("max_redirects", max_redirects, settings.max_redirects, "--max-redirects"),
     )
     return [
-        f"{name}: the limit of this server holds, {limit:,}; its operator sets it with {option}."
+        f"{name}: the limit of this server applies, {limit:,}; its operator sets it with {option}."
         for name, given, limit, option in asked
         if given is not None and given > limit
     ]
 
 
-def extract_options(extraction: Extraction) -> ExtractOptions:
-    """What is to be read from a page, as the library takes it."""
-    return ExtractOptions(
-        keep_tables=extraction.keep_tables,
-        keep_code_blocks=extraction.keep_code_blocks,
-        remove_selectors=tuple(extraction.remove_selectors),
-        prefer_readability=extraction.prefer_readability,
-    )
-
-
 def decoded(raw_bytes: str, most: int) -> bytes:
-    """Bytes that were given as base64.
+    """Decodes bytes that were given as base64.
 
     Raises:
-        BadArgument: They are none, or too many.
+        BadArgument: They are not base64, or too many.
     """
     plain = re.sub(r"\s+", "", raw_bytes.removeprefix("data:").rpartition(";base64,")[2])
     if len(plain) > most * 4 // 3 + 4:
-        raise BadArgument(f"raw_bytes has more than {most:,} bytes, which is the most that this server reads.")
+        raise BadArgument(f"raw_bytes has more than {most:,} bytes, which is the limit of this server.")
     try:
         return base64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError):
-        raise BadArgument("raw_bytes is not base64: encode the bytes, or give the page as `text`.") from None
+        raise BadArgument("raw_bytes is not base64. Encode the bytes, or give the page as `text`.") from None
 
 
 def chunks_of(given: Sequence[GivenChunk]) -> list[Chunk]:
-    """Chunks that were given, as the library takes them: those without a place follow each other."""
+    """Converts chunks for the library: those without a place follow each other."""
     made: list[Chunk] = []
     end = 0
     for number, each in enumerate(given):
@@ -233,14 +199,5 @@ def chunks_of(given: Sequence[GivenChunk]) -> list[Chunk]:
                 end_char=end,
             )
         )
-        end += each.start_char is None  # Nobody said that they are one text.
+        end += each.start_char is None  # A gap: they need not be one text.
     return made
-
-
-def _headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
-            raise BadArgument(
-                f"{name[:80]!r} cannot be sent as a header: it is no name of one, or its value has line breaks."
-            )
-    return headers

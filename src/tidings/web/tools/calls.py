@@ -1,7 +1,4 @@
-"""Calls of tools on their way. When the process is to stop, they end with a word, in time, instead of being cut off.
-
-How far a call has come, told to a client that wants to know: steps, and bytes within each.
-"""
+"""Calls of tools in progress: their progress messages, and an orderly end when the process stops."""
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -13,6 +10,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from tidings.server.stop import StopSignals
 
+_LEAST: Final = 0.02
+"""Smaller advances are not worth a message."""
+_ARRIVED: Final = 0.9
+"""The share of a step for receiving the bytes; the rest is for reading them."""
+
 
 class RunningCalls:
     """The calls of one server."""
@@ -22,7 +24,7 @@ class RunningCalls:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """A call, from its beginning to its end.
+        """Surrounds a call.
 
         Raises:
             ToolError: It was ended.
@@ -34,11 +36,11 @@ class RunningCalls:
             finally:
                 self._scopes.discard(scope)
         if scope.cancelled_caught:
-            raise ToolError("This server is stopping: connect to it again in a moment, and make the call again.")
+            raise ToolError("This server is stopping. Connect to it again in a moment, and repeat the call.")
 
     @contextmanager
     def ended_by_signals(self) -> Generator[None]:
-        """While this is entered, a signal to stop ends the calls that are on their way."""
+        """Lets a signal to stop end the calls in progress."""
         signals = StopSignals(self.end)
         signals.install(only_if_handled=True)
         try:
@@ -47,47 +49,41 @@ class RunningCalls:
             signals.uninstall()
 
     def end(self) -> None:
-        """End them all."""
+        """Ends all calls."""
         for scope in tuple(self._scopes):
             scope.cancel()
 
 
-_LEAST: Final = 0.02
-"""Smaller advances are not worth a message."""
-_HERE: Final = 0.9
-"""How much of a step it is to have the bytes; the rest is to read them."""
-
-
 class Steps:
-    """Some things that are done at the same time. What is told never goes back."""
+    """The progress of several steps at the same time. What is reported never decreases."""
 
     def __init__(self, ctx: Context[Any, Any], total: int) -> None:
         self._ctx = ctx
         self._total = total
         self._parts: dict[str, float] = {}
         self._bytes: dict[str, int] = {}
-        self._told = 0.0
+        self._reported = 0.0
 
     def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
-        """What is told of one of them: how many bytes are there, of how many if that is known."""
+        """Returns the function that reports the bytes of one step."""
 
-        async def tell(done: int, whole: int | None) -> None:
-            # Of an unknown whole nobody knows the half; it comes nearer without arriving.
+        async def report(done: int, whole: int | None) -> None:
+            # Without a known total, it approaches the end without reaching it.
             part = done / whole if whole else done / (done + 262_144)
             self._bytes[name] = done
-            await self._tell(name, min(part, 1.0) * _HERE)
+            await self._advance(name, min(part, 1.0) * _ARRIVED)
 
-        return tell
+        return report
 
     async def done(self, name: str) -> None:
-        """One of them is done."""
-        await self._tell(name, 1.0)
+        """Reports that one step is done."""
+        await self._advance(name, 1.0)
 
-    async def _tell(self, name: str, part: float) -> None:
+    async def _advance(self, name: str, part: float) -> None:
         self._parts[name] = max(part, self._parts.get(name, 0.0))
         so_far = round(sum(self._parts.values()), 3)
-        if so_far - self._told >= _LEAST or (so_far > self._told and part >= _HERE):
-            self._told = so_far
+        if so_far - self._reported >= _LEAST or (so_far > self._reported and part >= _ARRIVED):
+            self._reported = so_far
             await self._ctx.report_progress(so_far, self._total, self._words())
 
     def _words(self) -> str:
@@ -95,5 +91,5 @@ class Steps:
         words = f"{done} of {self._total} done"
         if done == self._total:
             return words
-        all_here = len(self._parts) == self._total and min(self._parts.values()) >= _HERE
-        return f"{words}, {sum(self._bytes.values()) / 1e6:.1f} MB here" + (", being read" if all_here else "")
+        arrived = len(self._parts) == self._total and min(self._parts.values()) >= _ARRIVED
+        return f"{words}, {sum(self._bytes.values()) / 1e6:.1f} MB received" + (", being read" if arrived else "")

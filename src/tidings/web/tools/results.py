@@ -1,11 +1,6 @@
-"""What the tools answer with: a shape for programs, beside a text for whoever reads.
+"""The results of the tools: data for programs beside a text to read; and the words for errors.
 
-Keys that have nothing to say are not there. Whatever does not fit into the answer is counted, with the way to get it.
-
-What an agent is told when something cannot be done: the cause and the cure, never a traceback.
-
-Each error of the web server says both itself; words of pages and sites in it are made harmless. All else is a mistake
-of ours, which the SDK keeps to itself and logs.
+Keys without a value are left out. What does not fit into the answer is counted, with the way to get it.
 """
 
 from collections.abc import Sequence
@@ -15,13 +10,14 @@ from typing import Any, Final, NotRequired
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
 from typing_extensions import TypedDict
 
+from tidings._kit.text import one_line, shortened
 from tidings.server import exact_calls
-from tidings.web.documents.injection import disarm
+from tidings.server.families import BadAddress, ResourceMissing
+from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import Chunk, PacketWarning, Unsafe
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError
 from tidings.web.refresh import PageUnknown
-from tidings.web.resources.addresses import BadAddress, NotFound
 from tidings.web.store.model import StoreError
 from tidings.web.tools.arguments import BadArgument
 from tidings.web.watch.watcher import TooManyWatches
@@ -54,7 +50,7 @@ class PageRead(TypedDict):
 
 
 class PageProblem(TypedDict):
-    """A page that could not be had: a word for programs, and a sentence."""
+    """A page that failed: a word for programs, and a sentence."""
 
     url: str
     kind: str
@@ -62,7 +58,7 @@ class PageProblem(TypedDict):
 
 
 class PagesRead(TypedDict):
-    """What was fetched, and what could not be."""
+    """The pages, and those that failed."""
 
     pages: list[PageRead]
     problems: NotRequired[list[PageProblem]]
@@ -70,7 +66,7 @@ class PagesRead(TypedDict):
 
 
 class Chunks(TypedDict):
-    """A text in parts: as many of them as fit into the answer, from `start` on."""
+    """The chunks of a text: as many as fit into the answer, from `start` on."""
 
     source_id: str
     total: int
@@ -93,14 +89,14 @@ class WatchedPage(TypedDict):
 
 
 class WatchResult(TypedDict):
-    """Which pages are watched now."""
+    """The pages that are watched now."""
 
     watched: list[WatchedPage]
     left_out: NotRequired[int]
 
 
 class Unwatched(TypedDict):
-    """A page that is not watched any more on behalf of this tool."""
+    """A page whose watch by this tool has ended."""
 
     page_id: str
     url: str
@@ -108,7 +104,7 @@ class Unwatched(TypedDict):
 
 
 class DiffResult(TypedDict):
-    """What changed on a page."""
+    """The changes of a page."""
 
     page_id: str
     url: str
@@ -140,7 +136,7 @@ class Mapped(TypedDict):
 
 
 def answer(text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error: bool = False) -> CallToolResult:
-    """An answer for both: `text` to read, with links to more of it, and `data` for programs."""
+    """Returns an answer: `text` to read, with links to more of it, and `data` for programs."""
     content: list[ContentBlock] = [TextContent(type="text", text=text), *links]
     return CallToolResult(content=content, structured_content=data, is_error=is_error)
 
@@ -150,23 +146,21 @@ NAMED: Final = (
     ExtractionFailed,
     StoreError,
     BadAddress,
-    NotFound,
+    ResourceMissing,
     PageUnknown,
     TooManyWatches,
     BadArgument,
 )
 
-_LONGEST: Final = 1000
-
 
 def kind_of(error: Exception) -> str:
-    """A word for programs."""
+    """Returns the kind of an error as a word for programs."""
     match error:
         case FetchError():
             return error.kind
         case ExtractionFailed():
             return "unreadable"
-        case NotFound() | PageUnknown():
+        case ResourceMissing() | PageUnknown():
             return "not-found"
         case BadAddress() | BadArgument():
             return "bad-argument"
@@ -174,11 +168,10 @@ def kind_of(error: Exception) -> str:
             return "failed"
 
 
-def said(error: Exception) -> str:
-    """What an error says, made harmless and not too long: it may quote what a site said."""
-    plain = " ".join(disarm(str(error)).split())
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
+def message_of(error: Exception) -> str:
+    """Returns the message of an error, harmless and not too long: it may quote a site."""
+    return shortened(one_line(disarm(str(error))), 1001)
 
 
-refusals_told = partial(exact_calls.refusals_told, NAMED, said)
-"""Turns errors that have a name into what the caller of a tool reads."""
+refusals_told = partial(exact_calls.refusals_told, NAMED, message_of)
+"""Turns the errors of the web server into messages for the caller of a tool. The SDK hides and logs all others."""

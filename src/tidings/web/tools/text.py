@@ -1,10 +1,10 @@
-"""The tools that work on text that is there already: `chunk`, `compact` and `diff`.
+"""The tools that work on stored pages and on texts: `chunk`, `compact` and `diff`.
 
-The docstrings and descriptions are read by language models, which pay for each word.
+The docstrings of the tools and the descriptions are read by language models, which pay for each word.
 """
 
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
@@ -24,13 +24,11 @@ from tidings.web.documents.model import Chunk, Compacted
 from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.differences import difference
 from tidings.web.resources.reading import content_meant, page_meant
+from tidings.web.settings import Settings
 from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, chunks_of
 from tidings.web.tools.arguments import Chunks as ChunksGiven
 from tidings.web.tools.results import Chunks, DiffResult, answer, refusals_told
-
-if TYPE_CHECKING:
-    from tidings.web.server import WebServer
-
+from tidings.web.wiring import WebWiring
 
 T = TypeVar("T")
 
@@ -55,11 +53,11 @@ NO_PACKET = Packet()
 
 
 class TextTools:
-    """What can be made of pages that are there, and of texts."""
+    """The tools `chunk`, `compact` and `diff`."""
 
-    def __init__(self, server: "WebServer") -> None:
-        self._server = server
-        self._settings = server.web_settings
+    def __init__(self, settings: Settings, parts: Callable[[], WebWiring]) -> None:
+        self._settings = settings
+        self._parts = parts
 
     async def chunk(
         self,
@@ -121,7 +119,7 @@ class TextTools:
                 )
 
             if mode != "map_reduce":
-                # It waits for nothing then, and takes its time: not on the event loop.
+                # It never waits, but takes long: not on the event loop.
                 return _compacted(await to_thread.run_sync(_finished, work(None)))
             made = await with_model(ctx, lambda ask: work(_sampling(ask)))
             return made if isinstance(made, InputRequiredResult) else _compacted(made)
@@ -136,10 +134,10 @@ class TextTools:
     ) -> Annotated[CallToolResult, DiffResult]:
         """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
         with refusals_told():
-            known = await page_meant(self._server.store, page)
-            found = await difference(self._server.store, known, source_id_of(since) if since else None)
+            known = await page_meant(self._parts().store, page)
+            found = await difference(self._parts().store, known, source_id_of(since) if since else None)
             part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
-            said = DiffResult(
+            data = DiffResult(
                 page_id=known.page_id,
                 url=known.canonical_url,
                 diff_uri=address("diff", known.page_id),
@@ -149,36 +147,36 @@ class TextTools:
                 diff=part.text,
             )
             if found.before:
-                said["before"] = found.before
+                data["before"] = found.before
             text = past_end(part.start, part.total) or part.text
             if part.left:
-                said["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
-                text += f"\n[{said['left_out']}]"
-            return answer(text, said)
+                data["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
+                text += f"\n[{data['left_out']}]"
+            return answer(text, data)
 
     async def _text_of(self, source_id: str, content: str) -> tuple[str, str]:
-        """What a text is called, and the text."""
+        """Returns the name of a text, and the text."""
         if content:
             return source_id_of(source_id) if source_id else "given", content
         if not source_id:
-            raise BadArgument("Of what? Give the source_id of a fetched page, or a text as `content`.")
-        return await content_meant(self._server.store, source_id)
+            raise BadArgument("There is no text. Give the source_id of a fetched page, or a text as `content`.")
+        return await content_meant(self._parts().store, source_id)
 
 
 def _check_one(**given: object) -> None:
-    """Refuse several sources of a text: one of them would be left out silently."""
+    """Refuses several sources of a text: one of them would be ignored silently."""
     named = [name for name, value in given.items() if value]
     if len(named) > 1:
         raise BadArgument(f"Give {' or '.join(named)}, not both.")
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that waits for nothing."""
+    """Returns the result of a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as end:
         return end.value
-    raise AssertionError("it waits for something")
+    raise AssertionError("the coroutine waits")
 
 
 def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallToolResult:
@@ -188,7 +186,7 @@ def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallTool
         if room < 0 and shown:
             break
         shown.append(each)
-    said = Chunks(source_id=name, total=len(made), start=start, chunks=shown)
+    data = Chunks(source_id=name, total=len(made), start=start, chunks=shown)
     lines = [
         f"[{each['chunk_id']}] {each['headings_path']} ({each['est_tokens']:,} tokens, characters "
         f"{each['start_char']}-{each['end_char']})\n{each['text']}"
@@ -196,9 +194,9 @@ def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallTool
     ]
     end = start + len(shown)
     if end < len(made):
-        said["next_start"] = end
+        data["next_start"] = end
         lines.append(f"[Chunks {start} to {end - 1} of {len(made)}: go on with start={end}.]")
-    return answer("\n\n".join(lines) or f"There is no chunk {start}: there are {len(made)}.", said)
+    return answer("\n\n".join(lines) or f"There is no chunk {start}: there are {len(made)}.", data)
 
 
 def _compacted(made: Compacted) -> CallToolResult:
