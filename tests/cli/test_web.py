@@ -97,7 +97,7 @@ def test_several_networks_and_domains_can_be_given(asked: list[web.WebOptions]) 
 def test_a_value_that_is_none_is_refused_by_the_name_it_was_given_under() -> None:
     assert refused("--max-bytes", "many") == "Error: --max-bytes: 'many' is not a size. Give bytes, or 500k, 10M, 1G."
     assert refused(max_bytes="many").startswith("Error: TIDINGS_WEB_MAX_BYTES: 'many' is not a size")
-    assert "--allow-private: 'x' is no network" in refused("--allow-private", "x")
+    assert "--allow-private: 'x' is not a network" in refused("--allow-private", "x")
     assert "--watch-min (60 s) is longer than --watch-max (10 s)" in refused("--watch-max", "10")
 
 
@@ -138,7 +138,7 @@ def test_a_start_imports_nothing_that_only_fetching_or_reading_needs() -> None:
 
 
 def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
-    assert "give --store FILE" in refused("--bus", f"sqlite:///{tmp_path}/bus.db")
+    assert "Give --store FILE" in refused("--bus", f"sqlite:///{tmp_path}/bus.db")
     assert "There is no bus" in refused("--bus", "kafka://host", "--store", tmp_path / "pages.db")
     assert "Error: A bus needs a URL" in refused("--bus", "nonsense")
     assert "'foo' is not an address" in refused("--http", "foo")

@@ -146,8 +146,8 @@ async def test_a_live_client_that_watches_is_woken_with_the_diff_and_then_lets_t
             assert place.paths().count("/") == asked
 
 
-async def test_two_that_share_a_store_and_a_bus_tell_each_others_subscribers(place: Site, tmp_path: Path) -> None:
-    shared = ("--store", tmp_path / "pages.db", "--bus", f"sqlite:///{tmp_path}/bus.db")
+async def test_two_that_share_a_store_notify_each_others_subscribers(place: Site, tmp_path: Path) -> None:
+    shared = ("--store", tmp_path / "pages.db")
     with started("--http", "0", *shared, *OPTIONS) as (_, one), started("--http", "0", *shared, *OPTIONS) as (_, two):
         with anyio.fail_after(90):
             async with tidings.connect(one) as first, tidings.connect(two) as second:

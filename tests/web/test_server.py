@@ -1,6 +1,7 @@
 """`WebServer` as a program has it, and who is told of what."""
 
 import signal
+from pathlib import Path
 
 import anyio
 import pytest
@@ -24,15 +25,31 @@ QUICK = {"watch_min": 0.1, "watch_max": 0.3}
 NOWHERE = "0123456789abcdef"
 
 
+async def test_processes_that_share_a_store_file_share_a_bus_beside_it_by_whichever_link(tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "pages.db")
+    async with Client(WebServer(Settings(store=link))):
+        assert (tmp_path / "pages.db-bus").is_file()
+    assert list(link.parent.iterdir()) == [link]
+
+
+async def test_a_bus_beside_the_store_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "pages.db-bus").mkdir()
+    with pytest.raises(BusUnavailable, match=r"pages\.db-bus cannot be used: it is a folder"):
+        async with Client(WebServer(Settings(store=tmp_path / "pages.db"))):
+            pass
+
+
 def test_a_bus_that_is_shared_needs_a_store_that_is() -> None:
-    with pytest.raises(BadSetting, match="give --store FILE"):
+    with pytest.raises(BadSetting, match="Give --store FILE"):
         WebServer(bus="sqlite:///bus.db")
-    with pytest.raises(BadSetting, match="give --store FILE"):
+    with pytest.raises(BadSetting, match="Give --store FILE"):
         WebServer(bus=SqliteBus("bus.db"))
 
 
 def test_its_pages_are_there_while_it_runs() -> None:
-    with pytest.raises(RuntimeError, match="while it runs"):
+    with pytest.raises(RuntimeError, match="before it runs"):
         _ = WebServer().library
 
 
@@ -145,9 +162,7 @@ async def test_what_cannot_be_subscribed_to_says_what_can(era: str) -> None:
             await client.subscribe(f"webfetch://packet/{NOWHERE}")
         with pytest.raises(ResourceNotFound, match="`fetch` its URL first"):
             await client.subscribe(f"webfetch://page/{NOWHERE}")
-        with pytest.raises(
-            ResourceNotFound, match=r"nonsense' is not a URI of this server\. There are"
-        ):
+        with pytest.raises(ResourceNotFound, match=r"nonsense' is not a URI of this server\. There are"):
             await client.subscribe("webfetch://page/nonsense")
         with pytest.raises(ResourceNotFound, match="Call the tool `fetch` with it"):
             await client.subscribe(agent.site.url())
@@ -234,7 +249,7 @@ async def test_what_expires_is_forgotten_later_if_the_store_fails_now(caplog: py
     store = Broken()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wiring._keep_house, store, 0.01, nobody)
+            tasks.start_soon(wiring._prune, store, 0.01, nobody)
             await store.asked.wait()
             tasks.cancel_scope.cancel()
     assert "It is locked." in caplog.text

@@ -40,9 +40,9 @@ class Fetched:
     entry: StoredVersion
     page_id: str
     from_cache: bool = False
-    """Whether there was no request to the site."""
+    """True if there was no request to the site."""
     not_modified: bool = False
-    """Whether the site answered that it has not changed."""
+    """True if the site answered that it has not changed."""
     put: PutOutcome | None = None
     """The outcome in the store; None if it came from there."""
 

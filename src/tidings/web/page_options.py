@@ -32,7 +32,7 @@ _SALT = token_bytes(16)
 
 
 class RenderOptions(BaseModel):
-    """How a page is rendered."""
+    """Options of the rendering."""
 
     model_config = STRICT
 
@@ -44,7 +44,7 @@ class RenderOptions(BaseModel):
 
 
 class Extraction(BaseModel):
-    """What is read from a page."""
+    """Options of the extraction."""
 
     model_config = STRICT
 
@@ -93,13 +93,14 @@ class FetchOptions:
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "FetchOptions":
         """Returns the options that were stored; unknown ones are ignored."""
-        render = {name: value for name, value in stored.get("render", {}).items() if name in RenderOptions.model_fields}
+        render: dict[str, Any] = {n: v for n, v in stored.get("render", {}).items() if n in RenderOptions.model_fields}
+        render["selector"] = render.get("selector") or ""
         return FetchOptions(
             mode=stored.get("mode", "auto"),
             user_agent=stored.get("user_agent"),
             respect_robots=stored.get("respect_robots", True),
             max_bytes=stored.get("max_bytes"),
-            render=RenderOptions.model_construct(**{**render, "selector": render.get("selector") or ""}),
+            render=RenderOptions.model_construct(**render),
             extraction=_extract_options(stored.get("extraction", {})),
             include_raw_excerpt=stored.get("include_raw_excerpt", False),
         )

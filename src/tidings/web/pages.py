@@ -110,7 +110,7 @@ def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
 def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     """Returns the error for an error answer: the status, the title of its page, and what to do."""
     status = response.status
-    said = title_of(response.body)
+    title = title_of(response.body)
     cure = (
         cures.get(status)
         or _CURES.get(status)
@@ -118,7 +118,7 @@ def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     )
     if asked := retry_after(response.headers.get("retry-after"), response.retrieved_at):
         cure = f"{cure} (in {asked:.0f} s, it asks)"
-    quoted = f', its page is titled "{said}"' if said else ""
+    quoted = f', its page is titled "{title}"' if title else ""
     message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."
     return HttpFailed(message, url=response.url, status=status, headers=response.headers)
 
@@ -189,7 +189,7 @@ class Got:
     """None: the page has not changed."""
     facts: PageFacts | None = None
     empty: str | None = None
-    """Why it has no text, if it has none."""
+    """The reason why it has no text, if it has none."""
 
 
 class Fetching:

@@ -6,7 +6,8 @@ fetch it. A method's docstring is the description that clients show.
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 from mcp.shared.exceptions import MCPError
@@ -157,6 +158,15 @@ Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 _SINCE = "A source_id of the page to compare from; the version before the newest if left out."
 
 
+@contextmanager
+def _problems_explained() -> Generator[None]:
+    try:
+        yield
+    except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
+        # The message is for the person who chose the arguments. The SDK hides other errors from them.
+        raise MCPError(INVALID_PARAMS, str(error)) from error
+
+
 def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
     """Adds the prompts to a server."""
     prompts = WebPrompts(store)
@@ -183,9 +193,8 @@ class WebPrompts:
         focus: Annotated[str, Field(description="What it should focus on; everything if left out.")] = "",
     ) -> Content:
         """Summarise a page, with quotes and what it leaves open."""
-
-        async def brief(store: Store) -> Content:
-            page = await known(store, url)
+        with _problems_explained():
+            page = await known(self._store(), url)
             wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
             form = (
                 "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the "
@@ -197,17 +206,14 @@ class WebPrompts:
                 *contents([page]),
             ]
 
-        return await self._write(brief)
-
     async def compare_pages(
         self,
         urls: Urls,
         aspects: Annotated[str, Field(description="What to compare; the model chooses if left out.")] = "",
     ) -> Content:
         """Compare pages: where they agree, where they contradict each other, and what only one of them says."""
-
-        async def brief(store: Store) -> Content:
-            pages = await all_known(store, urls)
+        with _problems_explained():
+            pages = await all_known(self._store(), urls)
             if len(pages) < 2:
                 raise BadBrief("Give two URLs or more, separated by spaces: one page alone cannot be compared.")
             names = "\n".join(f"- {page.url}" for page in pages)
@@ -220,17 +226,14 @@ class WebPrompts:
             asked = f"Compare these pages:\n{names}"
             return [text_block(asked, what, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
-        return await self._write(brief)
-
     async def extract_facts(
         self,
         urls: Urls,
         facts: Annotated[str, Field(description="Which: 'price, weight, delivery', or 'all dates with events'.")],
     ) -> Content:
         """Extract facts from pages as a table, each with where it stands."""
-
-        async def brief(store: Store) -> Content:
-            pages = await all_known(store, urls)
+        with _problems_explained():
+            pages = await all_known(self._store(), urls)
             if not facts.strip():
                 raise BadBrief("Which facts? Say what to look for, for example 'price, weight, delivery'.")
             names = "\n".join(f"- {page.url}" for page in pages)
@@ -242,16 +245,14 @@ class WebPrompts:
             asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
             return [text_block(asked, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
-        return await self._write(brief)
-
     async def research(
         self,
         question: Annotated[str, Field(description="What you want to know.")],
         urls: Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")] = "",
     ) -> Content:
         """Answer a question from several pages, following links, with a source for each statement."""
-
-        async def brief(store: Store) -> Content:
+        with _problems_explained():
+            store = self._store()
             if not question.strip():
                 raise BadBrief("What is the question?")
             pages = await all_known(store, urls) if urls.strip() else []
@@ -269,12 +270,10 @@ class WebPrompts:
             asked = f"Question: {question.strip()}"
             return [text_block(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *contents(pages)]
 
-        return await self._write(brief)
-
     async def what_changed(self, url: Url, since: Annotated[str, Field(description=_SINCE)] = "") -> Content:
         """Tell what changed on a page, and what of it matters."""
-
-        async def brief(store: Store) -> Content:
+        with _problems_explained():
+            store = self._store()
             page = await known(store, url)
             form = (
                 "Say first whether anything changed that matters, in one sentence. Then each change: what it was, "
@@ -295,17 +294,14 @@ class WebPrompts:
             text = f"What is known so far:\n\n{seen.text}{more}"
             return [text_block(f"What changed on {page.url}?", look, form, CARE, text)]
 
-        return await self._write(brief)
-
     async def watch_page(
         self,
         url: Url,
         matters: Annotated[str, Field(description="Which changes matter; all if left out.")] = "",
     ) -> Content:
         """Watch a page, and report when something changes that matters."""
-
-        async def brief(store: Store) -> Content:
-            page = await known(store, url)
+        with _problems_explained():
+            page = await known(self._store(), url)
             where = (
                 f"Subscribe to {address('diff', page.page.page_id)} if you can subscribe to resources"
                 if page.page
@@ -322,12 +318,3 @@ class WebPrompts:
             wish = f"What matters is: {matters.strip()}" if matters.strip() else "Every change of the content matters."
             form = "When it changes, say in one or two sentences what did, with the words before and after."
             return [text_block(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]
-
-        return await self._write(brief)
-
-    async def _write(self, brief: Callable[[Store], Awaitable[Content]]) -> Content:
-        try:
-            return await brief(self._store())
-        except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
-            # The message is for the person who chose the arguments. The SDK hides other errors from them.
-            raise MCPError(INVALID_PARAMS, str(error)) from error

@@ -146,7 +146,7 @@ class Validators:
     etag: str | None
     last_modified: str | None
     url: str | None = None
-    """Where it was found, if the page's URL redirected."""
+    """The URL where it was found, if the page's URL redirected."""
 
 
 @dataclass(frozen=True)
@@ -157,22 +157,22 @@ class Refreshed:
     content_hash: str
     """Of its newest version, in the variant that was asked for."""
     asked: bool = True
-    """Whether there was a request; there is none shortly after another one."""
+    """True if there was a request; there is none shortly after another one."""
     not_modified: bool = False
     stored: bool = False
-    """Whether a new version was stored."""
+    """True if a new version was stored."""
     before: str | None = None
     """The source_id of the version that it was compared with, and differs from."""
     listed: bool = False
-    """Whether versions came or went."""
+    """True if versions came or went."""
     fresh: float | None = None
     """Seconds for which the answer is fresh, if the site says so."""
     validators: Validators | None = None
     """For the next look."""
     empty: bool = False
-    """Whether it has no text, and had some before. Nothing was stored."""
+    """True if it has no text, and had some before. Nothing was stored."""
     gone: bool = False
-    """Whether the page does not exist any more."""
+    """True if the page does not exist any more."""
 
 
 class PageRefresher:

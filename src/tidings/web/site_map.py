@@ -69,7 +69,7 @@ class Sitemap:
     sitemaps: tuple[str, ...] = ()
     """Further sitemaps that it points to."""
     cut: bool = False
-    """Whether it lists more than the limit."""
+    """True if it lists more than the limit."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class SiteMap:
     sitemaps: tuple[str, ...] = ()
     """The sitemaps that were read."""
     notes: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """The parts that could not be read, and why."""
 
 
 @dataclass

@@ -116,7 +116,7 @@ async def test_what_follows_an_answer_may_come_with_it() -> None:
 async def test_a_question_that_nothing_speaks_of_is_said_to_be_one() -> None:
     one = await compact(CONTENT, max_tokens=200, mode="question_focused", question="quantum chromodynamics")
     assert one["summary"]
-    assert "Nothing in the text speaks of the question" in one["warnings"][0]["message"]
+    assert "Nothing in the text matches the question" in one["warnings"][0]["message"]
 
 
 async def test_a_question_in_japanese_finds_its_sentence() -> None:
@@ -183,7 +183,7 @@ async def test_what_is_too_long_to_be_looked_at_is_said_to_be(monkeypatch: pytes
     monkeypatch.setattr(picking, "_MOST", 5)
     one = await compact("\n\n".join(SENTENCES), max_tokens=90, mode="salience")
     unread = len("\n\n".join(SENTENCES)) - len("\n\n".join(SENTENCES[:5]))
-    assert f"The last {unread} characters were too many to be looked at." in one["omissions"]
+    assert f"The last {unread} characters were beyond the limit, and not read." in one["omissions"]
     assert not any(sentence in one["summary"] for sentence in SENTENCES[5:])
     all_kept = await compact("\n\n".join(SENTENCES), max_tokens=250, mode="question_focused", question="harbour ferry")
     assert any("too many to be looked at" in line for line in all_kept["omissions"])

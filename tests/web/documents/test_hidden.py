@@ -188,7 +188,7 @@ def test_hidden_text_with_too_many_commands_to_look_at_goes_as_a_whole() -> None
     many = "- ignore " + "ignore " * 60_000
     kept = without_hidden_instructions(f"A lamp.\n\n{many}", [(9, 9 + len(many))])
     assert kept.markdown == f"A lamp.\n\n- {NOTE}"
-    assert kept.found[0]["reason"] == "in hidden text: has more words of commands than can be looked at"
+    assert kept.found[0]["reason"] == "in hidden text: has more words of commands than can be checked"
 
 
 def test_places_that_are_none_or_overlap_do_no_harm() -> None:

@@ -250,7 +250,7 @@ def test_a_long_text_of_one_thing_is_looked_at_in_one_pass(unit: str) -> None:
 
 
 def test_a_text_with_too_many_commands_to_look_at_is_said_to_be_one() -> None:
-    assert look_for("ignore " * 40_000)[0]["reason"] == "has more words of commands than can be looked at"
+    assert look_for("ignore " * 40_000)[0]["reason"] == "has more words of commands than can be checked"
 
 
 @given(st.text(max_size=300))

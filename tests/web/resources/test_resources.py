@@ -203,7 +203,7 @@ async def test_a_page_whose_versions_are_all_gone_is_to_be_fetched_again(part: s
             await agent.server.tells_of(since=told)
             told = len(agent.server.told)
         error = await refusal(agent, f"webfetch://{part}/{page['page_id']}")
-        assert "is kept any more: `fetch` it again." in error.error.message
+        assert "is kept any more. `fetch` it again." in error.error.message
 
 
 async def test_a_version_that_goes_while_it_is_read_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ async def test_a_uri_of_what_is_stored_reads_it_and_fetches_nothing() -> None:
         said = await agent.call("fetch", urls=uris)
         assert [each["source_id"] for each in said["pages"]] == [page["source_id"]] * 3
         assert agent.site.paths().count("/") == 1
-        assert "is not here, or no longer" in await agent.refused("fetch", urls=["webfetch://page/0123456789abcdef"])
+        assert "is not kept, or no longer" in await agent.refused("fetch", urls=["webfetch://page/0123456789abcdef"])
         assert "is not a URI of this server" in await agent.refused("fetch", urls=["webfetch://packet/xyz"])
 
 
@@ -125,7 +125,7 @@ async def test_what_this_server_does_not_do_is_refused_with_the_cure() -> None:
     async with at(robots="respect") as agent:
         url = agent.site.url()
         assert "--render" in await agent.refused("fetch", urls=[url], mode="render")
-        assert "leave out respect_robots" in await agent.refused("fetch", urls=[url], respect_robots=False)
+        assert "Leave out respect_robots" in await agent.refused("fetch", urls=[url], respect_robots=False)
         assert "needs mode 'render'" in await agent.refused(
             "fetch", urls=[url], mode="http", render={"screenshot": True}
         )
@@ -177,8 +177,8 @@ async def test_a_large_page_is_told_to_come_to_be_read_and_to_be_done(tool: str,
     async with at({"/": html(*LONG * 40)}) as agent:
         url = agent.site.url("/")
         await agent.client.call_tool(tool, {argument: [url] if argument == "urls" else url}, progress_callback=hear)
-    assert told[0] == "0 of 1 done, 0.1 MB here"
-    assert told[-2:] == ["0 of 1 done, 1.1 MB here, being read", "1 of 1 done"]
+    assert told[0] == "0 of 1 done, 0.1 MB received"
+    assert told[-2:] == ["0 of 1 done, 1.1 MB received, being read", "1 of 1 done"]
 
 
 async def test_a_call_that_is_cancelled_stops_fetching() -> None:
@@ -306,8 +306,8 @@ async def test_a_limit_that_a_call_cannot_exceed_is_named() -> None:
         arguments = {"timeout_ms": 999_999, "max_bytes": 10**11, "max_redirects": 5}
         said = await agent.call("fetch", urls=[agent.site.url()], **arguments)
         assert said["notes"] == [
-            "timeout_ms: the limit of this server holds, 30,000; its operator sets it with --timeout.",
-            "max_bytes: the limit of this server holds, 10,485,760; its operator sets it with --max-bytes.",
+            "timeout_ms: the limit of this server applies, 30,000; its operator sets it with --timeout.",
+            "max_bytes: the limit of this server applies, 10,485,760; its operator sets it with --max-bytes.",
         ]
         assert said["notes"][0] in agent.text
 

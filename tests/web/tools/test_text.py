@@ -50,7 +50,7 @@ async def test_a_text_of_ones_own_can_be_cut_too() -> None:
         said = await agent.call("chunk", packet={"content": "# A\n\nOne.\n"}, strategy="balanced")
         assert [chunk["chunk_id"] for chunk in said["chunks"]] == ["given:c0"]
         assert "source_id of a fetched page" in await agent.refused("chunk")
-        assert "is not here, or no longer" in await agent.refused("chunk", source_id="0123456789abcdef")
+        assert "is not kept, or no longer" in await agent.refused("chunk", source_id="0123456789abcdef")
         assert "is no source_id" in await agent.refused("compact", source_id="nonsense")
 
 
@@ -81,7 +81,7 @@ async def test_chunks_can_be_shortened_as_they_came_or_as_texts() -> None:
 
 async def test_a_budget_that_nothing_fits_is_refused() -> None:
     async with at() as agent:
-        assert "give" in await agent.refused("chunk", content=STORY, max_tokens=50, margin_ratio=0.9)
+        assert "Give" in await agent.refused("chunk", content=STORY, max_tokens=50, margin_ratio=0.9)
 
 
 async def test_a_question_is_needed_to_focus_on_one() -> None:
@@ -133,7 +133,7 @@ async def test_a_diff_says_what_changed_between_versions() -> None:
             assert "-It is said to cost two million." in said["diff"]
             assert "+It is said to cost three million." in said["diff"]
         said = await agent.call("diff", page=first["page_id"], since=second["source_id"])
-        assert "says the same" in said["diff"]
+        assert "has the same content" in said["diff"]
         assert "is no version of" in await agent.refused("diff", page=first["page_id"], since="0123456789abcdef")
         assert "No page" in await agent.refused("diff", page="https://example.org/never")
         paths = agent.site.paths().count("/")
@@ -178,7 +178,7 @@ async def test_either_kind_of_id_and_a_url_do_where_the_other_is_asked_for() -> 
         for name in (page["source_id"], page["page_id"], page["page_uri"], page["uri"], agent.site.url()):
             assert (await agent.call("chunk", source_id=name))["source_id"] == page["source_id"]
             assert (await agent.call("diff", page=name))["page_id"] == page["page_id"]
-        assert "is not here, or no longer" in await agent.refused("chunk", source_id="https://example.org/")
+        assert "is not kept, or no longer" in await agent.refused("chunk", source_id="https://example.org/")
         assert "No page '0123456789abcdef' is known here" in await agent.refused("diff", page="0123456789abcdef")
 
 

@@ -55,7 +55,7 @@ async def test_what_cannot_be_watched_is_refused_with_the_cure() -> None:
     async with at(watch_min=10, watch_max=100, max_watches=1) as agent:
         page = await agent.fetch()
         said = await agent.refused("watch", page=page["page_id"], interval_s=5)
-        assert said == "interval_s can be 10 to 100 here: give that, or leave it out."
+        assert said == "interval_s can be 10 to 100 here. Give that, or leave it out."
         assert "ignore: " in await agent.refused("watch", page=page["page_id"], ignore={"patterns": ["("]})
         assert "ready" in await agent.refused("watch", page=page["page_id"], ignore={"ready": ["weather"]})
         assert "fetch" in await agent.refused("watch", page="0123456789abcdef")

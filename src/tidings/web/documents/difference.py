@@ -80,7 +80,7 @@ class PageDiff:
 
     @property
     def same(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not self.places
 
     @property
@@ -165,7 +165,7 @@ class DiffRoom:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more fits."""
+        """True if nothing more fits."""
         return self._left <= _HEAD
 
 
@@ -291,7 +291,7 @@ class FeedDiff:
 
     @property
     def same(self) -> bool:
-        """Whether there is nothing new; entries that fell out do not count."""
+        """True if there is nothing new; entries that fell out do not count."""
         return not (self.added or self.removed or self.changed)
 
     def text(self, max_chars: int | None = MAX_CHARS) -> str:

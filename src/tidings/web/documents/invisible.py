@@ -65,8 +65,8 @@ def hidden_in(text: str) -> Iterator[Unsafe]:
     if len(spelt) >= _SPELT:
         yield Unsafe(text=spelt[:_SHOWN], reason="spelt in invisible tag characters")
     if selected := b"".join(map(_bytes_of, _SELECTOR_RUN.findall(text))):
-        said = selected[:_SHOWN].decode("utf-8", "replace")
-        yield Unsafe(text=stripped(said), reason="spelt in invisible variation selectors")
+        message = selected[:_SHOWN].decode("utf-8", "replace")
+        yield Unsafe(text=stripped(message), reason="spelt in invisible variation selectors")
     for run in _ZERO_WIDTH_RUN.findall(text):
         if not _repeats(run):
             yield Unsafe(text=f"({len(run)} characters)", reason="a message in characters of no width")

@@ -32,7 +32,7 @@ class Sign(NamedTuple):
     pattern: re.Pattern[str]
     weight: int
     tag: bool = False
-    """Whether it is markup of a chat."""
+    """True if it is markup of a chat."""
 
 
 def _sign(row: dict[str, Any]) -> Sign:

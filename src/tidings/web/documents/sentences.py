@@ -65,9 +65,9 @@ PRESERVED: dict[str, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
 }
-"""What a caller can ask to keep, and the pattern of it."""
+"""The kinds of facts that a caller can ask to keep, and their patterns."""
 _KEPT, _KEPT_MOST = 0.8, 1.6
-"""What each of these adds to a score, and the most; without it a sentence scores about 1."""
+"""The bonus for each of these, and the largest; without it a sentence scores about 1."""
 
 
 class Sentence(NamedTuple):

@@ -67,7 +67,7 @@ class WebAddress(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether the resource is about a page, which can change and be subscribed to; a version never changes."""
+        """True if the resource is about a page, which can change and be subscribed to; a version never changes."""
         return FAMILY[self.kind].argument == _PAGE
 
     @property

@@ -49,9 +49,9 @@ class PutOutcome:
     """The outcome of `Store.put`."""
 
     new: bool
-    """Whether its source_id did not exist before."""
+    """True if its source_id did not exist before."""
     changed: bool
-    """Whether the page had another content before, in this variant; False if that is not known."""
+    """True if the page had another content before, in this variant; False if that is not known."""
     previous: str | None = None
     """The newest version of this variant with another content, if there is one: the other side of the diff."""
     gone: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class StoredPage:
     options: Mapping[str, Any]
     watched: bool
     unannounced: bool = False
-    """Whether its content changed, and subscribers may not have been notified yet (see `Store.announced`)."""
+    """True if its content changed, and subscribers may not have been notified yet (see `Store.announced`)."""
 
     def age(self, now: float) -> float:
         """Returns the seconds since `checked_at`: infinite if a clock that stepped back puts that into the future."""
@@ -137,7 +137,7 @@ class StoredWatch:
     url: str
     canonical_url: str
     explicit: bool
-    """Whether the tool `watch` began it; such a watch ends only by `unwatch`."""
+    """True if the tool `watch` began it; such a watch ends only by `unwatch`."""
     subscribers: int
     """The number of processes that have subscribers to it."""
     options: Mapping[str, Any]

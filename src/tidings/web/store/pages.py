@@ -112,7 +112,9 @@ def find(at: Transaction, url_or_page_id: str) -> StoredPage | None:
         page_id=page_id,
         canonical_url=canonical_url,
         url=url,
-        versions=tuple(Version(*row, rows.options_of(last)) for *row, last in at.do(_VERSIONS, page_id, at.now)),
+        versions=tuple(
+            Version(*row, options=rows.options_of(last)) for *row, last in at.do(_VERSIONS, page_id, at.now)
+        ),
         content_hash=content_hash,
         checked_at=checked_at,
         etag=etag,

@@ -218,7 +218,7 @@ class Store:
         return await self._write(lambda at: watches.begin(at, page_id, options, next_at, explicit=explicit))
 
     async def hasten(self, page_id: str) -> bool:
-        """Makes a page due now, whoever watches it; False if nobody does.
+        """Makes a page due now for whichever process looks at it; False if it is not watched.
 
         A look in progress does not count: it may have begun too early.
         """

@@ -35,7 +35,7 @@ def _as_list(value: Any) -> Any:
 
 
 class Format(BaseModel):
-    """What is answered."""
+    """Form of the answer."""
 
     model_config = STRICT
 
@@ -46,7 +46,7 @@ class Format(BaseModel):
 
 
 class IgnoreArgument(BaseModel):
-    """What does not count as a change."""
+    """Differences that are not a change."""
 
     model_config = STRICT
 

@@ -126,7 +126,11 @@ def _shown(page: Had, output: Output, room: AnswerRoom, start: int) -> PageRead:
         end=part.end,
         total=part.total,
     )
-    shown.update(signed(packet))
+    by = signed(packet)
+    if "author" in by:
+        shown["author"] = by["author"]
+    if "published_at" in by:
+        shown["published_at"] = by["published_at"]
     if packet["warnings"]:
         shown["warnings"] = packet["warnings"]
     if packet["unsafe_instructions_detected"]:

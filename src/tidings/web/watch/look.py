@@ -2,7 +2,7 @@
 
 In this order: the version that was announced is written down after it was announced. So if anything breaks off in
 between, the next look announces it, in whichever process. Nothing is lost. And as a version is compared with the one
-that was announced last, nothing is announced twice, whoever stored it.
+that was announced last, nothing is announced twice, whichever process stored it.
 
 Two answers may be temporary: that the page does not exist, and that it is empty. They are believed when they come twice
 in a row. Then the page gets a version that says that it is gone, and is looked at rarely. A look that got no turn,
@@ -70,7 +70,7 @@ class Looker:
         """Looks at a page, and notifies subscribers if it has changed.
 
         Raises:
-            StoreError: It could not be compared or kept; nobody was notified.
+            StoreError: It could not be compared or kept; no client was notified.
         """
         plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
         try:

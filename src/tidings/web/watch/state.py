@@ -85,7 +85,7 @@ class WatchState:
     doubt: str | None = None
     """A finding that is believed only the second time: "404", "empty"."""
     problem: str | None = None
-    """Why the last look failed."""
+    """The reason why the last look failed."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the state for the store, without what is None."""
