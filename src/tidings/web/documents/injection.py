@@ -2,7 +2,6 @@
 
     look_for(text, hidden=..., where=..., known=...) -> list[Unsafe]
     without_hidden_instructions(markdown, concealed) -> KeptText
-    disarm(text) -> str             without invisible characters (see `invisible`)
 
 Three things are reported: characters that hide a message, markup of chats and tool calls, and words addressed to a
 model (`phrases`). Visible text has to be clear to be reported; hidden text, titles and errors less so. Code may contain
@@ -72,7 +71,7 @@ _LOOKALIKES = str.maketrans(
 _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr, _LOOKALIKES))}][a-z]")
 
 
-def _dresses() -> Iterable[tuple[int, str]]:
+def _decorated_letters() -> Iterable[tuple[int, str]]:
     """Yields letters with accents, in circles, raised: each with its plain letter."""
     for first, last in (
         (0xC0, 0x24F),
@@ -91,8 +90,8 @@ def _dresses() -> Iterable[tuple[int, str]]:
     yield from zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True)
 
 
-_DRESSES = dict(_dresses())
-_DRESSED = re.compile(f"[{''.join(map(chr, _DRESSES))}]")
+_DECORATED = dict(_decorated_letters())
+_ANY_DECORATED = re.compile(f"[{''.join(map(chr, _DECORATED))}]")
 
 
 def plain(text: str) -> str:
@@ -106,14 +105,14 @@ def plain(text: str) -> str:
     return text.translate(_PLAIN) if _WIDE.search(text) else text
 
 
-def undressed(small: str) -> str | None:
+def plain_letters(lower: str) -> str | None:
     """Returns a lower-case text of the same length with plain letters for lookalikes; None if it has none."""
-    if small.isascii():
+    if lower.isascii():
         return None
-    mixed, dressed = _MIXED.search(small), _DRESSED.search(small)
+    mixed, decorated = _MIXED.search(lower), _ANY_DECORATED.search(lower)
     if mixed:
-        small = small.translate(_LOOKALIKES)
-    return small.translate(_DRESSES) if dressed else small if mixed else None
+        lower = lower.translate(_LOOKALIKES)
+    return lower.translate(_DECORATED) if decorated else lower if mixed else None
 
 
 class InjectionHit(NamedTuple):
@@ -190,13 +189,13 @@ class InjectionReport:
 
     def __init__(self, text: str) -> None:
         self.text = plain(text)
-        self.small = _small(self.text)
+        self.lower = _lowered(self.text)
         self.too_many = False
 
     @cached_property
     def about(self) -> tuple[int, int] | None:
         """The first and the last place where the text mentions models; None if it does not."""
-        places = [place for word in ABOUT for place in (self.small.find(word), self.small.rfind(word)) if place >= 0]
+        places = [place for word in ABOUT for place in (self.lower.find(word), self.lower.rfind(word)) if place >= 0]
         return (min(places), max(places)) if places else None
 
     def clusters(self, enough: int) -> Iterator[list[InjectionHit]]:
@@ -209,8 +208,8 @@ class InjectionReport:
                     yield meant
 
     def _all_clusters(self) -> list[list[InjectionHit]]:
-        hits, self.too_many = _hits(self.small)
-        if (letters := undressed(self.small)) is not None:
+        hits, self.too_many = _hits(self.lower)
+        if (letters := plain_letters(self.lower)) is not None:
             hits += _hits(letters)[0]
         clusters: list[list[InjectionHit]] = []
         end = 0
@@ -278,21 +277,21 @@ def _weights(cluster: Sequence[InjectionHit]) -> Iterable[int]:
     return best.values()
 
 
-def _small(text: str) -> str:
-    small = text.lower()
-    if len(small) == len(text):
-        return small
+def _lowered(text: str) -> str:
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
     # A few capitals become two letters in lower case; places have to stay the same.
     return "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
 
 
-def _hits(small: str) -> tuple[list[InjectionHit], bool]:
+def _hits(lower: str) -> tuple[list[InjectionHit], bool]:
     """Returns the signs in a lower-case text, and whether there are too many places to try."""
     hits: list[InjectionHit] = []
-    tries = _TRIES + len(small) // _CHARACTERS_A_TRY
+    tries = _TRIES + len(lower) // _CHARACTERS_A_TRY
     for sign in SIGNS:
-        for place in _places(small, sign.stems):
-            found = sign.pattern.match(small, place)
+        for place in _places(lower, sign.stems):
+            found = sign.pattern.match(lower, place)
             tries -= 1
             if found:
                 certain = sign.reason == OVERRIDE and sign.weight < CLEAR and STRONG.search(found[0])
@@ -302,18 +301,18 @@ def _hits(small: str) -> tuple[list[InjectionHit], bool]:
     return hits, False
 
 
-def _places(small: str, stems: Sequence[str]) -> Iterator[int]:
+def _places(lower: str, stems: Sequence[str]) -> Iterator[int]:
     for stem in stems:
-        place = small.find(stem)
+        place = lower.find(stem)
         while place >= 0:
-            if _begins(small, place, stem):
+            if _begins(lower, place, stem):
                 yield place
-            place = small.find(stem, place + len(stem))
+            place = lower.find(stem, place + len(stem))
 
 
-def _begins(small: str, place: int, stem: str) -> bool:
+def _begins(lower: str, place: int, stem: str) -> bool:
     """Returns whether a word begins here; scripts without spaces do not show it."""
-    return not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not small[place - 1].isalnum()
+    return not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not lower[place - 1].isalnum()
 
 
 class KeptText(NamedTuple):
