@@ -20,7 +20,7 @@ from tidings.cli.doctor import command as command_module
 from tidings.cli.doctor import files as files_module
 from tidings.cli.doctor import machine
 from tidings.cli.doctor.command import CheckedPath, Finding, examine, not_writable
-from tidings.inspector.sessions.saved import open_for_writing
+from tidings.inspector.sessions.journal import Journal
 from tidings.web.browser.chromium import NAMES
 
 SOURCES = Path(command_module.__file__).parents[1]
@@ -345,7 +345,7 @@ def test_files_that_cannot_be_made_or_written_are_told_with_a_cure_that_helps(
             assert found.verdict == "look"
             assert "cannot be created: you have no permission to write ~" in found.words
             assert found.cure == f"chmod u+rwX {place.home}"
-    open_for_writing(path).close()
+    Journal(path).keep([])
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda *_: False)
         [journal] = files_module.journal(place)
@@ -405,9 +405,9 @@ def test_a_journal_is_told_with_its_size_and_what_is_wrong_with_it(
     [none] = files_module.journal(place)
     assert (none.verdict, "none yet" in none.words) == ("ok", True)
 
-    open_for_writing(path).close()
+    Journal(path).keep([])
     [good] = files_module.journal(place)
-    assert (good.verdict, good.words.startswith("0 sessions, ")) == ("ok", True)
+    assert (good.verdict, good.words.startswith("1 session, ")) == ("ok", True)
 
     monkeypatch.setattr(files_module, "_LARGE", 10)
     path.chmod(0o644)

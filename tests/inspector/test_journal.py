@@ -15,12 +15,12 @@ from tests.inspector.recorded import Writer
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal, JournalLimits
 from tidings.inspector.sessions.saved import (
-    Unusable,
-    beside,
+    JournalUnusable,
     default_path,
     delete_session,
     list_sessions,
     load_session,
+    path_for_this_version,
     rename_session,
 )
 
@@ -87,7 +87,7 @@ def test_a_killed_inspector_loses_nothing_that_is_a_moment_old(tmp_path: Path) -
         assert process.stdout.readline() == "written\n"
         (session,) = list_sessions(path)
         assert session.running
-        with pytest.raises(LookupError, match="still runs"):
+        with pytest.raises(LookupError, match="still running"):
             delete_session(path, session.id)
         os.kill(process.pid, signal.SIGKILL)
     (session,) = list_sessions(path)
@@ -129,10 +129,10 @@ def test_a_database_of_something_else_is_set_aside(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    with pytest.raises(Unusable, match="something else"):
+    with pytest.raises(JournalUnusable, match="another application"):
         list_sessions(path)
     journal = written(path, some())
-    assert "something else" in (journal.notice or "")
+    assert "another application" in (journal.notice or "")
     assert len(list_sessions(path)) == 1
 
 
@@ -143,9 +143,11 @@ def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     before = path.read_bytes()
     journal = written(path, some())
-    assert "left alone: it was written by a later version" in (journal.notice or "")
+    assert "was written by a later version of Tidings (format 99; this one knows 1). It is left alone" in (
+        journal.notice or ""
+    )
     assert path.read_bytes() == before
-    assert journal.path == beside(path)
+    assert journal.path == path_for_this_version(path)
     assert len(list_sessions(journal.path)) == 1
 
 
@@ -153,7 +155,7 @@ def test_where_nothing_can_be_written_the_session_goes_on_without(tmp_path: Path
     (tmp_path / "file").write_text("")
     journal = written(tmp_path / "file" / "sessions.db", some())
     assert journal.session is None
-    assert (journal.notice or "").startswith("This session is not kept")
+    assert (journal.notice or "").startswith("This session is not saved")
 
 
 def test_old_sessions_and_too_many_are_deleted(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_a_session_is_named_and_deleted(tmp_path: Path) -> None:
             act(path, 1)
     with pytest.raises(LookupError, match="no session 1"):
         rename_session(path, 1, "x")
-    with pytest.raises(Unusable, match="no such file"):
+    with pytest.raises(JournalUnusable, match="no such file"):
         load_session(tmp_path / "none.db", 1)
 
 
@@ -213,10 +215,12 @@ def test_a_file_that_breaks_while_it_is_written_to_is_set_aside(tmp_path: Path) 
     real = journal._write
     broken = iter([True])
 
-    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> int:
         if next(broken, False):
-            raise sqlite3.DatabaseError("database disk image is malformed")
-        real(connection, batch)
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+        return real(connection, batch)
 
     journal._write = write  # type: ignore[method-assign]
     journal.put(some()[1])
@@ -232,10 +236,10 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     real = journal._write
     full = iter([True, True])
 
-    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> int:
         if next(full, False):
             raise sqlite3.OperationalError("database or disk is full")
-        real(connection, batch)
+        return real(connection, batch)
 
     journal._write = write  # type: ignore[method-assign]
     for record in some():
@@ -265,10 +269,11 @@ def test_what_is_written_does_not_count_as_waiting_though_more_comes_all_the_tim
     first, *rest = some(50)
 
     class Busy(Journal):
-        def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> None:
-            super()._write(connection, batch)
+        def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> int:
+            size = super()._write(connection, batch)
             if rest:  # So that something waits whenever a batch is done.
                 assert self.put(rest.pop(0)) == 0
+            return size
 
     journal = Busy(tmp_path / "sessions.db")
     journal.open()

@@ -104,12 +104,12 @@ def _records(session: str) -> "Sequence[Record]":
 
 
 def _recorded() -> "list[SavedSession]":
-    from tidings.inspector.sessions.saved import Unusable, default_path, list_sessions
+    from tidings.inspector.sessions.saved import JournalUnusable, default_path, list_sessions
 
     try:
         return list_sessions(default_path())
-    except Unusable as error:
-        raise Refusal(f"Cannot read {default_path()}: {error}.") from None
+    except JournalUnusable as error:
+        raise Refusal(str(error)) from None
 
 
 def _find(session: str, recorded: "Sequence[SavedSession]") -> "SavedSession | None":

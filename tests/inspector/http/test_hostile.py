@@ -79,22 +79,18 @@ def test_an_imported_session_is_as_old_as_its_import(tmp_path: Path) -> None:
 def test_a_journal_that_somebody_is_busy_with_is_left_where_it_is(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "sessions.db"
     Journal(path, title="mine").keep([Record(1, time.time(), "a", "server", {})])
-    monkeypatch.setattr(sqlite3, "connect", _impatient(sqlite3.connect))
+    monkeypatch.setattr("tidings.inspector.sessions.saved._TIMEOUT", 0.05)
     busy = sqlite3.connect(path, isolation_level=None)
     busy.execute("BEGIN EXCLUSIVE")
     journal = Journal(path)
     journal.open()
     assert journal.session is None
-    assert "cannot be written (database is locked)" in (journal.notice or "")
+    assert "stayed locked by another process" in (journal.notice or "")
     journal.close()
     busy.execute("ROLLBACK")
     busy.close()
     assert [each.title for each in list_sessions(path)] == ["mine"]
     assert not list(tmp_path.glob("*.broken*"))
-
-
-def _impatient(connect: Any) -> Any:
-    return lambda path, timeout=0.0, **others: connect(path, timeout=min(timeout, 0.05), **others)
 
 
 def test_a_record_that_cannot_be_written_costs_only_itself(tmp_path: Path) -> None:
@@ -204,7 +200,7 @@ async def test_where_no_session_can_be_kept_the_page_says_so(tmp_path: Path, cap
     async with opened(ServePlan(journal=tmp_path / "state" / "sessions.db")) as page:
         told = await page.get("/api/sessions")
         assert told["sessions"] == []
-        assert told["notice"].startswith("This session is not kept: ")
+        assert told["notice"].startswith("This session is not saved: ")
         assert told["notice"] in caplog.text
 
 
@@ -215,12 +211,12 @@ async def test_a_disk_that_cannot_be_written_is_told_once_and_until_it_can(
     journal.open()
     real, tries = journal._write, iter(range(3))
 
-    def write(connection: sqlite3.Connection, batch: list[Record]) -> None:
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> int:
         if next(tries, None) is not None:
             raise sqlite3.OperationalError("database or disk is full")
         assert journal.trouble is not None
         assert "disk is full" in journal.trouble
-        real(connection, batch)
+        return real(connection, batch)
 
     journal._write = write  # type: ignore[method-assign]
     journal.put(Record(1, 1.0, "a", "log", {}))

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,8 @@ def catalog(place: CheckedPath) -> Iterator[Finding]:
 
 def journal(place: CheckedPath) -> Iterator[Finding]:
     """Checks the journal, in which the inspector records sessions."""
-    from tidings.inspector.sessions.saved import Newer, Unusable, default_path, open_for_reading
+    from tidings._kit.sqlite_errors import Trouble
+    from tidings.inspector.sessions.saved import JournalUnusable, default_path, existing_journal
 
     path = default_path()
     shown = tidied(path, place)
@@ -60,17 +62,12 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
         return
     size = path.stat().st_size
     try:
-        connection = open_for_reading(path)
-    except Newer as error:
-        yield Finding("journal", "wrong", f"{shown}: {error}.", "Use that version, or move the file away.")
+        with closing(existing_journal(path)) as database:
+            count = database.read(lambda connection: connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+    except JournalUnusable as error:
+        cure = "Use that version, or move the file away." if error.trouble is Trouble.NEWER else _away(path)
+        yield Finding("journal", "wrong", str(error), cure)
         return
-    except Unusable as error:
-        yield Finding("journal", "wrong", f"{shown} cannot be used: {error}.", _away(path))
-        return
-    try:
-        [count] = connection.execute("SELECT count(*) FROM sessions").fetchone()
-    finally:
-        connection.close()
     words = f"{counted(count, 'session')}, {size_text(size)} ({shown})."
     if size > _LARGE:
         yield Finding("journal", "look", words, "Delete old sessions in the inspector, or the file.")

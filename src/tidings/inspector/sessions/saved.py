@@ -1,81 +1,85 @@
-"""The file of a journal: where it is, how it is opened, and what is done with one that cannot be used.
+"""The journal's file, and the sessions in it: listed, loaded, renamed, deleted.
 
-One SQLite file holds many sessions; several inspectors write to it at once, each its own session. It is for its owner's
-eyes only: the folder has mode 0700, the file 0600.
-
-What a journal keeps: the sessions in it, listed, loaded and deleted.
-
-Each of these opens the file for itself, so that it works beside inspectors that write to it.
+One SQLite file holds many sessions; several inspectors write to it at once, each its own session. Only its owner can
+read it: the folder has mode 0700, the file 0600. Each function opens the file for itself.
 """
 
-import contextlib
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict_or_none
+from tidings._kit.sqlite import Database, OnDamage, Schema
+from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings.inspector.records import Record
 
 VERSION: Final = 1
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS sessions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    title TEXT,
-    began REAL NOT NULL,
-    last REAL NOT NULL,
-    ended REAL,
-    pid INTEGER NOT NULL,
-    records INTEGER NOT NULL DEFAULT 0,
-    bytes INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS records (
-    session INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    at REAL NOT NULL,
-    server TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    data TEXT NOT NULL,
-    PRIMARY KEY (session, seq)
-) WITHOUT ROWID;
-"""
-
-
-_PASSING: Final = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_NOMEM,
-    }
+_SCHEMA: Final = Schema(
+    application_id=None,
+    version=VERSION,
+    tables=(
+        """
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            title TEXT,
+            began REAL NOT NULL,
+            last REAL NOT NULL,
+            ended REAL,
+            pid INTEGER NOT NULL,
+            records INTEGER NOT NULL DEFAULT 0,
+            bytes INTEGER NOT NULL DEFAULT 0
+        )
+        """,
+        """
+        CREATE TABLE records (
+            session INTEGER NOT NULL,
+            seq INTEGER NOT NULL,
+            at REAL NOT NULL,
+            server TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            data TEXT NOT NULL,
+            PRIMARY KEY (session, seq)
+        ) WITHOUT ROWID
+        """,
+    ),
+    checked=("sessions",),
+    pragmas=("PRAGMA auto_vacuum = INCREMENTAL",),
 )
-"""What says nothing about the file itself."""
+_WORDING: Final = Wording(
+    "journal",
+    start_over="Move it away.",
+    texts={
+        Trouble.NOT_A_DATABASE: "is not a database ({error}).",
+        Trouble.DAMAGED: "is damaged ({error}).",
+        Trouble.MISFIT: "is damaged ({error}).",
+        Trouble.OTHER_APPLICATION: "is the database of another application.",
+        Trouble.NEWER: "was written by a later version of Tidings (format {found}; this one knows {known}).",
+    },
+)
+_TIMEOUT: Final = 10.0
+"""Seconds that another process may keep the file locked."""
+_THINNED: Final = ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress")
+"""The kinds of records that a session has many of, and that can be missing."""
 
 
-class Unusable(Exception):
-    """This file cannot be used as a journal, and why."""
+class JournalUnusable(Exception):
+    """The file cannot be used as a journal. The message says why."""
 
-
-class NotNow(Unusable):
-    """It may well be a journal, but cannot be written: the disk is full, or somebody else is busy with it."""
-
-
-class Newer(Unusable):
-    """It was written by a later version."""
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        super().__init__(text)
+        self.trouble = trouble
 
 
 def default_path() -> Path:
-    """Where sessions are kept, if nobody says otherwise: in the user's folder for state."""
+    """Returns the path of the journal in the user's folder for state."""
     try:
-        import platformdirs  # noqa: PLC0415 - comes with the inspector; other commands do without
+        import platformdirs  # noqa: PLC0415 - comes with the inspector; other commands work without it
     except ImportError:
         folder = Path.home() / ".local" / "state" / "tidings"
     else:
@@ -83,103 +87,57 @@ def default_path() -> Path:
     return folder / "inspector" / "sessions.db"
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the file, and make it first if there is none.
+def open_journal(path: Path, on_set_aside: Callable[[Path, Path, Exception], object]) -> Database:
+    """Opens a journal to write to it, and creates it if there is none. Raises `JournalUnusable`.
 
-    Raises:
-        Newer: It was written by a later version.
-        NotNow: It cannot be written.
-        Unusable: It is no journal, or is damaged.
+    A file that is damaged, or is not a journal, is set aside, now or later: `on_set_aside` gets its path, its new path
+    and the reason.
     """
+    database = Database(
+        path,
+        _SCHEMA,
+        wording=_WORDING,
+        error=JournalUnusable,
+        timeout=_TIMEOUT,
+        on_damage=OnDamage.SET_ASIDE,
+        aside=_aside,
+        on_set_aside=on_set_aside,
+    )
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Made here, so that it is never readable to others, not even for a moment. SQLite's files beside it follow it.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            database.open()
+        except JournalUnusable as reason:
+            foreign = Trouble.NOT_A_DATABASE, Trouble.DAMAGED, Trouble.MISFIT, Trouble.OTHER_APPLICATION
+            if reason.trouble not in foreign:
+                raise
+            # The path is for journals: even a file that does not say that it is one is moved away.
+            database.set_aside(reason)
+            database.open()
     except OSError as error:
-        raise NotNow(f"{error.strerror or error}") from None
-    connection = _connect(path)
-    try:
-        _check(connection)  # First: a file of somebody else's is left as it is.
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # With WAL, a process that is killed loses nothing that was committed; only a machine's power cut may.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.executescript(_SCHEMA)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.commit()
-    except sqlite3.Error as error:
-        connection.close()
-        raise _reason(error) from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        raise database.explained(error) from None
+    return database
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a file that is there, to read it or to delete from it.
-
-    Raises:
-        Newer: It was written by a later version.
-        Unusable: There is none, it is no journal, or it is damaged.
-    """
-    if not path.is_file():
-        raise Unusable("there is no such file")
-    connection = _connect(path)
-    try:
-        _check(connection)
-        connection.execute("SELECT id FROM sessions LIMIT 1")
-    except sqlite3.Error as error:
-        connection.close()
-        raise Unusable(str(error)) from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        return sqlite3.connect(path, timeout=10, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise _reason(error) from None
-
-
-def _reason(error: sqlite3.Error) -> Unusable:
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    return NotNow(str(error)) if code in _PASSING else Unusable(str(error))
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
-        raise Newer(f"it was written by a later version of Tidings (format {version}; this one knows {VERSION})")
-    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise Unusable("it is a database of something else")
-
-
-def beside(path: Path) -> Path:
-    """Where to write instead, if a later version has its own file here."""
-    return path.with_name(f"{path.stem}.v{VERSION}{path.suffix}")
-
-
-def set_aside(path: Path) -> Path:
-    """Give a file that cannot be used another name, with what SQLite keeps beside it. The new name."""
+def _aside(path: Path) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    new = path.with_name(f"{path.name}.broken-{stamp}")
-    number = 1
+    new, number = path.with_name(f"{path.name}.broken-{stamp}"), 1
     while new.exists():
         number += 1
         new = path.with_name(f"{path.name}.broken-{stamp}-{number}")
-    path.rename(new)
-    for end in ("-wal", "-shm"):
-        with contextlib.suppress(OSError):
-            path.with_name(path.name + end).rename(new.with_name(new.name + end))
     return new
 
 
-_THINNED: Final = ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress")
+def path_for_this_version(path: Path) -> Path:
+    """Returns the path to write to if a later version has its own file at `path`."""
+    return path.with_name(f"{path.stem}.v{VERSION}{path.suffix}")
+
+
+def existing_journal(path: Path) -> Database:
+    """Returns a journal that exists, to read it or to delete from it. Its use raises `JournalUnusable`."""
+    if not path.is_file():
+        raise JournalUnusable(Trouble.NO_ACCESS, f"The journal {path} cannot be used: there is no such file.")
+    return Database(path, _SCHEMA, wording=_WORDING, error=JournalUnusable, timeout=_TIMEOUT, create=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +148,9 @@ class SavedSession:
     title: str | None
     began: float
     last: float
-    """When its last record was made."""
+    """The time of its last record."""
     ended: float | None
-    """None: it still runs, or its inspector was killed; see `running`."""
+    """None while it runs, or if its inspector was killed: see `running`."""
     running: bool
     records: int
     bytes: int
@@ -200,14 +158,11 @@ class SavedSession:
 
 
 def list_sessions(path: Path) -> list[SavedSession]:
-    """The sessions in this file, the newest first. None if there is no file.
-
-    Raises:
-        Unusable: It is no journal, or damaged.
-    """
+    """Returns the sessions in a file, the newest first; none if there is no file. Raises `JournalUnusable`."""
     if not path.is_file():
         return []
-    with contextlib.closing(open_for_reading(path)) as connection:
+
+    def found(connection: sqlite3.Connection) -> list[SavedSession]:
         servers: dict[int, dict[str, None]] = {}
         for session, server in connection.execute("SELECT session, server FROM records WHERE kind = 'server'"):
             servers.setdefault(session, {})[server] = None
@@ -216,46 +171,45 @@ def list_sessions(path: Path) -> list[SavedSession]:
         )
         return [
             SavedSession(
-                known,
-                title,
-                began,
-                last,
-                ended,
-                ended is None and _is_alive(pid),
-                records,
-                size,
-                tuple(servers.get(known, ())),
+                known, title, began, last, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ()))
             )
             for known, title, began, last, ended, pid, records, size in rows
         ]
 
+    with closing(existing_journal(path)) as database:
+        return database.read(found)
+
 
 def load_session(path: Path, session: int) -> list[Record]:
-    """The records of a session, in order. One that cannot be read is a `missed` one.
+    """Returns the records of a session, in order. One that cannot be read becomes a `missed` one.
 
     Raises:
         LookupError: There is no such session.
-        Unusable: It is no journal, or damaged.
+        JournalUnusable: The file cannot be used.
     """
     return list(read_session(path, session))
 
 
 def read_session(path: Path, session: int) -> Iterator[Record]:
     """Like `load_session`, one record at a time."""
-    with contextlib.closing(open_for_reading(path)) as connection:
-        if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
-            raise LookupError(f"There is no session {session} in {path}.")
-        rows = connection.execute(
-            "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq", (session,)
-        )
-        for seq, at, server, kind, text in rows:
-            data = _read(text)
-            yield (
-                Record(seq, at, server, "missed", {"count": 1}) if data is None else Record(seq, at, server, kind, data)
+    database = existing_journal(path)
+    database.open()
+    with closing(database), closing(database.reader()) as connection:
+        try:
+            if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
+                raise _no_session(path, session)
+            rows = connection.execute(
+                "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq", (session,)
             )
+            for seq, at, server, kind, text in rows:
+                data = _parsed(text)
+                missed = Record(seq, at, server, "missed", {"count": 1})
+                yield missed if data is None else Record(seq, at, server, kind, data)
+        except sqlite3.Error as error:
+            raise database.explained(error) from error
 
 
-def _read(text: Any) -> dict[str, Any] | None:
+def _parsed(text: Any) -> dict[str, Any] | None:
     try:
         return as_dict_or_none(json.loads(text))
     except (TypeError, ValueError, RecursionError):
@@ -263,37 +217,39 @@ def _read(text: Any) -> dict[str, Any] | None:
 
 
 def delete_session(path: Path, session: int) -> None:
-    """Delete a session.
+    """Deletes a session.
 
     Raises:
-        LookupError: There is none, or it still runs.
-        Unusable: It is no journal, or damaged.
+        LookupError: There is no such session, or it is still running.
+        JournalUnusable: The file cannot be used.
     """
-    with contextlib.closing(open_for_reading(path)) as connection, connection:
+
+    def delete(connection: sqlite3.Connection) -> None:
         row = connection.execute("SELECT ended, pid FROM sessions WHERE id = ?", (session,)).fetchone()
         if row is None:
-            raise LookupError(f"There is no session {session} in {path}.")
-        if row[0] is None and _is_alive(row[1]):
-            raise LookupError(f"Session {session} still runs (process {row[1]}). End it first.")
+            raise _no_session(path, session)
+        if _is_running(*row):
+            raise LookupError(f"Session {session} is still running (process {row[1]}). End it first.")
         _delete(connection, [session])
-    with contextlib.closing(open_for_reading(path)) as connection:
-        connection.execute("PRAGMA incremental_vacuum")
+
+    with closing(existing_journal(path)) as database:
+        database.write(delete)
+        database.free()
 
 
 def rename_session(path: Path, session: int, title: str) -> None:
-    """Give a session a name, for people.
+    """Gives a session a title. Raises `LookupError` or `JournalUnusable`, as `delete_session` does."""
 
-    Raises:
-        LookupError: There is no such session.
-        Unusable: It is no journal, or damaged.
-    """
-    with contextlib.closing(open_for_reading(path)) as connection, connection:
+    def rename(connection: sqlite3.Connection) -> None:
         if not connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session)).rowcount:
-            raise LookupError(f"There is no session {session} in {path}.")
+            raise _no_session(path, session)
+
+    with closing(existing_journal(path)) as database:
+        database.write(rename)
 
 
 def prune(connection: sqlite3.Connection, *, now: float, days: float, most: int, most_bytes: int) -> None:
-    """Delete what is too old, and the oldest of what is too much. What still runs stays."""
+    """Deletes sessions that are too old, and the oldest of those that are too many or too large. Not running ones."""
     rows = connection.execute(
         "SELECT id, last, ended, pid, bytes FROM sessions ORDER BY began DESC, id DESC"
     ).fetchall()
@@ -301,18 +257,15 @@ def prune(connection: sqlite3.Connection, *, now: float, days: float, most: int,
     number = size = 0
     for known, last, ended, pid, weight in rows:
         number, size = number + 1, size + weight
-        # One that was imported is as old as its import, not as what happened in it.
+        # An imported session is as old as its import.
         too_much = number >= most or size > most_bytes or max(last, ended or 0.0) < now - days * 86400
-        if too_much and not (ended is None and _is_alive(pid)):
+        if too_much and not _is_running(ended, pid):
             gone.append(known)
-    if gone:
-        _delete(connection, gone)
-        connection.commit()
-        connection.execute("PRAGMA incremental_vacuum")
+    _delete(connection, gone)
 
 
 def thin(connection: sqlite3.Connection, session: int, most_bytes: int) -> int:
-    """Delete the oldest of what a session has much of, until the rest takes no more than this. What is left."""
+    """Deletes the oldest records of the kinds that a session has many of, until it fits. Returns its size."""
     kinds = ",".join("?" * len(_THINNED))
     total: int = connection.execute("SELECT sum(length(data)) FROM records WHERE session = ?", (session,)).fetchone()[0]
     over, last = total - most_bytes, None
@@ -334,17 +287,24 @@ def thin(connection: sqlite3.Connection, session: int, most_bytes: int) -> int:
     return total
 
 
+def _no_session(path: Path, session: int) -> LookupError:
+    return LookupError(f"There is no session {session} in {path}.")
+
+
 def _delete(connection: sqlite3.Connection, sessions: list[int]) -> None:
     for known in sessions:
         connection.execute("DELETE FROM records WHERE session = ?", (known,))
         connection.execute("DELETE FROM sessions WHERE id = ?", (known,))
 
 
-def _is_alive(pid: int) -> bool:
+def _is_running(ended: float | None, pid: int) -> bool:
+    """Returns whether a session has not ended and its inspector is still there."""
+    if ended is not None:
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True
+        pass
     return True

@@ -22,8 +22,8 @@ from tidings.inspector.servers import SessionServers
 from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import (
+    JournalUnusable,
     SavedSession,
-    Unusable,
     delete_session,
     list_sessions,
     read_session,
@@ -299,8 +299,8 @@ async def in_thread(run: Callable[[], Any]) -> Any:
     """
     try:
         return await asyncio.to_thread(run)
-    except Unusable as error:
-        raise OSError(f"The journal cannot be used: {error}") from None
+    except JournalUnusable as error:
+        raise OSError(str(error)) from None
 
 
 def name_session(

@@ -79,11 +79,11 @@ async def _flush(request: Request) -> None:
 
 
 async def _doing(run: Callable[[], T]) -> T:
-    from tidings.inspector.sessions.saved import Unusable  # noqa: PLC0415 - likewise
+    from tidings.inspector.sessions.saved import JournalUnusable  # noqa: PLC0415 - likewise
 
     try:
         return await asyncio.to_thread(run)
-    except Unusable as error:
+    except JournalUnusable as error:
         raise ApiProblem(
             500, "journal", str(error), "Move the file away; it is made anew.", who="this program"
         ) from None
