@@ -279,9 +279,20 @@ def distance(steps: set[tuple[str, str]], start: str, end: str) -> int | None:
     return None
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(FILES)
 def test_backlinks_broken_links_and_ways_are_what_resolving_every_link_gives(files: dict[str, list[str]]) -> None:
+    check_links(files)
+
+
+@pytest.mark.thorough
+@settings(max_examples=500)
+@given(FILES)
+def test_links_of_many_vaults_are_what_resolving_every_link_gives(files: dict[str, list[str]]) -> None:
+    check_links(files)
+
+
+def check_links(files: dict[str, list[str]]) -> None:
     notes = {path: targets if path.endswith(".md") else [] for path, targets in files.items()}
     expected = [
         (source, target, links.resolve(target, source, Plain(list(notes))))

@@ -70,7 +70,7 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "small.md").write_text("small")
-    (tmp_path / "large.md").write_text("#large\n" * 200_000)
+    (tmp_path / "large.md").write_text("large\n" * 200_000)
     with (tmp_path / "huge.md").open("wb") as file:
         file.truncate(ReadLimits().size + 1)
     read_here: list[str] = []

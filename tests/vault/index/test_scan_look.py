@@ -253,9 +253,20 @@ def do(root: Path, what: str, path: str, other: str | None) -> set[str]:
     return {path}
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(st.lists(OPERATIONS, max_size=25))
 def test_after_any_operations_the_index_is_what_a_fresh_one_would_be(operations: list[tuple[str, Any, Any]]) -> None:
+    check_operations(operations)
+
+
+@pytest.mark.thorough
+@settings(max_examples=300)
+@given(st.lists(OPERATIONS, max_size=25))
+def test_after_many_operations_the_index_is_what_a_fresh_one_would_be(operations: list[tuple[str, Any, Any]]) -> None:
+    check_operations(operations)
+
+
+def check_operations(operations: list[tuple[str, Any, Any]]) -> None:
     with TemporaryDirectory() as folder:
         vault = Vault([Path(folder)])
         index = Index(vault, memory=True)
