@@ -171,7 +171,7 @@ def _watch_in_thread(vault: Vault, pace: WatchPace, inbox: "_Inbox", stop: threa
 
 
 class _Inbox:
-    """A bounded queue from the watching thread to the event loop."""
+    """A queue from the watching thread to the event loop. From `most` paths on, some may be lost."""
 
     def __init__(self, most: int) -> None:
         self.failure: Exception | None = None

@@ -25,49 +25,6 @@ from tidings.vault.index.rows import (
 )
 from tidings.vault.notes.model import key
 
-
-def _find(queries: "Queries", text: str) -> NameMatch | None:
-    written = text.strip().strip("/")
-    if exact := queries.file(written):
-        return NameMatch(exact, ())
-    wanted = key(written)
-    name = wanted.rpartition("/")[2]
-    paths = {path for each in (name, name.removesuffix(".md")) for path in queries.candidates(each)}
-    whole = [path for path in paths if key(path) in (wanted, f"{wanted}.md")]
-    ends = [path for path in paths if key(path).endswith((f"/{wanted}", f"/{wanted}.md"))]
-    best = sorted(whole, key=lambda path: (path != f"{written}.md", _rank(path)))
-    if not best or name == wanted:
-        # A bare name may mean any file with that name; a whole path means only that file.
-        best += sorted(ends, key=_rank)
-    file = queries.file(best[0]) if best else None
-    return NameMatch(file, tuple(best[1:])) if file else None
-
-
-def _near(queries: "Queries", text: str, limit: int) -> list[str]:
-    wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
-    pairs = _pairs(wanted)
-    scored: list[tuple[float, int, str]] = []
-    for name, path in queries.connection.execute("SELECT name, path FROM files"):
-        own = _pairs(name)
-        score = 2 * len(pairs & own) / (len(pairs) + len(own))
-        if wanted and wanted in name:
-            score += 1
-        if score >= 0.4:
-            scored.append((-score, len(path), path))
-    return [path for _, _, path in sorted(scored)[:limit]]
-
-
-def _rank(path: str) -> tuple[bool, int, int, str]:
-    """Ranks notes before other files; then as Obsidian does: near the root, a short path."""
-    return not key(path).endswith(".md"), path.count("/"), len(path), path
-
-
-def _pairs(name: str) -> set[str]:
-    """Returns the pairs of adjacent letters, edges included: similar names share many."""
-    edged = f" {name} "
-    return {edged[at : at + 2] for at in range(len(edged) - 1)}
-
-
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
 _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
@@ -120,11 +77,34 @@ class Queries:
 
     def find(self, text: str) -> NameMatch | None:
         """Returns the file that a user means: without `.md`, in another case, by the end of its path or its name."""
-        return _find(self, text)
+        written = text.strip().strip("/")
+        if exact := self.file(written):
+            return NameMatch(exact, ())
+        wanted = key(written)
+        name = wanted.rpartition("/")[2]
+        paths = {path for each in (name, name.removesuffix(".md")) for path in self.candidates(each)}
+        whole = [path for path in paths if key(path) in (wanted, f"{wanted}.md")]
+        ends = [path for path in paths if key(path).endswith((f"/{wanted}", f"/{wanted}.md"))]
+        best = sorted(whole, key=lambda path: (path != f"{written}.md", _rank(path)))
+        if not best or name == wanted:
+            # A bare name may mean any file with that name; a whole path means only that file.
+            best += sorted(ends, key=_rank)
+        file = self.file(best[0]) if best else None
+        return NameMatch(file, tuple(best[1:])) if file else None
 
     def near(self, text: str, limit: int = 5) -> list[str]:
         """Returns the paths of files with similar names, the closest first."""
-        return _near(self, text, limit)
+        wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
+        pairs = _pairs(wanted)
+        scored: list[tuple[float, int, str]] = []
+        for name, path in self.connection.execute("SELECT name, path FROM files"):
+            own = _pairs(name)
+            score = 2 * len(pairs & own) / (len(pairs) + len(own))
+            if wanted and wanted in name:
+                score += 1
+            if score >= 0.4:
+                scored.append((-score, len(path), path))
+        return [path for _, _, path in sorted(scored)[:limit]]
 
     def candidates(self, name: str) -> list[str]:
         """Returns the paths of all files whose name has this key; notes without `.md`."""
@@ -315,3 +295,14 @@ def _upward(folder: str, top: str) -> Iterator[str]:
 def _order(path: str) -> tuple[list[str], str]:
     """Sorts names as people do, each folder followed by its content."""
     return key(path).split("/"), path
+
+
+def _rank(path: str) -> tuple[bool, int, int, str]:
+    """Ranks notes before other files; then as Obsidian does: near the root, a short path."""
+    return not key(path).endswith(".md"), path.count("/"), len(path), path
+
+
+def _pairs(name: str) -> set[str]:
+    """Returns the pairs of adjacent letters, edges included: similar names share many."""
+    edged = f" {name} "
+    return {edged[at : at + 2] for at in range(len(edged) - 1)}
