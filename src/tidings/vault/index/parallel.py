@@ -32,6 +32,8 @@ MANY_BYTES: Final = 5_000_000
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """The size of one task of a worker process."""
+_WAITING_ANSWERS: Final = 10
+"""Answers of each process that may wait: so many that it goes on while a batch is stored."""
 _EARLY_FILES: Final = 3_000
 """Files of an early start: more than can be read in that time."""
 _EARLY_ANSWERS: Final = 25
@@ -46,7 +48,7 @@ _begun: dict[tuple[Mount, ...], "Ahead"] = {}
 
 
 def index_pool(
-    tasks: int, *, small: int = 0, room: int | None = None, command: Sequence[str] | None = None
+    tasks: int, *, small: int = 0, room: int = _WAITING_ANSWERS, command: Sequence[str] | None = None
 ) -> IndexPool:
     """Returns a pool of worker processes, not yet started.
 
@@ -63,8 +65,8 @@ def index_pool(
         count=processes_for(tasks),
         limits=_LIMITS,
         small=lambda task: sum(job.stamp.size for job in task.jobs) <= small,
+        room=room,
         command=command,
-        **({} if room is None else {"room": room}),
     )
 
 
