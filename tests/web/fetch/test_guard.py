@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.fetch.servers import LOOPBACK, Names, site
-from tidings.web.fetch import guard as guard_module
-from tidings.web.fetch.guard import Address, AddressRefused, Guard, Lookup, NoSuchHost, network, policy, real, refusal
+from tidings.web.fetch import client as client_module
+from tidings.web.fetch.client import AddressRefused, Guard, Lookup, NoSuchHost
+from tidings.web.fetch.guard import Address, network, policy, real, refusal
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ class Stream(httpcore2.AsyncNetworkStream):
 
 
 async def test_a_silent_address_costs_a_head_start_not_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_module, "_HEAD_START", 0.0)
+    monkeypatch.setattr(client_module, "_HEAD_START", 0.0)
     streams = Streams()
     streams.answering = {"2.2.2.2"}
     guard = Guard(policy(), Names(a_example=[["2600::1", "2600::2", "2.2.2.2"]]))
@@ -243,7 +244,7 @@ async def test_a_silent_address_costs_a_head_start_not_the_whole_time(monkeypatc
 
 
 async def test_of_two_that_answer_at_once_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_module, "_HEAD_START", 0.0)
+    monkeypatch.setattr(client_module, "_HEAD_START", 0.0)
     both = anyio.Event()
     streams = Streams()
 

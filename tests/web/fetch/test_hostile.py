@@ -305,7 +305,7 @@ async def test_a_handshake_that_does_not_go_on_ends_with_the_deadline_and_its_co
 
 
 async def test_a_handshake_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.fetch.guard.CONNECT_TIMEOUT", 0.05)
+    monkeypatch.setattr("tidings.web.fetch.client.CONNECT_TIMEOUT", 0.05)
     async with greeting(b"") as url, fetcher() as fetch:
         with pytest.raises(Unreachable, match="does not answer") as silence:
             await fetch.fetch(Request(url))

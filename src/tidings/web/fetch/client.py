@@ -1,36 +1,229 @@
-"""One request and its bounded answer, over connections that the guard made: the seam to httpcore.
+"""The only way to a socket, and one request with its answer: the seam to httpcore. Imported with the first request.
 
-    async with client.get(url, headers) as answer:
-        body = await read(answer.chunks(), answer.headers, limit, url=str(url))
+    async with Client(Guard(policy), at_once=32).get(url, headers) as answer:
+        async for chunk in answer.chunks(): ...
+
+`Guard` is the network backend of httpcore. A name is resolved once, and every address of the answer is checked; one
+refused address refuses the host, because an honest answer does not mix public and private addresses. The connection
+goes to a checked address and the name is not resolved again, so a second, different answer (DNS rebinding) has no
+effect.
 
 HTTP/2 where the server supports it. No proxy, no cookies, no settings from the environment. Every failure is a
 `FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending.
-
-A body is bounded as it arrives and again when it is decompressed. A `Content-Length` is trusted only if it exceeds the
-limit.
 """
 
+import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import cast
+from ipaddress import ip_address
+from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import h2.events
 import h2.exceptions
 import httpcore2
 
-from tidings._kit.decompress import PIECE, Corrupt, Decompressor, OverLimit
-from tidings.web.fetch.guard import ADDRESS, CONNECT_TIMEOUT, Address, AddressRefused, Guard, NoSuchHost, refusal
-from tidings.web.fetch.request import MIB, BadAnswer, Blocked, FetchError, ResponseTooLarge, Unreachable
+from tidings.web.fetch.guard import Address, FetchPolicy, real, refusal
+from tidings.web.fetch.request import BadAnswer, Blocked, FetchError, ResponseTooLarge, Unreachable
 from tidings.web.fetch.urls import Url, shown
 
 _KEPT_IDLE = 20
 _IDLE_SECONDS = 15.0
 
-Progress = Callable[[int, int | None], Awaitable[None]]
-"""Called with the bytes received and the total, None if unknown; equal when the body is complete."""
+
+Resolver = Callable[[str], Awaitable[Sequence[Address]]]
+"""Returns the addresses of a host name, best first. Raises `OSError` (`socket.gaierror`) if there are none."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for one address to answer, if the request has more."""
+ADDRESS = "vetted_address"
+"""The name of the stream's extra information that holds its address."""
+_HEAD_START = 0.25
+"""Seconds before the next address is tried in parallel."""
+_MOST_TRIED = 6
+_LOOKUPS_AT_ONCE = 16
+
+
+class AddressRefused(Exception):
+    """A host, port or address is not allowed. The message says why, and what to do."""
+
+
+class NoSuchHost(Exception):
+    """A name has no addresses. `retryable`: it may have some a moment later."""
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class Lookup:
+    """The system's resolver, in its own threads, so that slow names do not delay other work."""
+
+    def __init__(self) -> None:
+        self._threads: anyio.CapacityLimiter | None = None
+
+    async def __call__(self, host: str) -> Sequence[Address]:
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_LOOKUPS_AT_ONCE)
+        found = await anyio.to_thread.run_sync(_getaddrinfo, host, abandon_on_cancel=True, limiter=self._threads)
+        return list(dict.fromkeys(ip_address(answer[4][0]) for answer in found))
+
+
+def _getaddrinfo(host: str) -> "list[tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]]":
+    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)  # pyright: ignore[reportReturnType]
+
+
+class Guard(httpcore2.AsyncNetworkBackend):
+    """The network backend that connects only to addresses that the policy allows."""
+
+    def __init__(self, policy: FetchPolicy, resolver: Resolver | None = None) -> None:
+        self._policy = policy
+        self._resolve = resolver or Lookup()
+        self._plain = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def vetted(self, host: str, port: int) -> list[Address]:
+        """Returns the addresses of `host`. Raises `AddressRefused` if one of them, or the port, is not allowed."""
+        if reason := self._policy.refuses(host, port):
+            raise AddressRefused(reason)
+        addresses = await self._addresses(host)
+        for address in addresses:
+            if reason := self._policy.refuses_address(host, address):
+                raise AddressRefused(reason)
+        return [real(address) for address in addresses]
+
+    async def _addresses(self, host: str) -> Sequence[Address]:
+        try:
+            return [ip_address(host)]
+        except ValueError:
+            pass
+        try:
+            addresses = await self._resolve(host)
+        except socket.gaierror as error:
+            retryable = error.errno == socket.EAI_AGAIN
+            raise NoSuchHost(f"the name {host} cannot be resolved ({error.strerror})", retryable=retryable) from None
+        except (OSError, UnicodeError) as error:
+            raise NoSuchHost(f"the name {host} cannot be resolved ({error})", retryable=False) from None
+        if not addresses:
+            raise NoSuchHost(f"the name {host} has no addresses", retryable=False)
+        return addresses
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Returns a stream to the first checked address that answers."""
+        addresses = _alternating(await self.vetted(host, port))[:_MOST_TRIED]
+        if len(addresses) == 1:
+            return await self._connect(addresses[0], port)
+        race = _Race(self._connect, port)
+        try:
+            await race.run(addresses)
+        except BaseException:
+            await race.discard()
+            raise
+        return race.result()
+
+    async def connect_unix_socket(self, *args: object, **kwargs: object) -> httpcore2.AsyncNetworkStream:
+        """Refuses: no page is served from a local socket."""
+        raise AddressRefused("local sockets are not allowed")
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    async def _connect(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
+        return _GuardedStream(await self._plain.connect_tcp(str(address), port, timeout=CONNECT_TIMEOUT), address)
+
+
+class _GuardedStream(httpcore2.AsyncNetworkStream):
+    """A stream that knows its address. It is closed when TLS cannot be started on it, or starting it is cancelled."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, address: Address) -> None:
+        self._stream = stream
+        self._address = address
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            secure = await self._stream.start_tls(ssl_context, server_hostname, CONNECT_TIMEOUT)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+        return _GuardedStream(secure, self._address)
+
+    def get_extra_info(self, info: str) -> Any:
+        # The socket cannot be asked: it no longer knows once the peer is gone.
+        return self._address if info == ADDRESS else self._stream.get_extra_info(info)
+
+
+class _Race:
+    """Tries addresses in order, each with a head start; the first stream wins."""
+
+    def __init__(self, connect: Callable[[Address, int], Awaitable[httpcore2.AsyncNetworkStream]], port: int) -> None:
+        self._connect = connect
+        self._port = port
+        self._won: httpcore2.AsyncNetworkStream | None = None
+        self._failure: Exception | None = None
+
+    async def run(self, addresses: Sequence[Address]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for address in addresses:
+                done = anyio.Event()
+                tasks.start_soon(self._try, address, done, tasks.cancel_scope)
+                with anyio.move_on_after(_HEAD_START):
+                    await done.wait()
+
+    async def _try(self, address: Address, done: anyio.Event, scope: anyio.CancelScope) -> None:
+        try:
+            stream = await self._connect(address, self._port)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            self._failure = self._failure or error
+        else:
+            if self._won is None:
+                self._won = stream
+                scope.cancel()
+            else:
+                await stream.aclose()
+        done.set()
+
+    async def discard(self) -> None:
+        """Closes the stream that won, because nobody will use it."""
+        if self._won is not None:
+            with anyio.CancelScope(shield=True):
+                await self._won.aclose()
+
+    def result(self) -> httpcore2.AsyncNetworkStream:
+        """Returns the stream that won. Raises `ConnectError` or `ConnectTimeout` if no address answered."""
+        if self._won is not None:
+            return self._won
+        raise self._failure or httpcore2.ConnectError("no address answered")
+
+
+def _alternating(addresses: Sequence[Address]) -> list[Address]:
+    # If IPv6 (or IPv4) does not work here, this costs one head start, not one for each address.
+    first = [address for address in addresses if address.version == addresses[0].version]
+    other = [address for address in addresses if address.version != addresses[0].version]
+    pairs = [pair for both in zip(first, other, strict=False) for pair in both]
+    return pairs + first[len(other) :] + other[len(first) :]
 
 
 class HttpAnswer:
@@ -168,57 +361,3 @@ def _not_http(error: Exception, cause: object, url: Url) -> FetchError:
 def _broken_off(url: Url) -> FetchError:
     message = f"{url} broke off: the connection ended before the answer did; try again"
     return Unreachable(message, url=str(url), retryable=True)
-
-
-@dataclass(frozen=True)
-class ResponseBody:
-    """A body, decompressed. `truncated`: a part of it is missing."""
-
-    data: bytes
-    truncated: bool = False
-
-
-async def read(
-    chunks: AsyncIterator[bytes],
-    headers: Mapping[str, str],
-    limit: int,
-    *,
-    url: str,
-    cut: bool = False,
-    progress: Progress | None = None,
-) -> ResponseBody:
-    """Returns the body, decompressed.
-
-    A body over the limit, compressed or not, raises `ResponseTooLarge`; with `cut` it is truncated instead. One that
-    cannot be decompressed raises `BadAnswer`.
-    """
-    length = headers.get("content-length", "")
-    total = int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
-    hint = "allow more with max_bytes, or fetch a smaller page"
-    if total is not None and total > limit and not cut:
-        raise ResponseTooLarge(f"{url} has {_size(total)}, more than the {_size(limit)} allowed; {hint}", url=url)
-    data = bytearray()
-    try:
-        encodings = headers.get("content-encoding", "").split(",")
-        decompressor = Decompressor([name.strip().lower() for name in encodings], limit)
-        received = reported = 0
-        async for chunk in chunks:
-            received += len(chunk)
-            for piece in decompressor.feed(chunk):
-                data += piece
-            if progress is not None and received - reported >= PIECE:
-                reported = received
-                await progress(received, total)
-        if progress is not None and (reported, total) != (received, received):
-            await progress(received, received)
-    except OverLimit:
-        if cut:
-            return ResponseBody(bytes(data), truncated=True)
-        raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {hint}", url=url) from None
-    except Corrupt as error:
-        raise BadAnswer(f"{url} cannot be decompressed: {error}; the fault is at the server", url=url) from None
-    return ResponseBody(bytes(data), truncated=decompressor.cut_short)
-
-
-def _size(count: int) -> str:
-    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count:,} bytes"

@@ -12,7 +12,7 @@ there is none.
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from tidings._kit.backoff import doubling, jittered, retry_after
-from tidings._kit.decompress import ACCEPTED
-from tidings.web.fetch.client import Client, HttpAnswer, Progress, ResponseBody, read
-from tidings.web.fetch.guard import Guard, Network, Resolver, policy
+from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
+from tidings.web.fetch.guard import Network, policy
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
+    MIB,
     BadAnswer,
     BadRequest,
     FetchError,
@@ -35,12 +35,14 @@ from tidings.web.fetch.request import (
     RateLimited,
     Request,
     Response,
+    ResponseTooLarge,
     TooManyRedirects,
     Unreachable,
 )
 from tidings.web.fetch.urls import Url, join, parse, shown
 
 if TYPE_CHECKING:
+    from tidings.web.fetch.client import Client, HttpAnswer, Resolver
     from tidings.web.fetch.robots import Robots, RobotsCache
 
 RETRIED = frozenset({408, 425, 429, 502, 503, 504})
@@ -73,6 +75,10 @@ _PARAMETER = re.compile(r"""\s*[\w-]{1,40}\s*=\s*(?:[\w.:/+-]{1,80}|"[\w.:/+-]{1
 _DRAINED = 64 * 1024
 _DRAIN_SECONDS = 1.0
 _DELAYS = doubling(0.5, 8.0)
+
+
+Progress = Callable[[int, int | None], Awaitable[None]]
+"""Called with the bytes received and the total, None if unknown; equal when the body is complete."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,14 @@ class FetchCall:
 
 
 @dataclass(frozen=True)
+class ResponseBody:
+    """A body, decompressed. `truncated`: a part of it is missing."""
+
+    data: bytes
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
 class FetchHop:
     """The answer of one URL."""
 
@@ -217,7 +231,7 @@ def next_url(left: Sequence[Url], location: str, most: int) -> Url:
     return url
 
 
-async def body_of(url: Url, answer: HttpAnswer, call: FetchCall) -> ResponseBody:
+async def body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> ResponseBody:
     """Returns the body of an answer, empty for a redirect. Raises `FetchError` if it is too large or broken."""
     if answer.status < 200 or (answer.status == 304 and not call.plan.validators):
         message = f"{url} answered with the unexpected status {answer.status}; the fault is at the server"
@@ -226,7 +240,53 @@ async def body_of(url: Url, answer: HttpAnswer, call: FetchCall) -> ResponseBody
         if answer.status in _REDIRECTS and "location" in answer.headers:
             return await _drained(chunks)
         most = call.plan.max_bytes
-        return await read(chunks, answer.headers, most, url=str(url), cut=call.plan.cut, progress=call.progress)
+        return await read_body(chunks, answer.headers, most, url=str(url), cut=call.plan.cut, progress=call.progress)
+
+
+async def read_body(
+    chunks: AsyncIterator[bytes],
+    headers: Mapping[str, str],
+    limit: int,
+    *,
+    url: str,
+    cut: bool = False,
+    progress: Progress | None = None,
+) -> ResponseBody:
+    """Returns the body, decompressed.
+
+    A body over the limit, compressed or not, raises `ResponseTooLarge`; with `cut` it is truncated instead. One that
+    cannot be decompressed raises `BadAnswer`.
+    """
+    length = headers.get("content-length", "")
+    total = int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
+    hint = "allow more with max_bytes, or fetch a smaller page"
+    if total is not None and total > limit and not cut:
+        raise ResponseTooLarge(f"{url} has {_size(total)}, more than the {_size(limit)} allowed; {hint}", url=url)
+    data = bytearray()
+    try:
+        encodings = headers.get("content-encoding", "").split(",")
+        decompressor = Decompressor([name.strip().lower() for name in encodings], limit)
+        received = reported = 0
+        async for chunk in chunks:
+            received += len(chunk)
+            for piece in decompressor.feed(chunk):
+                data += piece
+            if progress is not None and received - reported >= PIECE:
+                reported = received
+                await progress(received, total)
+        if progress is not None and (reported, total) != (received, received):
+            await progress(received, received)
+    except OverLimit:
+        if cut:
+            return ResponseBody(bytes(data), truncated=True)
+        raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {hint}", url=url) from None
+    except Corrupt as error:
+        raise BadAnswer(f"{url} cannot be decompressed: {error}; the fault is at the server", url=url) from None
+    return ResponseBody(bytes(data), truncated=decompressor.cut_short)
+
+
+def _size(count: int) -> str:
+    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count:,} bytes"
 
 
 async def _drained(chunks: AsyncGenerator[bytes]) -> ResponseBody:
@@ -284,7 +344,7 @@ class Fetcher:
         allow_private: Sequence[Network] = (),
         allow_domains: Sequence[str] = (),
         block_domains: Sequence[str] = (),
-        resolver: Resolver | None = None,
+        resolver: "Resolver | None" = None,
         tls: ssl.SSLContext | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
@@ -429,10 +489,12 @@ class Fetcher:
             message = f"{url} is not fetched: {why}, and {when}; try again then"
             raise RateLimited(message, url=str(url), retryable=True) from None
 
-    def _connections(self) -> Client:
+    def _connections(self) -> "Client":
         if self._closed:
             raise RuntimeError("the fetcher is closed")
         if self._client is None:
+            from tidings.web.fetch.client import Client, Guard  # noqa: PLC0415 - takes long, so with the first request
+
             guard = Guard(self._policy, self._resolver)
             self._client = Client(guard, at_once=self.limits.at_once, tls=self._tls)
         return self._client
