@@ -23,7 +23,7 @@ from tidings.inspector.http.gate import Key
 def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_left(tmp_path: Path) -> None:
     with shown(tmp_path) as demo:
         demo.expect(r"^http://127\.0\.0\.1:\d+/#token=\S{40,}$")
-        demo.expect(r"Nobody can type here")
+        demo.expect(r"There is no terminal to type into")
         demo.expect(r"1 Edit a note: fresh in .* 2 lines added, 1 removed")
         demo.expect(r"file saved → notified \(.*\) → received \(.*\) → fresh copy \(.*\)")
         demo.expect(r"2 Ask a tool: search answered in .*: \d+ notes")

@@ -27,11 +27,7 @@ _turn = asyncio.Lock()
 
 
 def responder(options: OneShotOptions) -> Responder:
-    """Returns the responder of a one-shot command.
-
-    Raises:
-        OneShotFailed: The script is invalid.
-    """
+    """Returns the responder of a one-shot command."""
     try:
         script = None if options.answers is None else script_responder(options.answers)
     except ValueError as error:
@@ -69,11 +65,7 @@ def _print(text: str) -> None:
 
 
 async def _line(prompt: str) -> str:
-    """Returns a line that the person types.
-
-    Raises:
-        EOFError: They pressed Ctrl-D.
-    """
+    """Returns a line that the person types."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
@@ -165,11 +157,7 @@ async def _ask_for_field(field: Field, schema: Mapping[str, Any]) -> Any:
 
 
 def _value(text: str, field: Field, schema: Mapping[str, Any]) -> Any:
-    """Returns the value that was typed for a field.
-
-    Raises:
-        ValueError: The form does not allow it.
-    """
+    """Returns the value that was typed for a field."""
     if not text:
         raise ValueError("A value is required.")
     typed: Any = text

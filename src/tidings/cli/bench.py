@@ -35,10 +35,7 @@ _TIDY_SECONDS: Final = 15
 # Everything after the benchmark's name is for the benchmark, including `--help`.
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--all",
-    "every",
-    is_flag=True,
-    help="Run all benchmarks and print one table of ratios (about 40 minutes).",
+    "--all", "every", is_flag=True, help="Run all benchmarks and print one table of ratios (about 40 minutes)."
 )
 @click.option("--quick", is_flag=True, help="With --all: smaller benchmarks (about 20 minutes).")
 @click.option(

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 import click
@@ -40,9 +39,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._line is not None:
             self._line.clear()
 

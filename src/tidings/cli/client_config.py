@@ -49,9 +49,6 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
         argv: The command that starts the server.
         http: The address of a server that the user starts. None: the client starts it.
         token: The token that the server requires.
-
-    Raises:
-        Refusal: The client cannot use such a server.
     """
     server = Command(name, argv) if http is None else HttpEndpoint(name, http.url, token)
     try:
@@ -96,11 +93,7 @@ class CannotUse(ValueError):
 
 
 def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> ConfigSnippet:
-    """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`.
-
-    Raises:
-        CannotUse: The client cannot use such a server.
-    """
+    """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
     windows = platform == "win32"
     if client == "claude-code":
         use = "Run this command in a terminal; `/mcp` in Claude Code then shows the server."

@@ -26,11 +26,7 @@ _UNFIT: Final = re.compile(r"[^\w.~ -]")
 
 
 def decoded(blob: object) -> bytes:
-    """Decodes base64.
-
-    Raises:
-        OneShotFailed: It is not base64.
-    """
+    """Decodes base64."""
     try:
         return base64.b64decode(str(blob), validate=True)
     except (binascii.Error, ValueError):
@@ -63,11 +59,7 @@ def show_resource(contents: Sequence[Content], output: str | None) -> None:
 
 
 def bytes_of(content: Content) -> bytes:
-    """Returns the bytes of one content of a resource.
-
-    Raises:
-        OneShotFailed: It has neither a text nor a blob.
-    """
+    """Returns the bytes of one content of a resource."""
     if isinstance(content.get("text"), str):
         return content["text"].encode(errors="backslashreplace")
     if not isinstance(content.get("blob"), str):
@@ -81,11 +73,7 @@ def described(kind: object, size: int) -> str:
 
 
 def save(parts: Sequence[bytes], names: Sequence[str], output: str) -> None:
-    """Writes content to a file, or several contents into a folder.
-
-    Raises:
-        OneShotFailed: It cannot be written there.
-    """
+    """Writes content to a file, or several contents into a folder."""
     place = Path(output)
     if not parts:
         raise OneShotFailed("There is no content to save.", code="nothing-to-save")

@@ -74,11 +74,7 @@ class ListedItems:
         return [name for name, times in Counter(self.ids).items() if times > 1]
 
     def find(self, name: str) -> Item:
-        """Returns the item of this name or URI.
-
-        Raises:
-            OneShotFailed: There is none.
-        """
+        """Returns the item of this name or URI."""
         for item in self.items:
             if item[self.kind.id] == name:
                 return item
@@ -101,12 +97,7 @@ class Conversation:
         return self._client.ping()
 
     def load(self, kind: ListKind) -> ListedItems:
-        """Returns one of the server's lists, with all pages.
-
-        Raises:
-            TidingsError: The server answered with an error, or not at all.
-            OneShotFailed: Its answer is not a list.
-        """
+        """Returns one of the server's lists, with all pages."""
         found, cursor, seen = ListedItems(kind), None, set[str]()
         for _ in range(_MAX_PAGES):
             page = self.request(kind.method, {} if cursor is None else {"cursor": cursor})
@@ -136,11 +127,7 @@ class Conversation:
 
 
 def converse(options: OneShotOptions, question: Callable[[Conversation], T], then: Callable[[T], object]) -> None:
-    """Asks the server, and hands the answer to `then` before the connection is closed.
-
-    Raises:
-        OneShotFailed: There is no answer.
-    """
+    """Asks the server, and hands the answer to `then` before the connection is closed."""
     gc.disable()  # The process ends soon.
     try:
         if not options.suits_wire_client or not _by_wire_client(options, question, then):

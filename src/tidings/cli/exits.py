@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Generator
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from textwrap import indent
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
@@ -99,29 +100,19 @@ def json_log() -> "logging.Logger | None":
     return logs.logger if logs is not None and logs.is_json() else None
 
 
+@dataclass(eq=False)
 class OneShotFailed(Exception):
     """Ends a one-shot command, with a message for people, facts for programs and an exit code."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        exit_code: int = YOURS,
-        who: str = YOU,
-        code: str = "usage",
-        payload: Any = None,
-        help_page: str | None = None,
-        data: Any = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.exit_code = exit_code
-        self.who = who
-        self.code = code
-        self.payload = payload
-        """The part of the server's answer that is wrong."""
-        self.help_page = help_page
-        self.data = data
+    message: str
+    _: KW_ONLY
+    exit_code: int = YOURS
+    who: str = YOU
+    code: str = "usage"
+    payload: Any = None
+    """The part of the server's answer that is wrong."""
+    help_page: str | None = None
+    data: Any = None
 
 
 def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:

@@ -56,11 +56,7 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 
 def catalog_path(given: Path | None) -> Path:
-    """Returns the catalog file: the one of `--catalog`, or the user's own.
-
-    Raises:
-        Refusal: The folder of the given file does not exist.
-    """
+    """Returns the catalog file: the one of `--catalog`, or the user's own."""
     if given is not None:
         if not given.exists() and not given.parent.is_dir():
             raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
@@ -73,11 +69,7 @@ def catalog_path(given: Path | None) -> Path:
 def chosen_servers(
     targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool
 ) -> "tuple[ServerEntry, ...]":
-    """Returns the servers of these targets, with the era if one was given.
-
-    Raises:
-        Refusal: A target is invalid.
-    """
+    """Returns the servers of these targets, with the era if one was given."""
     if not targets:
         return ()
     from tidings.errors import BadTarget
@@ -116,11 +108,7 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
-    """Opens the socket of the page, at the given port or at the first free one.
-
-    Raises:
-        Refusal: The host is unknown or the port is not available.
-    """
+    """Opens the socket of the page, at the given port or at the first free one."""
     if port is not None:
         try:
             return listen(HttpAddress(host, port))

@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import click
@@ -41,12 +40,7 @@ def timeouts(options: OneShotOptions) -> Timeouts:
 def live_client(
     options: OneShotOptions, config: ClientConfig, *, on_message: Callable[[Message], None] | None = None
 ) -> LiveClient:
-    """Makes the live client of a command; `on_message` gets every message.
-
-    Raises:
-        OneShotFailed: The script of answers, or a root, is invalid.
-        BadTarget: The target is invalid.
-    """
+    """Makes the live client of a command; `on_message` gets every message."""
     from tidings.cli.asking import responder
 
     watched = options.verbose or on_message is not None
@@ -107,9 +101,7 @@ class Loop:
                 loop.add_signal_handler(signal.SIGTERM, self._terminate)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._runner.close()
 
     def _terminate(self) -> None:
@@ -165,7 +157,7 @@ class LiveConversation:
         try:
             self._loop.run(self.client.connect())
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         client = self.client
         self.server = ServerFacts(
@@ -180,14 +172,12 @@ class LiveConversation:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             with contextlib.suppress(KeyboardInterrupt, Terminated, asyncio.CancelledError):
                 self._loop.run(self.client.aclose())
         finally:
-            self._loop.__exit__(kind, error, trace)
+            self._loop.__exit__()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Returns the result of `work`. A timeout quotes output that was not a message: it may have been the answer."""
@@ -247,11 +237,7 @@ def document_of(pairs: tuple[str, ...], document: str | None) -> dict[str, Any] 
 def arguments_for(
     tool: str, schema: Any, pairs: tuple[str, ...], given: dict[str, Any] | None, *, checked: bool = True
 ) -> dict[str, Any]:
-    """Returns the arguments with the types of the schema.
-
-    Raises:
-        OneShotFailed: They break the schema. The message says where, and what was expected.
-    """
+    """Returns the arguments with the types of the schema."""
     from tidings.inspector.forms import check, parse_pairs
 
     if given is None:

@@ -57,10 +57,7 @@ def _names(ctx: click.Context, kind: str) -> Names:
     if not target:
         return []
     extras = Extras(
-        dict(given.get("headers") or []),
-        given.get("token"),
-        env=dict(given.get("env") or []),
-        cwd=given.get("cwd"),
+        dict(given.get("headers") or []), given.get("token"), env=dict(given.get("env") or []), cwd=given.get("cwd")
     )
     chosen = choose(target, extras)
     entry = chosen.entry

@@ -50,7 +50,7 @@ class ChosenTarget:
 
     @property
     def is_command(self) -> bool:
-        """Whether the server is a program to start."""
+        """True if the server is a program to start."""
         return self.entry.command is not None
 
 
@@ -79,12 +79,12 @@ class OneShotOptions:
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person at the terminal can answer questions."""
+        """True if a person at the terminal can answer questions."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @property
     def suits_wire_client(self) -> bool:
-        """Whether the wire client can do it: the server is a command, and there is nothing to answer or to show."""
+        """True if the wire client can do it: the server is a command, and there is nothing to answer or to show."""
         return (
             self.chosen.is_command
             and not (self.verbose or self.answers or self.roots)
@@ -111,11 +111,7 @@ class ServerFacts:
 
 
 def choose(target: str | Sequence[str], extras: Extras) -> ChosenTarget:
-    """Returns the server that `target` names. `target` is a text, or the words of a command.
-
-    Raises:
-        BadTarget: It was not understood, or an option does not fit it.
-    """
+    """Returns the server that `target` names. `target` is a text, or the words of a command."""
     try:
         found = resolve(target, catalog())
     except BadTarget:

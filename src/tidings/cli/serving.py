@@ -70,7 +70,7 @@ class HttpAddress:
 
     @property
     def beyond(self) -> bool:
-        """Whether other machines can reach it."""
+        """True if other machines can reach it."""
         return self.host not in _LOOPBACK
 
     @property
@@ -81,11 +81,7 @@ class HttpAddress:
 
 
 def parse_address(text: str) -> HttpAddress | None:
-    """Reads `HOST:PORT`, `:PORT`, `PORT`, `localhost` or an IP address. Returns None for anything else.
-
-    Raises:
-        Refusal: The port is too large.
-    """
+    """Reads `HOST:PORT`, `:PORT`, `PORT`, `localhost` or an IP address. Returns None for anything else."""
     found = _ADDRESS.fullmatch(text)
     if found is None:
         host = text.removeprefix("[").removesuffix("]")
@@ -96,22 +92,14 @@ def parse_address(text: str) -> HttpAddress | None:
 
 
 def http_address(text: str) -> HttpAddress:
-    """Reads the value of `--http`.
-
-    Raises:
-        Refusal: It is not an address.
-    """
+    """Reads the value of `--http`."""
     if (address := parse_address(text)) is None:
         raise Refusal(f"--http takes HOST:PORT, for example {DEFAULT}; {text!r} is not an address.")
     return address
 
 
 def check_token(address: HttpAddress, token: str | None) -> None:
-    """Checks that an address beyond this machine has a token, and that a header can carry it.
-
-    Raises:
-        Refusal: One of them is not so.
-    """
+    """Checks that an address beyond this machine has a token, and that a header can carry it."""
     if token and not re.fullmatch(r"[!-~]+", token):
         raise Refusal("The token contains characters that cannot be sent. Use visible ASCII characters without spaces.")
     if address.beyond and not token:
@@ -122,11 +110,7 @@ def check_token(address: HttpAddress, token: str | None) -> None:
 
 
 def check_token_use(ctx: click.Context, address: HttpAddress | None, token: str | None) -> None:
-    """Checks the token as `check_token` does, and refuses `--token` without `--http`.
-
-    Raises:
-        Refusal: The token cannot be used.
-    """
+    """Checks the token as `check_token` does, and refuses `--token` without `--http`."""
     if address is not None:
         check_token(address, token)
     elif ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
@@ -138,11 +122,7 @@ class PortInUse(Refusal):
 
 
 def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:
-    """Opens a listening socket. Returns it with its address, in which port 0 is replaced by the port it got.
-
-    Raises:
-        Refusal: The host is unknown or the port is not available.
-    """
+    """Opens a listening socket. Returns it with its address, in which port 0 is replaced by the port it got."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((address.host, address.port), family=family, backlog=2048)
@@ -214,9 +194,6 @@ def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clie
         address: Where to serve. None: over standard input and output.
         token: The token that clients must send.
         for_clients: Whether the command has `--config`.
-
-    Raises:
-        Refusal: The host is unknown or the port is not available.
     """
     if address is not None:
         listening, address = listen(address)
@@ -236,11 +213,7 @@ def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clie
 def run(
     server: "LiveServer[Any]", http: Http | None, beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 ) -> None:
-    """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile.
-
-    Raises:
-        Refusal: The server cannot run.
-    """
+    """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile."""
     import anyio
 
     async def serve() -> None:
@@ -257,11 +230,7 @@ def run(
 
 
 def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs `serve` until it ends or a signal asks the process to stop, which is not a failure.
-
-    Raises:
-        Refusal: `serve` raised an error that explains itself.
-    """
+    """Runs `serve` until it ends or a signal asks the process to stop, which is not a failure."""
     import anyio
 
     from tidings.errors import TidingsError
@@ -289,11 +258,7 @@ def _sigterm_as_ctrl_c() -> Generator[None]:
 
 
 async def serve_app(app: _App, http: Http) -> None:
-    """Serves an app over HTTP until the process is asked to stop, with the token if there is one.
-
-    Raises:
-        Refusal: It could not start.
-    """
+    """Serves an app over HTTP until the process is asked to stop, with the token if there is one."""
     from tidings._kit.uvicorn_seam import HttpServer
 
     guarded = BearerToken(app, http.token) if http.token else app

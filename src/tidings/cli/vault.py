@@ -99,11 +99,7 @@ def command(
 
 
 def serve(options: VaultOptions) -> None:
-    """Serves until the process is asked to stop.
-
-    Raises:
-        Refusal: The vault cannot be served.
-    """
+    """Serves until the process is asked to stop."""
     gc.disable()  # The start produces no garbage, and a tenth of it would be spent on searching for some.
     vault = check(options)
     from tidings.vault.index import parallel
@@ -133,11 +129,7 @@ async def _log_when_indexed(library: "VaultLibrary") -> None:
 
 
 def check(options: VaultOptions) -> "Vault":
-    """Checks the options before anything large is imported, and returns the folders.
-
-    Raises:
-        Refusal: A package is missing, a folder cannot be served, or the index cannot be stored.
-    """
+    """Checks the options before anything large is imported, and returns the folders."""
     from tidings.vault import PACKAGES, packages_missing
 
     if missing := not_installed(PACKAGES):
@@ -159,20 +151,12 @@ def check(options: VaultOptions) -> "Vault":
 
 
 def make_server(options: VaultOptions) -> "VaultServer":
-    """Makes the server, after `check`.
-
-    Raises:
-        Refusal: The bus is invalid, or a folder cannot be served any more.
-    """
+    """Makes the server, after `check`."""
     from tidings.vault.server import VaultServer
 
     try:
         return VaultServer(
-            *options.paths,
-            read_only=options.read_only,
-            exclude=options.exclude,
-            cache=options.cache,
-            bus=options.bus,
+            *options.paths, read_only=options.read_only, exclude=options.exclude, cache=options.cache, bus=options.bus
         )
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error

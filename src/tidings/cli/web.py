@@ -95,13 +95,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
 @log_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    *,
-    http: str | None,
-    token: str | None,
-    bus: str | None,
-    config: str | None,
-    **given: Any,
+    ctx: click.Context, *, http: str | None, token: str | None, bus: str | None, config: str | None, **given: Any
 ) -> None:
     """Serve web pages over MCP: fetch them, watch them, report changes.
 
@@ -125,11 +119,7 @@ def command(
 
 
 def serve(options: WebOptions) -> None:
-    """Serves until the process is asked to stop.
-
-    Raises:
-        Refusal: The server cannot run.
-    """
+    """Serves until the process is asked to stop."""
     gc.disable()  # The start produces no garbage, and a tenth of it would be spent on searching for some.
     server = make_server(options)
     gc.freeze()
@@ -138,11 +128,7 @@ def serve(options: WebOptions) -> None:
 
 
 def make_server(options: WebOptions) -> "WebServer":
-    """Makes the server.
-
-    Raises:
-        Refusal: A package is missing, the store cannot be used, or the bus is invalid.
-    """
+    """Makes the server."""
     if missing := not_installed(PACKAGES):
         raise Refusal(packages_missing("The web server", missing, extra="web"))
     if options.settings.render and (missing := not_installed(["playwright"])):

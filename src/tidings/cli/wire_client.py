@@ -17,7 +17,6 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from tidings._kit.bounded_json import as_dict, as_texts
@@ -92,9 +91,6 @@ class CommandPipe:
     """A running command and the lines that go both ways, without an event loop.
 
     The command runs in a process group of its own, which `close` ends.
-
-    Raises:
-        OSError, ValueError: The command could not be started.
     """
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
@@ -145,13 +141,7 @@ class CommandPipe:
             self._poll.unregister(self._in)
 
     def line(self, deadline: float) -> bytes:
-        """Returns the next line of output. `deadline` is by the monotonic clock.
-
-        Raises:
-            _Silent: None came in time.
-            _Closed: None will come.
-            _TooLong: It is longer than a message may be.
-        """
+        """Returns the next line of output. `deadline` is by the monotonic clock."""
         while not self._lines:
             if self._out not in self._open:
                 raise _Closed
@@ -235,11 +225,7 @@ class CommandPipe:
 
 
 class WireClient:
-    """One connection to a command. Entering it starts the command and performs the handshake.
-
-    Raises:
-        TidingsError, OneShotFailed: On entering: the command does not start, or is not an MCP server.
-    """
+    """One connection to a command. Entering it starts the command and performs the handshake."""
 
     server: ServerFacts
 
@@ -278,9 +264,7 @@ class WireClient:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pipe.close()
 
     # Handshake
@@ -356,12 +340,7 @@ class WireClient:
     # Requests
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the server's answer to a request.
-
-        Raises:
-            TidingsError: There was none, or it was an error.
-            Unusual: It was a question.
-        """
+        """Returns the server's answer to a request."""
         try:
             result = self._ask(method, params, time.monotonic() + self._request_seconds)
         except _Silent:

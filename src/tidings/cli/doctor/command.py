@@ -32,7 +32,7 @@ class Finding:
     words: str
     """The state, and what it means."""
     cure: str = ""
-    """What to do; empty if nothing is to be done."""
+    """The advice; empty if nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True)
