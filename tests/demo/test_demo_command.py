@@ -150,7 +150,9 @@ def test_a_port_that_is_in_use_is_told() -> None:
 
 
 def test_missing_packages_are_told_with_the_command_that_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_command, "find_spec", lambda name: None if name in ("lxml", "watchfiles") else sys)
+    monkeypatch.setattr(
+        demo_command, "not_installed", lambda names: [name for name in names if name in ("lxml", "watchfiles")]
+    )
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
     assert 'The demo needs more packages (watchfiles, lxml): pip install "tidings[vault,web]"' in result.output

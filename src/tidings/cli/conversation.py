@@ -207,10 +207,11 @@ def _about_schema(schema: object) -> str:
     return "" if given.get("type") == "object" else 'its inputSchema has no "type": "object"'
 
 
-def _about_arguments(arguments: Any) -> str:
+def _about_arguments(arguments: object) -> str:
+    entries = as_list(arguments)
     if arguments is not None and not isinstance(arguments, list):
         return f"its arguments are {_shown(arguments)}, not a list"
-    if all(isinstance(as_dict(each).get("name"), str) for each in as_list(arguments)):
+    if all(isinstance(as_dict(each).get("name"), str) for each in entries):
         return ""
     return "one of its arguments has no name"
 

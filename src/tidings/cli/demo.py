@@ -45,9 +45,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     typed = is_terminal(sys.stdin)
     automatic = not typed and seconds is None
     click.echo(f"{url}\n")
-    from tidings.inspector.http.app import STATIC
-
-    built = (STATIC / "index.html").is_file()
+    built = _is_built()
     with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
@@ -55,6 +53,12 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _is_built() -> bool:
+    from tidings.inspector.http.app import STATIC
+
+    return (STATIC / "index.html").is_file()
 
 
 def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
