@@ -133,7 +133,7 @@ async def test_a_credentials_file_is_checked_before_it_is_used(tmp_path: Path) -
     file.write_bytes(b"\xff\xfe")
     assert "not a text" in await refused(NatsBus(shared().url, credentials=str(file)))
     file.write_text("-----BEGIN NATS USER JWT-----\n")
-    assert "no credentials file" in await refused(NatsBus(shared().url, credentials=file))
+    assert "not a credentials file" in await refused(NatsBus(shared().url, credentials=file))
 
 
 async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:

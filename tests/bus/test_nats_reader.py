@@ -32,19 +32,19 @@ class Broker:
     async def read_from(self, *_: object, **__: object) -> int:
         return 0
 
-    async def say(self, subject: str) -> None:
+    async def send(self, subject: str) -> None:
         self.said.append(subject)
 
     def fail(self, reason: Exception) -> None:
         if not self.ended.done():
             self.ended.set_result(reason)
 
-    async def send(self, reply: str = "", **headers: str) -> None:
+    async def deliver(self, reply: str = "", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         await self.heard["inbox"](Msg(None, "news.tools", reply, b"tools", named or None))  # type: ignore[arg-type]
 
     async def message(self, seq: int, count: int) -> None:
-        await self.send(f"$JS.ACK.news.me.1.{seq}.{count}.77.3")
+        await self.deliver(f"$JS.ACK.news.me.1.{seq}.{count}.77.3")
 
 
 async def reading() -> tuple[Broker, StreamReader, list[Delivery]]:
@@ -59,7 +59,7 @@ async def test_messages_are_handed_on_with_what_the_broker_says_of_them() -> Non
     await broker.message(5, 1)
     await broker.message(9, 2)
     # Over a leaf node the domain and the account come first.
-    await broker.send("$JS.ACK.domain.account.news.me.1.11.3.78.0.x")
+    await broker.deliver("$JS.ACK.domain.account.news.me.1.11.3.78.0.x")
     assert [(one.seq, one.at, one.pending) for one in read] == [(5, 77, 3), (9, 77, 3), (11, 78, 0)]
     assert {(one.subject, one.data) for one in read} == {("news.tools", b"tools")}
 
@@ -78,10 +78,10 @@ async def test_a_sign_of_life_tells_of_messages_that_got_lost() -> None:
     await broker.message(5, 1)
     for _ in range(10):
         reader.check()
-        await broker.send(Status="100", Nats_Last_Consumer="1")
+        await broker.deliver(Status="100", Nats_Last_Consumer="1")
     assert not broker.ended.done()
-    await broker.send(Status="100", Nats_Last_Consumer="2")
-    assert "got lost" in str(broker.ended.result())
+    await broker.deliver(Status="100", Nats_Last_Consumer="2")
+    assert "was lost" in str(broker.ended.result())
 
 
 async def test_a_broker_that_gives_no_sign_of_life_is_given_up() -> None:
@@ -90,21 +90,21 @@ async def test_a_broker_that_gives_no_sign_of_life_is_given_up() -> None:
         reader.check()
     assert not broker.ended.done()
     reader.check()
-    assert "no sign of life" in str(broker.ended.result())
+    assert "sends no heartbeats" in str(broker.ended.result())
 
 
 async def test_the_broker_is_told_that_everything_has_arrived() -> None:
     broker, _, _ = await reading()
-    await broker.send("$JS.FC.one", Status="100")
-    await broker.send(Status="100", Nats_Last_Consumer="0", Nats_Consumer_Stalled="$JS.FC.two")
+    await broker.deliver("$JS.FC.one", Status="100")
+    await broker.deliver(Status="100", Nats_Last_Consumer="0", Nats_Consumer_Stalled="$JS.FC.two")
     assert broker.said == ["$JS.FC.one", "$JS.FC.two"]
 
 
 async def test_a_reader_that_the_broker_gives_up_ends_the_connection() -> None:
     broker, _, _ = await reading()
-    await broker.send(Status="409")
+    await broker.deliver(Status="409")
     assert "409" in str(broker.ended.result())
     broker, _, _ = await reading()
     [advisory] = [subject for subject in broker.heard if subject != "inbox"]
     await broker.heard[advisory](Msg(None, advisory, "", b""))  # type: ignore[arg-type]
-    assert "given up its reader" in str(broker.ended.result())
+    assert "dropped its reader" in str(broker.ended.result())

@@ -43,7 +43,7 @@ async def test_leaving_waits_for_no_answer_whatever_the_server_does(
         began = time.monotonic()
     assert time.monotonic() - began < 10
     for task in publishing:
-        with pytest.raises(BusUnavailable, match="was left before"):
+        with pytest.raises(BusUnavailable, match="was closed before"):
             await task
     assert await asking is None
     assert "2 changes could not be published" in caplog.text

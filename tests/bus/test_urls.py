@@ -88,7 +88,7 @@ def test_the_history_is_as_the_options_say() -> None:
         ("redis://ann:s3cret@host?prefixx=a", "Did you mean 'prefix'?"),
         ("redis://ann:s3cret@host?ssl_certfile=a", "no option 'ssl_certfile'"),
         ("redis://ann:s3cret@host?prefix={a}", "without braces, not '{a}'"),
-        ("redis://ann:s3cret@host:port", "port of a Redis is a number"),
+        ("redis://ann:s3cret@host:port", "port of a Redis must be a number"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_said_without_its_secrets(text: str, words: str) -> None:

@@ -177,7 +177,7 @@ async def test_a_stalled_reader_is_cut_off_at_the_deadline_and_delays_nobody(
 
         clock = Clock(monkeypatch)
         await clock.move(50)
-        assert "cut off" not in caplog.text
+        assert "Cut off" not in caplog.text
         await clock.move(11)
         await eventually(lambda: "read nothing for 60 s" in caplog.text)
         stalled.stream.resume()

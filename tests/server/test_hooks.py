@@ -44,7 +44,7 @@ class Source:
 
 
 def nothing_is_left(hooks: Hooks) -> bool:
-    return not (hooks._wanted or hooks._told or hooks._tasks or hooks._failures or hooks._refused)
+    return not (hooks._wanted or hooks._called or hooks._tasks or hooks._failures or hooks._refused)
 
 
 async def settled(hooks: Hooks, *subscriptions: str) -> None:

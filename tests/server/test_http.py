@@ -406,7 +406,7 @@ async def test_a_reader_that_stalls_behind_any_middleware_is_cut_off(
         for uri in uris:
             await mcp.notify.resource_updated(uri)
             await anyio.lowlevel.checkpoint()
-        await eventually(lambda: "cut off" in caplog.text)
+        await eventually(lambda: "Cut off" in caplog.text)
         # Its connection is broken though it reads nothing, so nothing of it stays here.
         await eventually(lambda: era == "legacy" or mcp.notify.subscribers() == [])
         stalled.stream.resume()

@@ -224,7 +224,7 @@ async def test_a_bus_that_takes_nothing_holds_up_no_stop(tmp_path: Path) -> None
             assert await subscription.over() == STOPPED[subscription.era]
         assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
-        assert "the bus does not take" in server.log.read_text()
+        assert "The bus does not accept" in server.log.read_text()
         assert "ERROR" not in server.log.read_text()
 
 

@@ -1,35 +1,26 @@
 """The live server: `LiveServer` and `attach()`.
 
-    live.py        Live: what makes a server live, and its beginning and end
-    server.py      LiveServer and attach()
-    adapters.py    what Tidings knows of the SDK's servers and of FastMCP
-    provider.py    resources that are found when they are asked for
-    notify.py      server.notify: publishing, and who listens
-    coalesce.py    merging changes that follow each other quickly
-    core.py        what both eras share: the bus, the hub, who may join
-    hub.py         who wants what
-    subscriber.py  one subscriber: what waits for it, and when it is cut off
-    modern.py      the era of subscriptions/listen
-    legacy.py      the era of resources/subscribe
-    borrow.py      the borrowed stream
-    webserver.py   the web server under it, and the short way past its `send`
-    frames.py      a change, encoded once for all
-    policy.py      what may be subscribed to, and by whom
-    hooks.py       the first subscriber and the last
-    patterns.py    URIs, prefixes and templates
-    checks.py      what is wrong with options, said where they are given
-    background.py  work that is begun and not waited for
-    shared.py      something that runs while anybody needs it
-    rpc.py         named errors as JSON-RPC errors
-    prompt_errors.py   the same of prompts
-    tool_errors.py what a call of a tool that is not right is told, for servers that want it
-    schemas.py     schemas without what goes without saying
-    stdio.py       serving over standard input and output
-    stop.py        hearing that the process shall stop
-    telemetry.py   spans and metrics
-    config.py      the settings, as values
+A change enters at `notify`, is stored by the bus, comes back to `core`, is matched to subscribers by `hub`, and is
+written by the subscriber of its era: through the borrowed stream, or through the SDK's session.
 
-May import: `bus`, `changes`, `errors`. Never `client`.
+    server.py           LiveServer, attach(), ResourceProvider
+    live.py             Live: one server's wiring and life, from its start until it is drained
+    modern.py           the 2026 era: subscriptions/listen
+    legacy.py           the handshake eras: resources/subscribe
+    core.py             the part that both eras share: the log, the hub, joining, JSON-RPC errors
+    notify.py           Notifier: publishes a change, with the time at its source
+    coalesce.py         Coalescer: merges changes that follow each other quickly
+    hub.py              Hub: the subscribers of each URI, prefix and list
+    subscriber.py       Subscriber: its backlog and deadline; Frame: a change as bytes
+    borrowed_stream.py  frames written straight through the web server's `send`
+    policy.py           SubscriptionPolicy: what may be subscribed to, by whom, how much
+    hooks.py            the first subscriber of a resource, and the last
+    families.py         ResourceFamily: resources described as a table
+    exact_calls.py      tools and prompts that check their arguments exactly
+    adapters.py         the SDK seam: lowlevel Server, MCPServer, FastMCP
+    stdio.py, stop.py   standard input and output; stop signals
+    config.py           Coalesce, Limits, and the checks of options
+    telemetry.py        spans and metrics
 """
 
 from tidings.server.config import Coalesce, CoalesceSetting, Limits

@@ -1,9 +1,9 @@
-"""Merging changes that follow each other quickly.
+"""`Coalescer`: merges changes that follow each other quickly.
 
-Each distinct change has a window of its own while it is lively. The first change passes at once and opens the window;
-what comes while the window is open is held back and passes as one at its end. A window that ends with nothing held
-back closes. The end moves with each further change, but never beyond `max_wait` after the first that was held back:
-so the last change always passes, and a steady stream of changes cannot starve it.
+Each distinct change has a window. The first change is published at once and opens the window; equal changes while it is
+open are held back, and published as one at its end. A window that ends with nothing held back closes. Each further
+change moves the end, but never beyond `max_wait` after the first that was held back: so the last change is always
+published, and a steady stream of changes cannot starve it.
 """
 
 from collections.abc import Callable, Coroutine
@@ -12,19 +12,18 @@ from functools import partial
 from typing import Any, Protocol
 
 from tidings._kit.tasks import Background
-from tidings._kit.uri_templates import UriPattern
 from tidings.changes import Change, ResourceUpdated
 from tidings.server.config import Coalesce, CoalesceSetting, uri_pattern
 
 
 class Handle(Protocol):
-    """Something that was scheduled, and can be called off."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Tells the time and wakes up at a time: an event loop, or a test."""
+    """An event loop, or a clock of a test."""
 
     def time(self) -> float: ...
 
@@ -40,7 +39,7 @@ class _Window:
 
 
 class Coalescer:
-    """Passes changes on to `publish`, merged as `setting` says. `merged` hears of each change that was absorbed."""
+    """Passes merged changes on to `publish`, and calls `merged` for each change that was absorbed by another."""
 
     def __init__(
         self,
@@ -55,17 +54,19 @@ class Coalescer:
         self._merged = merged
         self._windows: dict[Change, _Window] = {}
         self._background = Background()
-        self._default, self._rules = _rules(setting)
+        one_for_all = isinstance(setting, Coalesce)
+        self._default = setting if one_for_all else Coalesce()
+        self._rules = [] if one_for_all else [(uri_pattern(text), rule) for text, rule in setting.items()]
 
     async def submit(self, change: Change) -> None:
-        """Publish `change` now, or with what is held back of it. Returns once it is with the bus, or is held back."""
+        """Publishes `change` now, or holds it back. Returns once the bus has it, or it is held back."""
         if self._hold(change):
             return
         self._open(change)
         await self._publish(change)
 
     async def flush(self) -> None:
-        """Publish everything that is held back, and close all windows."""
+        """Publishes everything that is held back, and closes all windows."""
         windows, self._windows = self._windows, {}
         for change, window in windows.items():
             window.timer.cancel()
@@ -82,7 +83,7 @@ class Coalescer:
             window.held_since = now
         else:
             self._merged()
-        # The timer is left where it is: when it fires too early it finds the new end.
+        # The timer stays as it is: if it fires too early, it finds the new end.
         window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
         return True
 
@@ -110,9 +111,3 @@ class Coalescer:
                 if pattern.match(change.uri) is not None:
                     return rule
         return self._default
-
-
-def _rules(setting: CoalesceSetting) -> tuple[Coalesce, list[tuple[UriPattern, Coalesce]]]:
-    if isinstance(setting, Coalesce):
-        return setting, []
-    return Coalesce(), [(uri_pattern(text), rule) for text, rule in setting.items()]

@@ -1,8 +1,8 @@
-"""Calls when a resource gets its first subscriber and when it loses its last.
+"""`Hooks`: functions that are called when a resource gets its first subscriber and when it loses its last.
 
-For each URI or prefix there is what should be (somebody listens, or nobody does) and what is (the hooks were told so).
-A task for each brings the two together, so that the hooks of one URI never overlap, always alternate, and a client
-that comes and goes quickly is not seen at all.
+For each URI or prefix there is a wanted state (it has subscribers or not) and an actual one (the hook that was called
+last). One task for each brings the actual state to the wanted one. So the hooks of one URI never overlap, always
+alternate, and do not see a client that comes and goes quickly.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ from tidings.server.config import check_hook, takes_uri, uri_pattern
 logger = logging.getLogger(__name__)
 
 Hook = Callable[..., Awaitable[object] | object]
-"""Called with the variables of its template, by name; and with `uri`, the subscription itself, if it asks for that."""
+"""Called with the variables of its template by name, and with the subscription if it has a parameter `uri`."""
 
 TOLD = (ResourceNotFound, NotSubscribable, SourceUnavailable)
-"""What a hook may say to the subscriber by raising it. Of all else the subscriber learns that it may try again."""
+"""The errors of a hook that are shown to the subscriber. For all others it learns only that it may try again."""
 
 
 class Hooks:
-    """The hooks of one server, and what they were told."""
+    """The hooks of one server, and their state."""
 
     def __init__(self) -> None:
         self._first: list[tuple[UriPattern, Hook]] = []
         self._last: list[tuple[UriPattern, Hook]] = []
         self._wanted: dict[str, bool] = {}
-        self._told: set[str] = set()
+        self._called: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, Exception] = {}
         self._refused: set[str] = set()
@@ -43,23 +43,23 @@ class Hooks:
         self._last.append(_fitting("on_last_subscriber", pattern, hook))
 
     def first(self, subscription: str) -> None:
-        """The first subscriber of `subscription` has come."""
+        """Notes that `subscription` got its first subscriber."""
         self._want(subscription, True)
 
     def last(self, subscription: str) -> None:
-        """The last subscriber of `subscription` has gone."""
+        """Notes that `subscription` lost its last subscriber."""
         self._want(subscription, False)
 
     async def settled(self, subscriptions: Iterable[str], *, unless: asyncio.Future[None] | None = None) -> bool:
-        """Wait until the hooks for `subscriptions` have run; False if `unless` was done before.
+        """Waits until the hooks for `subscriptions` have run. Returns False if `unless` was done before.
 
         Raises:
-            Exception: What the hook of one of them raised: nobody watches that source.
+            Exception: A hook raised it, so that its source is not watched.
         """
         for subscription in subscriptions:
             if subscription in self._refused and subscription not in self._tasks:
-                # Somebody holds it still, though it failed for them: for the newcomer it is tried again.
-                self._told.discard(subscription)
+                # Another subscriber keeps it although its hook failed: for the new one it is tried again.
+                self._called.discard(subscription)
                 self._want(subscription, True)
             while task := self._tasks.get(subscription):
                 await asyncio.wait([task] if unless is None else [task, unless], return_when=asyncio.FIRST_COMPLETED)
@@ -71,7 +71,7 @@ class Hooks:
         return True
 
     async def finish(self, seconds: float) -> None:
-        """Wait until all that was begun is done; what is not within `seconds` is cancelled."""
+        """Waits at most `seconds` for the hooks that run, and cancels the rest."""
         tasks = list(self._tasks.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -84,17 +84,17 @@ class Hooks:
         self._wanted[subscription] = wanted
         if subscription not in self._tasks:
             task = asyncio.get_running_loop().create_task(self._reconcile(subscription))
-            if not task.done():  # As it may be already, where tasks begin at once.
+            if not task.done():  # It may be, where tasks begin at once (Python 3.12).
                 self._tasks[subscription] = task
 
     async def _reconcile(self, subscription: str) -> None:
         try:
-            while (wanted := self._wanted[subscription]) != (subscription in self._told):
+            while (wanted := self._wanted[subscription]) != (subscription in self._called):
                 if wanted:
-                    self._told.add(subscription)
+                    self._called.add(subscription)
                     await self._call_first(subscription)
                 else:
-                    self._told.discard(subscription)
+                    self._called.discard(subscription)
                     await self._call_last(subscription)
             if not self._wanted[subscription]:
                 del self._wanted[subscription]
@@ -110,7 +110,7 @@ class Hooks:
             except TOLD as error:
                 self._failures[subscription] = error
             except Exception as error:
-                logger.exception("on_first_subscriber failed for %s; the subscription is refused", subscription)
+                logger.exception("on_first_subscriber failed for %s: the subscription is refused.", subscription)
                 self._failures[subscription] = error
 
     def _forget_failure(self, subscription: str) -> None:
@@ -122,7 +122,7 @@ class Hooks:
             try:
                 await _call(hook, variables)
             except Exception:
-                logger.exception("on_last_subscriber failed for %s", subscription)
+                logger.exception("on_last_subscriber failed for %s.", subscription)
 
     @staticmethod
     def _matching(hooks: Iterable[tuple[UriPattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:

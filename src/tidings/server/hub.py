@@ -1,8 +1,8 @@
-"""The hub: who wants what.
+"""`Hub`: the subscribers of each URI, each prefix and each list.
 
-It keeps, for each URI, for each prefix and for each list, the subscribers who asked for it. To subscribe, to
-unsubscribe and to clean up cost what is named; to find who is interested in a change costs those who are (and one
-look-up for each distinct length of the prefixes in use, up to the length of the URI). Nobody else is looked at.
+The cost of subscribing, unsubscribing and cleaning up depends only on the subscriptions that are named. The cost of
+finding who is interested in a change depends only on those who are, plus one look-up for each distinct length of the
+prefixes in use, up to the length of the URI.
 """
 
 from bisect import bisect_right, insort
@@ -17,8 +17,11 @@ _Group = dict[Subscriber, None]
 
 
 class Hub:
-    """Everyone who is subscribed in this process. `on_first` and `on_last` hear when the first subscriber of a URI or
-    a prefix has come and when the last has gone.
+    """The subscribers of this process.
+
+    Args:
+        on_first: Called with a URI or a prefix that gets its first subscriber.
+        on_last: Called with one that has lost its last.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Hub:
         return subscriber in self._all
 
     def add(self, subscriber: Subscriber) -> None:
-        """Register `subscriber` for all that it names."""
+        """Registers `subscriber` with all its features and subscriptions."""
         self._all[subscriber] = None
         for feature in subscriber.features:
             self._features[FEATURES[feature]][subscriber] = None
@@ -53,7 +56,7 @@ class Hub:
             self._join(subscriber, subscription)
 
     def remove(self, subscriber: Subscriber) -> bool:
-        """Forget `subscriber`. False if it was not there."""
+        """Removes `subscriber`. Returns False if it was not registered."""
         if subscriber not in self._all:
             return False
         del self._all[subscriber]
@@ -64,7 +67,7 @@ class Hub:
         return True
 
     def subscribe(self, subscriber: Subscriber, subscription: str) -> bool:
-        """Let a registered `subscriber` hear of one more URI or prefix. False if it did so anyway: twice is once."""
+        """Adds a subscription to a registered subscriber. Returns False if it had it already."""
         if subscription in subscriber.subscriptions:
             return False
         subscriber.subscriptions.add(subscription)
@@ -72,7 +75,7 @@ class Hub:
         return True
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> bool:
-        """Let a registered `subscriber` hear of one URI or prefix less. False if it did not hear of it anyway."""
+        """Removes a subscription of a registered subscriber. Returns False if it did not have it."""
         if subscription not in subscriber.subscriptions:
             return False
         subscriber.subscriptions.discard(subscription)
@@ -107,7 +110,7 @@ class Hub:
             self._prefix_lengths.remove(length)
 
     def interested(self, change: Change) -> Collection[Subscriber]:
-        """Everyone who asked for `change`, each once."""
+        """Returns the subscribers that asked for `change`, each once."""
         if not isinstance(change, ResourceUpdated):
             return self._features[change]
         group = self._groups.get(change.uri, {})
@@ -119,24 +122,24 @@ class Hub:
         return everyone
 
     def deliver(self, frame: Frame) -> int:
-        """Hand `frame` to everyone who is interested in its change, and say how many that are."""
+        """Delivers `frame` to the subscribers that are interested in its change. Returns their number."""
         subscribers = tuple(self.interested(frame.change))
         for subscriber in subscribers:
             subscriber.deliver(frame)
         return len(subscribers)
 
     def deliver_everything(self, cursor: Cursor) -> int:
-        """Tell everyone that all they asked for may have changed."""
+        """Notifies every subscriber that everything it asked for may have changed."""
         for subscriber in tuple(self._all):
             subscriber.deliver_everything(cursor)
         return len(self._all)
 
     def subscriptions(self) -> dict[str, int]:
-        """Each URI and prefix that somebody listens to, with the number of listeners."""
+        """Returns the number of subscribers of each URI and prefix."""
         return {subscription: len(group) for subscription, group in self._groups.items()}
 
     def audience(self, what: str) -> Iterable[Subscriber]:
-        """Who hears of a list ("tools", "prompts", "resources") or of a resource."""
+        """Returns the subscribers of a list ("tools", "prompts", "resources") or of the resource at a URI."""
         if what in FEATURES:
             return tuple(self._features[FEATURES[what]])
         return tuple(self.interested(ResourceUpdated(what)))

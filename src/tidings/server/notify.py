@@ -1,7 +1,7 @@
-"""`server.notify`: how a server says that something changed, and sees who listens.
+"""`Notifier`, which is `server.notify`: publishes changes, and shows who listens.
 
-When a change happened at its source and when it was published: told with its notification, by the process that
-published it. Another replica hears of the change alone, and tells no times.
+A notification also says when the change happened at its source and when it was published, if this process published
+it. The bus carries the change alone, so other replicas send no times.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
 _MOST: Final = 10_000
-"""Changes whose times are remembered: those that wait to be published, or for the bus to bring them back."""
+"""Changes whose times are remembered: they wait to be published, or for the bus to bring them back."""
 
 
 class Times:
-    """The times of changes on their way through the bus. Each is told once; what is forgotten meanwhile is not told."""
+    """The times of changes on their way through the bus. Each is sent once; what is forgotten meanwhile is not sent."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -39,12 +39,12 @@ class Times:
         self._published: dict[Change, dict[str, float]] = {}
 
     def happened(self, change: Change, at: float) -> None:
-        """`change` happened at this time, in seconds since the epoch. Of several that are merged, the first counts."""
+        """Notes when `change` happened, in seconds since the epoch. Of several that are merged, the first counts."""
         _bound(self._sources)
         self._sources.setdefault(change, at)
 
     def publishing(self, change: Change) -> None:
-        """`change` is given to the bus now."""
+        """Notes that `change` is given to the bus now."""
         times = {"published": self._clock()}
         if self._sources and (source := self._sources.pop(change, None)) is not None:
             times["source"] = source
@@ -52,7 +52,7 @@ class Times:
         self._published[change] = times
 
     def take(self, change: Change) -> dict[str, float] | None:
-        """What is known of `change`, which the bus has brought; None if it came from elsewhere."""
+        """Returns the times of a change that the bus has brought; None if another process published it."""
         return self._published.pop(change, None)
 
 
@@ -62,7 +62,7 @@ def _bound(times: dict[Change, float] | dict[Change, dict[str, float]]) -> None:
 
 
 class Notifier:
-    """Publishes changes to everyone who asked for them, in both eras, on every transport and every replica."""
+    """Publishes changes to all their subscribers, in both eras, on every transport and every replica."""
 
     def __init__(self, hub: Hub, times: Times | None = None) -> None:
         self._hub = hub
@@ -76,15 +76,15 @@ class Notifier:
         self._background = Background()
 
     async def resource_updated(self, uri: str | AnyUrl, *, changed_at: float | None = None) -> None:
-        """The resource at `uri` is different now.
+        """Notifies subscribers that the resource at `uri` changed.
 
-        Returns once the change is with the bus, or is held back to be merged with others that follow quickly. While
-        the server is not running, the change is kept and published when it starts.
+        Returns once the bus has the change, or it is held back to be merged with others that follow quickly. While the
+        server is not running, the change is kept and published when it starts.
 
         Args:
             uri: The resource.
-            changed_at: When its source changed, in seconds since the epoch, if that is known: it is told with the
-                notification, so that a reader can see how long the news took.
+            changed_at: The time of the change at its source, in seconds since the epoch, if it is known. It is sent
+                with the notification, so that a reader can see how long that took.
 
         Raises:
             InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
@@ -93,40 +93,40 @@ class Notifier:
         await self.publish(change, changed_at=changed_at)
 
     async def tools_changed(self) -> None:
-        """The list of tools is different now. A `LiveServer` says so by itself when a tool is added or removed."""
+        """Notifies that the list of tools changed. Adding or removing a tool of a `LiveServer` does so by itself."""
         await self.publish(ToolsListChanged())
 
     async def prompts_changed(self) -> None:
-        """The list of prompts is different now. A `LiveServer` says so by itself when a prompt is added or removed."""
+        """Notifies that the list of prompts changed. Adding or removing one of a `LiveServer` does so by itself."""
         await self.publish(PromptsListChanged())
 
     async def resources_changed(self) -> None:
-        """The list of resources or templates is different now. A `LiveServer` says so by itself when it changes it."""
+        """Notifies that the list of resources or templates changed. Adding one to a `LiveServer` does so by itself."""
         await self.publish(ResourcesListChanged())
 
     async def publish(self, change: Change, *, changed_at: float | None = None) -> None:
-        """Publish any change: what the methods above do.
+        """Publishes any change, as the methods above do.
 
         Raises:
-            InvalidUri: The change is of a resource whose URI is not one.
-            TypeError: It is no change.
+            InvalidUri: It has no valid URI.
+            TypeError: It is not a change.
         """
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
             self.soon(change, changed_at=changed_at)
         else:
-            _checked(change)
+            _check(change)
             if changed_at is not None:
                 self._times.happened(change, changed_at)
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
-        """Publish `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
+        """Publishes `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
 
         Raises:
-            InvalidUri: The change is of a resource whose URI is not one.
-            TypeError: It is no change.
+            InvalidUri: It has no valid URI.
+            TypeError: It is not a change.
         """
-        _checked(change)
+        _check(change)
         with self._lock:
             if changed_at is not None:
                 self._times.happened(change, changed_at)
@@ -137,19 +137,19 @@ class Notifier:
             self._loop.call_soon_threadsafe(self._send_soon)
 
     def subscribers(self, what: str | None = None) -> list[SubscriberInfo]:
-        """Who listens: to anything, to a list ("tools", "prompts", "resources"), or to the resource at a URI."""
+        """Returns the subscribers of everything, of a list ("tools", "prompts", "resources"), or of a URI."""
         return [subscriber.info for subscriber in (self._hub if what is None else self._hub.audience(what))]
 
     def counts(self) -> dict[str, int]:
-        """How many listen to each list, and to each URI and prefix that somebody listens to."""
+        """Returns the number of subscribers of each list, and of each URI and prefix that has any."""
         lists = {feature: len(list(self._hub.audience(feature))) for feature in ("tools", "prompts", "resources")}
         return lists | self._hub.subscriptions()
 
     def start(self, submit: Callable[[Change], Coroutine[Any, Any, None]]) -> None:
-        """The server runs, on this event loop: publish through `submit`, and what was said before now.
+        """Begins to publish through `submit`, on this event loop, first what was kept until now.
 
-        That its lists were filled before it first ran is no news to anybody. That they changed between two runs is:
-        whoever was there in the first may come back in the second.
+        List changes from before the first run are dropped, because no client has seen an earlier list. Those between
+        two runs are not: clients of the first may come back in the second.
         """
         with self._lock:
             if not self._has_run:
@@ -162,7 +162,7 @@ class Notifier:
             self._send_soon()
 
     async def stop(self) -> None:
-        """The server stops: what was said so far is handed on, what is said from now on is kept for the next start."""
+        """Publishes what was kept so far. Changes from now on are kept for the next start."""
         if self._scheduled:
             self._send_soon()
         await self._background.finished()
@@ -174,19 +174,16 @@ class Notifier:
             self._scheduled = False
             submit = self._submit
             if submit is None:
-                return  # It was stopped in the meantime: what waits is for the next start.
+                return  # It was stopped meanwhile: what waits is for the next start.
             changes, self._soon = self._soon, {}
         for change in changes:
             self._background.start(submit(change))
 
 
-def _checked(change: object) -> Change:
+def _check(change: object) -> None:
     if not isinstance(change, Change):
         raise TypeError(
-            f"Publish a change, e.g. ResourceUpdated(uri) or ToolsListChanged(), not {type(change).__name__}"
+            f"Publish a change, e.g. ResourceUpdated(uri) or ToolsListChanged(), not {type(change).__name__}."
         )
     if isinstance(change, ResourceUpdated) and check_uri(change.uri).endswith("*"):
-        raise InvalidUri(
-            f"A change is of one resource: name its URI. {change.uri!r} is a prefix, and prefixes are for subscribing"
-        )
-    return change
+        raise InvalidUri(f"{change.uri!r} is a prefix. Prefixes are for subscribing: publish the URI of one resource.")

@@ -1,12 +1,4 @@
-"""`LiveServer`, a drop-in `MCPServer`, and `attach()` for a server that exists.
-
-Resources that a server finds when it is asked: a folder of notes, a table, a shop.
-
-They are too many to be registered, and they come and go.
-
-`LiveServer.provide(provider)` serves them beside what is registered: in `resources/list`, page by page, among the
-templates, and for reading and subscribing.
-"""
+"""`LiveServer`, a drop-in `MCPServer`; `attach()` for an existing server; and `ResourceProvider`."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +6,6 @@ from contextlib import suppress
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 from weakref import WeakSet
 
-import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import LifespanResultT, Server
@@ -31,6 +22,8 @@ from mcp_types import (
 from pydantic import AnyUrl
 from starlette.applications import Starlette
 
+from tidings._kit.suggest import there_are
+from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
@@ -43,32 +36,36 @@ from tidings.server.policy import Authorize
 
 
 class ResourceProvider(Protocol):
-    """Where such resources come from."""
+    """A source of resources that are found when they are asked for: notes of a folder, rows of a table.
+
+    They are too many to register, and come and go. `LiveServer.provide` serves them beside what is registered: in
+    `resources/list`, page by page, among the templates, and for reading and subscribing.
+    """
 
     def owns(self, uri: str) -> bool:
-        """Whether this URI, or prefix ending in `*`, is one of the provider's, so that it may be subscribed to.
+        """Returns whether this URI, or prefix ending in `*`, belongs to the provider and may be subscribed to.
 
-        What is not there yet may be among them: its subscribers hear when it is.
+        The resource may not exist yet: its subscribers are notified when it does.
         """
         ...
 
     def templates(self) -> Sequence[ResourceTemplate]:
-        """The templates of the URIs."""
+        """Returns the templates of the URIs."""
         ...
 
     async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
-        """The resources after `cursor` (the first, if it is None), and the cursor of the next page, if there is one.
+        """Returns the resources after `cursor` (from the first, if None), and the cursor of the next page, if any.
 
         Raises:
-            ValueError: The cursor is none that this gave.
+            ValueError: The cursor did not come from here.
         """
         ...
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
-        """The contents of the resource at `uri`.
+        """Returns the contents of the resource at `uri`.
 
         Raises:
-            ResourceError: There is none, or it cannot be read: one of `mcp.server.mcpserver.exceptions`.
+            ResourceError: It does not exist or cannot be read: one of `mcp.server.mcpserver.exceptions`.
         """
         ...
 
@@ -77,7 +74,6 @@ logger = logging.getLogger(__name__)
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _TRANSPORTS = ("stdio", "sse", "streamable-http")
-_SHUTDOWN_SECONDS = 1
 _live_servers: WeakSet[Server[Any]] = WeakSet()
 
 
@@ -90,20 +86,20 @@ def attach(
     authorize: Authorize | None = None,
     subscribable: Sequence[str] | None = None,
 ) -> Live:
-    """Make an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
+    """Makes an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
 
-    The arguments are those of `LiveServer`. The HTTP apps that the server makes from now on have their streams
-    borrowed; put one that was made before, or by someone else, through `wrap()`.
+    The arguments are those of `LiveServer`. The HTTP apps that the server makes from now on are wrapped; pass an app
+    that was made before, or by something else, through `wrap()`.
 
     Raises:
-        TypeError: `server` is of another kind, or an option is.
-        ValueError: `server` is live already, a pattern among the options is none, or no bus has this URL.
+        TypeError: `server` or an option has the wrong type.
+        ValueError: `server` is live already, a pattern is not valid, or no bus has this URL.
     """
     bus = bus_from_url(bus) if isinstance(bus, str) else bus
     check_options(bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
-        raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer")
+        raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
     live = Live(
         adapter,
         bus=bus,
@@ -121,20 +117,20 @@ def attach(
 class LiveServer(MCPServer[LifespanResultT]):
     """An `MCPServer` whose subscriptions and change notifications work.
 
-    Everything that `MCPServer` takes, this takes too. Beyond that:
+    It takes all arguments of `MCPServer`, and these:
 
     Args:
-        bus: How changes travel between processes, and how much of the past is kept; in memory by default. A bus, or its
-            URL, as in `redis://host` or `sqlite:///path/to/bus.db`: see `tidings.bus.urls`.
-        coalesce: How changes that follow each other quickly are merged; for all, or for each URI pattern.
-        limits: How many subscribers and subscriptions are taken on, and how long slow readers are waited for.
-        authorize: Asked with the request's context and the URI before a subscription is honoured. What it refuses is
+        bus: Carries changes between processes, and keeps those of the past; in memory by default. A bus, or its URL,
+            for example `redis://host` or `sqlite:///path/to/bus.db`: see `tidings.bus.urls`.
+        coalesce: Merges changes that follow each other quickly: one rule for all, or one for each URI pattern.
+        limits: The number of subscribers and subscriptions, and the time that slow readers get.
+        authorize: Called with the request's context and the URI before a subscription is accepted. What it refuses is
             left out of the acknowledgment (modern era) or answered as if it did not exist (old era).
         subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
     """
 
     notifier: ClassVar[type[Notifier]] = Notifier
-    """What `notify` is: a subclass can have triggers of its own."""
+    """The class of `notify`. A subclass of the server can have one with more methods."""
 
     def __init__(
         self,
@@ -156,7 +152,7 @@ class LiveServer(MCPServer[LifespanResultT]):
 
     @property
     def notify(self) -> Notifier:
-        """Says that something changed, and sees who listens."""
+        """Publishes changes, and shows who listens."""
         return self._live.notify
 
     def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
@@ -168,7 +164,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         return self._live.on_last_subscriber(pattern)
 
     def asgi(self, **options: Any) -> Starlette:
-        """The app that serves this over streamable HTTP, to run or to mount; `options` as `streamable_http_app`."""
+        """Returns the app for streamable HTTP, to run or to mount. `options` as for `streamable_http_app`."""
         return self.streamable_http_app(**options)
 
     async def aclose(self) -> None:
@@ -178,52 +174,44 @@ class LiveServer(MCPServer[LifespanResultT]):
     # Lists
 
     def remove_resource(self, uri: str) -> None:
-        """Remove the resource at `uri` from the server.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Removes the resource at `uri` from the server. Raises `ValueError` if there is none."""
         self._take("resource", uri)
 
     def remove_resource_template(self, uri_template: str) -> None:
-        """Remove a resource template from the server.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Removes a resource template from the server. Raises `ValueError` if there is none."""
         self._take("template", uri_template)
 
     def disable(self, kind: Kind, name: str) -> None:
-        """Take a tool or prompt (by name), a resource (by URI) or a template (by its text) off its list for now.
+        """Takes a tool or prompt (by name), a resource (by URI) or a template (by its text) off its list.
 
         Raises:
-            ValueError: There is none, or it is disabled already, or there is no such kind.
+            ValueError: There is none, it is disabled already, or there is no such kind.
         """
         self._shelf[kind, name] = self._take(kind, name)
 
     def enable(self, kind: Kind, name: str) -> None:
-        """Put back what `disable` took off.
+        """Puts back what `disable` took off.
 
         Raises:
             ValueError: It is not disabled, or there is no such kind.
         """
         items = self._items(kind)
         if (kind, name) not in self._shelf:
-            raise ValueError(f"The {kind} {name!r} is not disabled")
+            raise ValueError(f"The {kind} {name!r} is not disabled.")
         items[name] = self._shelf.pop((kind, name))
         self._say_changed(kind)
 
     def _take(self, kind: Kind, name: str) -> Any:
         items = self._items(kind)
         if name not in items:
-            raise ValueError(f"There is no {kind} {name!r}; there are: {', '.join(items) or 'none'}")
+            raise ValueError(f"There is no {kind} {name!r}.{there_are(items, most=None)}")
         item = items.pop(name)
         self._say_changed(kind)
         return item
 
     def _items(self, kind: Kind) -> dict[str, Any]:
         if kind not in _KINDS:
-            raise ValueError(f"There is no kind {kind!r} of what a server has; there are: {', '.join(_KINDS)}")
+            raise ValueError(f"There is no kind {kind!r} of item.{there_are(_KINDS)}")
         return McpServerAdapter(self).items(kind)
 
     def _say_changed(self, kind: Kind) -> None:
@@ -233,7 +221,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     # Resources that are found when they are asked for
 
     def provide(self, provider: ResourceProvider) -> None:
-        """Serve the resources of `provider` too. It says itself when they change, through `notify`."""
+        """Serves the resources of `provider`, too. The provider publishes their changes through `notify`."""
         self._provider = provider
         self._live.also_serves(provider.owns)
         McpServerAdapter(self).lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list_page)
@@ -251,13 +239,13 @@ class LiveServer(MCPServer[LifespanResultT]):
         return ListResourcesResult(resources=[*registered, *provided], next_cursor=following)
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
-        """The templates that are registered, and the provider's."""
+        """Returns the registered templates, and the provider's."""
         return [*await super().list_resource_templates(), *(self._provider.templates() if self._provider else ())]
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[LifespanResultT, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """The contents of the resource at `uri`: the provider's, if it is one of its own. See `MCPServer`."""
+        """Returns the contents of the resource at `uri`, from the provider if it owns the URI. See `MCPServer`."""
         if self._provider is not None and self._provider.owns(str(uri)):
             return await self._provider.read(str(uri))
         return await super().read_resource(uri, context)
@@ -265,52 +253,45 @@ class LiveServer(MCPServer[LifespanResultT]):
     # Running
 
     def run(self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", **kwargs: Any) -> None:
-        """Serve until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".
+        """Serves until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".
 
-        The further arguments are those of the transport, as in `MCPServer.run`. Ctrl-C is a way to ask, and no error.
+        The further arguments are those of the transport, as in `MCPServer.run`. Ctrl-C stops it without an error.
 
         Raises:
             ValueError: There is no such transport.
             SystemExit: It cannot serve, for a reason that has a name.
         """
         if transport not in _TRANSPORTS:
-            raise ValueError(f"There is no transport {transport!r}; there are: {', '.join(_TRANSPORTS)}")
+            raise ValueError(f"There is no transport {transport!r}.{there_are(_TRANSPORTS)}")
         try:
             with suppress(KeyboardInterrupt):
                 super().run(transport, **kwargs)
         except BaseExceptionGroup as failures:
-            # What the tasks of a stdio server ended with. An error that explains itself is all that a user needs.
+            # The tasks of a stdio server ended with these. A named error explains itself, without a traceback.
             named, others = failures.split(TidingsError)
             if named is None or others is not None:
                 raise
             raise SystemExit(f"The live server cannot serve: {_innermost(named)}") from None
 
     async def run_stdio_async(self) -> None:
-        """Serve over standard input and output until the input ends or the process is asked to stop."""
+        """Serves over standard input and output until the input ends or the process is asked to stop."""
         await self._live.run_stdio_async()
 
     async def run_streamable_http_async(  # type: ignore[override]
         self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
     ) -> None:
-        """Serve over streamable HTTP until the process is asked to stop; `options` as `streamable_http_app`."""
+        """Serves over streamable HTTP until the process is asked to stop. `options` as for `streamable_http_app`."""
         await self._serve_http(self.asgi(host=host, **options), host, port)
 
     async def run_sse_async(  # type: ignore[override]
         self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
     ) -> None:
-        """Serve over the SSE transport until the process is asked to stop; `options` as `sse_app`."""
+        """Serves over the SSE transport until the process is asked to stop. `options` as for `sse_app`."""
         await self._serve_http(self.sse_app(host=host, **options), host, port)
 
     async def _serve_http(self, app: Starlette, host: str, port: int) -> None:
-        config = uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_level=self.settings.log_level.lower(),
-            # Streams end by themselves; this is for calls that are still running.
-            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        )
-        await uvicorn.Server(config).serve()
+        level = self.settings.log_level.lower()
+        await HttpServer(app, handle_signals=True, host=host, port=port, log_level=level).serve()
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -1,7 +1,7 @@
 """Serving over standard input and output, so that a signal ends it in good order.
 
-The SDK reads standard input in a thread that nothing can interrupt, and so a process that is asked to stop waits for a
-line that does not come. Here the reading thread is one that the process may leave behind.
+The SDK reads standard input in a thread that nothing can interrupt, so a process that is asked to stop would wait for
+another line. Here the process can end without its reading thread.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _QUEUED_LINES = 64
 
 
 async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]) -> None:
-    """Serve `server` until its input ends or the process is asked to stop; then `aclose` is awaited first."""
+    """Serves `server` until its input ends or the process is asked to stop. On a stop, `aclose` is awaited first."""
     stop = asyncio.Event()
     signals = StopSignals(stop.set)
     signals.install(only_if_handled=False)
-    # A client that no longer reads, or a call that cannot be interrupted, would keep the process waiting for ever.
+    # A client that no longer reads, or a call that cannot be interrupted, would keep the process alive for ever.
     last_resort = threading.Timer(_GRACE_SECONDS, os._exit, [0])
     last_resort.daemon = True
 
@@ -41,7 +41,7 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
         await stop.wait()
         last_resort.start()
         await aclose()
-        # The end of the input breaks off what is not written yet: the results of the streams that were just ended.
+        # The end of the input cancels what is not written yet, such as the results of the streams that just ended.
         with anyio.move_on_after(_ANSWER_SECONDS):
             await answers.written()
         lines.end()
@@ -64,14 +64,14 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
 
 
 class _Answers:
-    """Which requests wait for their answer: the middleware sees them come, the watched stream sees the answers go."""
+    """The requests that wait for their answer. The middleware adds them, and the watched stream removes them."""
 
     def __init__(self) -> None:
         self._open: set[RequestId] = set()
         self._changed = asyncio.Event()
 
     async def written(self) -> None:
-        """Wait until no request waits."""
+        """Waits until every request is answered."""
         while self._open:
             self._changed.clear()
             await self._changed.wait()
@@ -87,7 +87,7 @@ class _Answers:
             raise
 
     def watching(self, write: Any) -> Any:
-        """`write`, a stream of messages to a client, with its answers seen."""
+        """Returns the stream of messages to a client so that answers are noticed."""
         return _Watched(write, self._sent)
 
     def _sent(self, message: SessionMessage) -> None:
@@ -100,7 +100,7 @@ class _Answers:
 
 
 class _Watched:
-    """A stream of messages that tells `sent` of each that was taken from it."""
+    """A stream of messages that calls `sent` with each that was sent."""
 
     def __init__(self, stream: Any, sent: Callable[[SessionMessage], None]) -> None:
         self._stream = stream
@@ -121,20 +121,20 @@ class _Watched:
 
 
 @contextmanager
-def _input() -> Generator["_LineWriter"]:
-    """The lines of standard input. Whoever reads it meanwhile, by mistake, finds it empty."""
+def _input() -> Generator["_LineReader"]:
+    """Yields the lines of standard input. Code that reads it meanwhile by mistake finds it empty."""
     fd = os.dup(sys.stdin.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
     try:
-        yield _LineWriter(fd)
+        yield _LineReader(fd)
     finally:
         os.dup2(fd, sys.stdin.fileno())
 
 
-class _LineWriter:
-    """Lines from a file descriptor, read in a thread that may be left behind."""
+class _LineReader:
+    """Lines from a file descriptor, read in a thread that the process does not wait for."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -143,7 +143,7 @@ class _LineWriter:
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
-        """End here, whatever may still come."""
+        """Ends the lines here."""
         self._queue.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -158,7 +158,7 @@ class _LineWriter:
             try:
                 self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
             except RuntimeError:
-                return  # The event loop is closed: nobody wants the rest.
+                return  # The event loop is closed.
 
     def _split(self) -> Iterator[bytes | None]:
         rest = bytearray()

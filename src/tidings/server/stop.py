@@ -1,7 +1,7 @@
-"""Hearing that the process shall stop, in time to say so on every stream; and how long the stop may take.
+"""Stop signals, and the time that a stop may take.
 
-A web server waits for its responses to end before it tells the app to shut down; a stream that waits for the app to
-shut down would keep both waiting. So Tidings hears the signals itself, ends its streams, and passes each signal on.
+A web server waits for its responses to end before it shuts the app down, and a stream that waited for that would keep
+both waiting. So Tidings handles the signals itself, ends its streams, and passes each signal on.
 """
 
 import asyncio
@@ -17,48 +17,46 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a stop: when it is over at the latest, in seconds since the stop began."""
+    """One part of a stop."""
 
     until: float
+    """Its end at the latest, in seconds since the stop began."""
     at_least: float = 0.0
-    """Seconds that it has in any case: when it begins is not for Tidings to say."""
+    """Seconds that it has in any case, because something else decides when it begins."""
 
 
 FLUSH: Final = Share(0.2)
-"""The bus takes what is held back."""
+"""The bus accepts the changes that are held back."""
 
 DRAIN: Final = Share(0.45)
 """Readers take what waits for them."""
 
 END: Final = Share(0.6)
-"""Streams end, and the system takes the last of them. The web server sees that within a tenth of a second."""
+"""Streams end, and the system takes their last bytes. The web server notices within a tenth of a second."""
 
 HOOKS: Final = Share(0.7, at_least=0.1)
-"""Sources are let go."""
+"""Hooks stop watching sources."""
 
 BUS: Final = Share(0.85, at_least=0.05)
-"""The bus is left."""
+"""The bus is closed."""
 
 
 class StopBudget:
-    """The time of one stop, which all its parts share: each has what those before it have left over.
-
-    With a time of its own for each, all would be in time one by one, and not together.
-    """
+    """The time of one stop, shared by its parts: each has what those before it have left over."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began = clock()
 
     def left(self, share: Share) -> float:
-        """Seconds that a part which begins now may take."""
+        """Returns the seconds that a part which begins now may take."""
         return max(self._began + share.until - self._clock(), share.at_least, 0.0)
 
 
 class StopSignals:
-    """Calls `on_stop` on its event loop when the process is asked to stop, and then whoever handled that before.
+    """Calls `on_stop` on its event loop when the process is asked to stop, and then the handler from before.
 
-    Several servers of one process each put a link on top of the others', and take it off in any order.
+    Several servers of one process each add a link on top of the others', and remove it in any order.
     """
 
     def __init__(self, on_stop: Callable[[], object]) -> None:
@@ -67,10 +65,10 @@ class StopSignals:
         self._links: list[_Link] = []
 
     def install(self, *, only_if_handled: bool) -> None:
-        """Listen from now on. Only the main thread can; elsewhere this does nothing.
+        """Handles the signals from now on. Only the main thread can; elsewhere this does nothing.
 
-        `only_if_handled` leaves alone a signal that would end the process at once: somebody else has to keep it alive
-        until its streams have ended, and nobody does.
+        With `only_if_handled`, signals that nobody handles stay so: they end the process at once, because nothing would
+        keep it alive until its streams have ended.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -85,7 +83,7 @@ class StopSignals:
                 signal.signal(number, link)
 
     def uninstall(self) -> None:
-        """Listen no more. Where somebody has put a handler on top since, the link stays, and passes signals on."""
+        """Ends this. A link below a handler that was added later stays, and passes signals on."""
         for link in self._links:
             link.call = None
         self._links.clear()
@@ -101,7 +99,7 @@ class StopSignals:
 
 
 class _Link:
-    """A signal handler that calls `call`, and then the handler that was there before."""
+    """A signal handler that calls `call`, and then the handler from before."""
 
     def __init__(self, call: Callable[[], None], previous: Any, *, alone: bool) -> None:
         self.call: Callable[[], None] | None = call
@@ -111,19 +109,19 @@ class _Link:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.call is not None:
             self.call()
-        # The stop that was just begun ends the process where nobody else does: an interrupt would break it off.
+        # The stop that was just begun ends the process, and an interrupt would break it off.
         if callable(self.previous) and not (self.call is not None and self._alone and _interrupts(self.previous)):
             self.previous(number, frame)
 
 
 def _in_use(handler: Any) -> Any:
-    """`handler`, or what is below it, if it is a link of a server that has stopped."""
+    """Returns `handler`, or the one below it if it is a link of a server that has stopped."""
     while isinstance(handler, _Link) and handler.call is None:
         handler = handler.previous
     return handler
 
 
 def _interrupts(handler: Any) -> bool:
-    """Whether `handler` is Python's own answer to SIGINT: to raise in whatever runs, or to cancel what asyncio runs."""
+    """Returns whether `handler` is Python's own for SIGINT, which raises in the running code, or asyncio's."""
     runner = getattr(getattr(handler, "func", None), "__self__", None)
     return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)

@@ -1,6 +1,6 @@
-"""Spans and metrics, through the OpenTelemetry API alone: the user brings the SDK and the exporter.
+"""Spans and metrics through the OpenTelemetry API. The user installs the SDK and the exporter.
 
-Nothing that a tracer or a meter raises reaches a subscriber or a publisher. Each kind of failure is logged once.
+Errors of a tracer or a meter never reach a subscriber or a publisher. Each kind of failure is logged once.
 
 | span | attributes |
 |---|---|
@@ -11,11 +11,11 @@ Nothing that a tracer or a meter raises reaches a subscriber or a publisher. Eac
 
 | metric | counts |
 |---|---|
-| `tidings.subscribers` | who is subscribed now |
-| `tidings.deliveries` | changes handed to subscribers |
+| `tidings.subscribers` | subscribers at present |
+| `tidings.deliveries` | changes delivered to subscribers |
 | `tidings.merges` | changes absorbed by a later equal one |
 | `tidings.cutoffs` | streams ended because their reader stalled or fell behind |
-| `tidings.delivery.duration` | seconds to hand one change to all who asked for it |
+| `tidings.delivery.duration` | seconds to deliver one change to all its subscribers |
 """
 
 import logging
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """What a live server tells of itself."""
+    """The spans and metrics of one live server."""
 
     def __init__(self) -> None:
         self._failed: set[str] = set()
@@ -38,7 +38,7 @@ class Telemetry:
         try:
             self._create(metrics.get_meter("tidings"))
         except Exception:
-            logger.exception("this server is not metered")
+            logger.exception("This server has no metrics.")
             self._create(metrics.NoOpMeter("tidings"))
 
     def _create(self, meter: metrics.Meter) -> None:
@@ -49,7 +49,7 @@ class Telemetry:
         self._duration = meter.create_histogram("tidings.delivery.duration", unit="s")
 
     def span(self, name: str, **attributes: str | int) -> None:
-        """Tell of something that has just been done."""
+        """Records something that has just been done."""
         self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes).end())
 
     def joined(self) -> None:
@@ -66,7 +66,7 @@ class Telemetry:
 
     @contextmanager
     def delivering(self, name: str, **attributes: str | int) -> Generator[Callable[[int], None]]:
-        """A span around handing one change to its subscribers; call what it yields with their number."""
+        """Records the delivery of one change. Call what it yields with the number of subscribers."""
         span = self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes))
         began = time.perf_counter()
 
@@ -88,5 +88,5 @@ class Telemetry:
         except Exception:
             if what not in self._failed:
                 self._failed.add(what)
-                logger.exception("telemetry failed on %s; this is said once", what)
+                logger.exception("Telemetry failed on %s; this is logged once", what)
             return None

@@ -1,21 +1,17 @@
-"""Where the broker of a `NatsBus` is, and how to sign in there.
+"""`NatsAddress` and `Access`: servers, credentials and TLS, from a URL or from arguments.
 
-An address as text has no secrets: it is what errors and logs say.
-
-May import: `errors`, `nats`.
+An address as text has no secrets: errors and logs show it.
 """
 
 import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nats.aio.client import RawCredentials
-
+from tidings._kit.text import is_ip
 from tidings.bus.nats import errors
 
 _PORT = 4222
@@ -23,50 +19,52 @@ _PORT = 4222
 
 @dataclass(frozen=True, slots=True)
 class NatsAddress:
-    """One server: from a URL, or told of by another server of its cluster."""
+    """One server: from a URL, or named by another server of its cluster."""
 
     host: str
     port: int = _PORT
     tls: bool = False
-    """Whether the URL asks for it."""
+    """The URL asks for it."""
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
     tls_name: str | None = None
-    """The name that its certificate is for, where `host` is only a number."""
+    """The name in its certificate, if `host` is an IP address."""
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """The address in `url`.
+        """Returns the address in `url`.
 
         Raises:
-            ValueError: It is not one. What is wrong is said without the URL, which may hold a password.
+            ValueError: It is not valid. The message does not contain the URL, which may have a password.
         """
         try:
             parts = urlsplit(url if "://" in url else f"nats://{url}")
             port = parts.port or _PORT
         except ValueError as error:
-            raise ValueError(f"The URL of a NATS server is not one: {_without_secrets(error, url)}") from None
+            # The message of the error may contain a part of the password.
+            why = "look at its port and its brackets" if "@" in url else str(error)
+            raise ValueError(f"The URL of a NATS server is not valid: {why}") from None
         if parts.scheme not in {"nats", "tls"}:
-            raise ValueError(f"The URL of a NATS server begins with nats:// or tls://, not with {parts.scheme}://")
+            raise ValueError(f"The URL of a NATS server must begin with nats:// or tls://, not with {parts.scheme}://")
         if not parts.hostname:
-            raise ValueError("The URL of a NATS server names its host, as in nats://localhost:4222; this one does not")
+            raise ValueError("The URL of a NATS server must name its host, as in nats://localhost:4222")
         if parts.path.strip("/") or parts.query or parts.fragment:
-            raise ValueError("The URL of a NATS server ends with its port; encode what belongs to a password (%2F)")
+            raise ValueError("The URL of a NATS server must end with its port. In a password, write '/' as %2F.")
         return cls(parts.hostname, port, parts.scheme == "tls", *_sign_in(parts))
 
     def beside(self, place: str) -> "NatsAddress | None":
-        """Another server of the same cluster, which calls itself `place`; it is signed in to in the same way."""
+        """Returns the address of another server of the cluster, which has the same credentials; None if not valid."""
         try:
             found = NatsAddress.parse(place)
         except ValueError:
             return None
         name = self.tls_name or self.host
-        return replace(self, host=found.host, port=found.port, tls_name=name if _is_number(found.host) else None)
+        return replace(self, host=found.host, port=found.port, tls_name=name if is_ip(found.host) else None)
 
     @property
     def url(self) -> str:
-        """Without secrets."""
+        """The URL without secrets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'tls' if self.tls else 'nats'}://{host}:{self.port}"
 
@@ -76,7 +74,7 @@ class NatsAddress:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to sign in, where the URL does not say it."""
+    """The credentials that are given as arguments, which come before those of a URL."""
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -85,7 +83,7 @@ class Access:
     tls: ssl.SSLContext | None = None
 
     def options(self, address: NatsAddress) -> dict[str, Any]:
-        """What the client library is to be told, for `address`.
+        """Returns the options of the client library for `address`.
 
         Raises:
             BusUnavailable: The credentials file cannot be used.
@@ -105,10 +103,10 @@ class Access:
 
 
 def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
-    """The servers that `urls` names: one, several with commas between, or a list.
+    """Returns the servers in `urls`: one URL, several with commas between, or a list.
 
     Raises:
-        ValueError: One of them is not a URL, or there is none.
+        ValueError: One of them is not valid, or there is none.
     """
     texts = urls.split(",") if isinstance(urls, str) else list(urls)
     found = [NatsAddress.parse(text.strip()) for text in texts]
@@ -118,7 +116,7 @@ def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
 
 
 def _sign_in(parts: SplitResult) -> tuple[str | None, str | None, str | None]:
-    """User, password and token in a URL. What stands alone is a token, as everywhere with NATS."""
+    """Returns user, password and token of a URL. A user without a password is a token, as everywhere with NATS."""
     if parts.username is None:
         return None, None, None
     if parts.password is None:
@@ -126,27 +124,14 @@ def _sign_in(parts: SplitResult) -> tuple[str | None, str | None, str | None]:
     return unquote(parts.username), unquote(parts.password), None
 
 
-def _without_secrets(error: ValueError, url: str) -> str:
-    said = str(error)
-    return "look at its port and its brackets" if "@" in url else said
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _read(path: Path) -> RawCredentials:
-    """What the credentials file says. It may have been renewed since the last time, so it is read each time."""
+def _read(path: Path) -> str:
+    """Returns the text of the credentials file. It is read each time, because it may have been renewed."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not a text"
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not text"
         raise errors.file_unusable(path, f"{why}. Name a file that this user may read.") from error
-    # The client library would look for these lines for ever.
+    # The client library would search for these lines for ever.
     if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
-        raise errors.file_unusable(path, "it is no credentials file. Name one that nsc or the account's admin made.")
-    return RawCredentials(text)
+        raise errors.file_unusable(path, "it is not a credentials file. Name one that nsc or the account's admin made.")
+    return text

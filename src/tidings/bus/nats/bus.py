@@ -1,17 +1,8 @@
-"""The bus of many machines: a stream in NATS JetStream, which all processes share, and which outlives them.
+"""`NatsBus`: the bus of many machines, a stream in NATS JetStream that all processes share and that outlives them.
 
-May import: `changes`, `errors`, `nats`.
-
-The servers of a NATS cluster, of which one is used at a time.
-
-May import: `errors`.
-
-A `NatsBus` while it is entered: one task keeps a connection to the broker, another sends what waits over it.
-
-While there is no connection, changes wait, and nobody can say what changed since. When there is one again, the log is
-read on from where it was; where that cannot be done, every listener is told once that anything may have changed.
-
-May import: `changes`, `errors`.
+While the bus is open, one task keeps a connection to one of the servers, and another sends waiting changes over it.
+Without a connection, changes wait, and the past is not known. When there is one again, the log is read from where it
+was; if that is not possible, each listener is called once because anything may have changed.
 """
 
 import asyncio
@@ -24,15 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-try:
-    import nats.errors  # noqa: F401 - first of all, to say what is missing
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "nats":
-        raise
-    raise ModuleNotFoundError(
-        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
-    ) from error
-
+from tidings._kit.backoff import Backoff, doubling, jittered
 from tidings.bus import BusState, Entry, History, Listener
 from tidings.bus.nats import errors
 from tidings.bus.nats.address import Access, NatsAddress, addresses
@@ -46,11 +29,11 @@ from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 
 _OLDEST: Final = (2, 11)
-"""The first version that finds a message by its time, which a process needs to see what a crash of the broker took."""
+"""The first version that finds a message by its time, which shows what a crash of the broker lost."""
 
 
 class NatsServers:
-    """Those that were named, and those that they name."""
+    """The servers of a cluster, of which one is used at a time: those that the user names, and those that they name."""
 
     def __init__(self, named: Sequence[NatsAddress], access: Access) -> None:
         self.named = list(named)
@@ -62,18 +45,18 @@ class NatsServers:
         return ", ".join(map(str, self.named))
 
     async def connect(self, seconds: float) -> NatsConnection:
-        """A connection to one that answers within so many `seconds`. The one that was used last is tried last.
+        """Returns a connection to a server that answers within `seconds`. The one that was used last is tried last.
 
         Raises:
-            BusUnavailable: None of them can be used; the error says why.
-            BusMismatch: The one that answers cannot be used by a bus.
+            BusUnavailable: None of them can be used. The message says why.
+            BusMismatch: A bus cannot use the server that answers.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         servers = self._in_order()
         failures: list[Trouble] = []
         for tried, address in enumerate(servers):
-            # One that swallows everything leaves time for the others.
+            # A server that does not answer must leave time for the others.
             share = (deadline - loop.time()) / (len(servers) - tried)
             try:
                 connection = await NatsConnection.open(address, self._access, seconds=max(share, 0.05))
@@ -83,7 +66,9 @@ class NatsServers:
             self._last = address
             self.learn(connection)
             return await _fit(connection)
-        raise failures[0] if len(failures) == 1 else _none_of(failures)
+        if len(failures) == 1:
+            raise failures[0]
+        raise BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
 
     def _in_order(self) -> list[NatsAddress]:
         named, told = self.named[:], [one for one in self._told.values() if one not in self.named]
@@ -92,7 +77,7 @@ class NatsServers:
         return sorted(named + told, key=lambda one: one == self._last)
 
     def learn(self, connection: NatsConnection) -> None:
-        """Take note of the other servers of the cluster that a server has told of."""
+        """Notes the other servers of the cluster that a server has named."""
         places = [place for place in connection.info.get("connect_urls") or () if isinstance(place, str)]
         found = [one for one in map(connection.address.beside, places) if one is not None]
         known = {(one.host, one.port) for one in self.named}
@@ -100,11 +85,11 @@ class NatsServers:
 
 
 async def _fit(connection: NatsConnection) -> NatsConnection:
-    """`connection`, if its server can carry a bus."""
+    """Returns `connection` if a bus can use its server."""
     place, info = connection.address.url, connection.info
     version, payload = str(info.get("version", "0")), int(info.get("max_payload", LARGEST_PAYLOAD))
     trouble: Trouble | None = None
-    if _numbers(version) < _OLDEST:
+    if tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2]) < _OLDEST:
         trouble = errors.old_server(place, version, ".".join(map(str, _OLDEST)))
     elif payload < LARGEST_PAYLOAD:
         trouble = errors.small_messages(place, payload, LARGEST_PAYLOAD)
@@ -114,26 +99,16 @@ async def _fit(connection: NatsConnection) -> NatsConnection:
     return connection
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The first two, of something like 2.11.0-preview.1."""
-    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
-
-
-def _none_of(failures: Sequence[Trouble]) -> BusUnavailable:
-    return BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
-
-
 logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS: Final = 0.5
-"""How long a bus that is left waits for a broker that does not get on."""
+"""Seconds without progress after which closing no longer waits for the broker."""
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
+_BACKOFF: Final = Backoff((0.0, *doubling(0.1, 2.0)))
 
 
 class NatsSession:
-    """The bus from `start` to `stop`. `tell` tells the listeners."""
+    """The bus while it is open. `tell` calls the listeners."""
 
     def __init__(
         self,
@@ -166,15 +141,15 @@ class NatsSession:
 
     @property
     def state(self) -> BusState:
-        """How it stands with the broker."""
+        """The state of the broker, and the number of changes that wait for it."""
         return replace(self._engine.state, waiting=len(self._sender.waiting))
 
     async def start(self) -> None:
-        """Find the broker and the log.
+        """Connects to the broker, and joins the log.
 
         Raises:
             BusUnavailable: The broker cannot be used.
-            BusMismatch: It holds a stream of this name that is not a log.
+            BusMismatch: A bus cannot use its stream of this name.
         """
         link = await self._connect()
         self._engine.entered()
@@ -188,7 +163,7 @@ class NatsSession:
             raise self._not_stored(kept=error.kept) from None
 
     def _patience(self) -> float:
-        """Seconds for which a publisher waits. While the broker is away they count for all together."""
+        """Returns the seconds for which a publisher waits. In an outage they count from its beginning."""
         if self._link is not None:
             return self._timeout
         return max(0.0, self._away_since + self._timeout - asyncio.get_running_loop().time())
@@ -196,10 +171,9 @@ class NatsSession:
     def _not_stored(self, *, kept: bool) -> Trouble:
         kind = type(self._trouble) if self._trouble else BusUnavailable
         why = self._trouble or f"The broker at {self._servers} did not store it within {self._timeout:g} s."
-        what = (
-            "it is kept, and goes out when that is over" if kept else "it is not kept: too many wait. Publish it again"
-        )
-        return kind(f"{why} As for the change, {what}.")
+        if kept:
+            return kind(f"{why} The change is kept, and published when the broker is back.")
+        return kind(f"{why} The change is not kept, because too many wait already. Publish it again later.")
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         link = self._link
@@ -208,12 +182,12 @@ class NatsSession:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._past.since(link, cursor)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the answer is not known
-            logger.debug("cannot say what changed since %s: %r", cursor, error)
+        except Exception as error:  # noqa: BLE001 - the answer is not known
+            logger.debug("The changes since %s cannot be read: %r", cursor, error)
             return None
 
     async def stop(self) -> None:
-        """Send what waits, if that goes on, and let go of the broker."""
+        """Sends what waits as long as that makes progress, and closes the connection."""
         try:
             if self._link is not None:
                 await self._sender.drained(_DRAIN_SECONDS)
@@ -222,20 +196,19 @@ class NatsSession:
                 await end(self._keeper)
             await self._past.stop()
             self._sender.waiting.refuse(
-                lambda: BusUnavailable(f"The bus at {self._servers} was left: it is not stored.")
+                lambda: BusUnavailable(f"The bus at {self._servers} was closed before the change was stored.")
             )
             self._engine.left(self._sender.waiting.clear())
 
     async def _keep(self, link: StreamLink) -> None:
-        """Have a connection, always."""
+        """Uses a connection until it ends, and then another one, for ever."""
         while True:
             try:
                 await self._use(link)
                 reason = link.connection.ended.result()
                 self._away(errors.explain(reason, link.connection.address.url, seconds=self._timeout))
             except Exception:
-                # Whatever it is, to hear no more and not to say so would be worse.
-                logger.exception("the connection to %s is given up", link.connection.address)
+                logger.exception("The connection to %s is closed after an unexpected error", link.connection.address)
             finally:
                 self._link = None
                 self._servers.learn(link.connection)
@@ -243,7 +216,7 @@ class NatsSession:
             link = await self._connect_again()
 
     async def _use(self, link: StreamLink) -> None:
-        """Send and hear until the connection ends."""
+        """Sends and receives until the connection ends."""
         self._trouble = None
         stored = self._sender.stored
         self._attention.clear()
@@ -261,7 +234,7 @@ class NatsSession:
                 self._failures = 0
 
     async def _watch(self, link: StreamLink) -> None:
-        """One beat, or less if there is something to do."""
+        """Waits for one beat, or less if there is something to do."""
         try:
             async with asyncio.timeout(link.beat):
                 await self._attention.wait()
@@ -289,8 +262,7 @@ class NatsSession:
     async def _connect_again(self) -> StreamLink:
         while True:
             if self._failures:
-                pause = min(_FIRST_PAUSE * 2 ** min(self._failures, 10), _LONGEST_PAUSE)
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - only to spread them
+                await asyncio.sleep(jittered(_BACKOFF.delay(self._failures), below=0.5))
             self._failures += 1
             try:
                 return await self._connect()
@@ -313,7 +285,7 @@ class NatsSession:
             raise
 
     async def _attach(self, connection: NatsConnection) -> StreamLink:
-        """Take part in the log over `connection`, where this process was in it."""
+        """Joins the log over `connection`, at the position of this process."""
         stream = NatsStream(connection, self._subjects, self._history, self._replicas)
         joined = await join(stream, self.log.known)
         self._adopt(joined)
@@ -327,7 +299,7 @@ class NatsSession:
             beat=self._beat,
             attend=self._attention.set,
         )
-        # What is heard from now on may make others ask.
+        # Listeners that are called from now on may ask for the past.
         self._link = link
         await link.open()
         return link
@@ -343,30 +315,37 @@ class NatsSession:
 class NatsBus(SharedBus):
     """A bus in the NATS servers at `url`, for any number of processes on any number of machines.
 
-    All processes whose buses have the same `prefix` share a log, which is a JetStream stream named after it. The log
-    survives kill -9 of any process, and of the broker. When the broker's machine loses power, what it had not yet
-    synced to its disk may be lost (with NATS' own settings up to two minutes of it; `sync_interval: always` in the
-    server's configuration, or `replicas=3` in a cluster, protect against that): a process that had heard of it notices
-    that, and a new epoch begins.
+    The log is a JetStream stream. It survives kill -9 of any process, and of the broker. If the broker's machine loses
+    power, what was not synced to its disk may be lost: with the default settings of NATS up to two minutes. To prevent
+    that, set `sync_interval: always` in the server's configuration, or `replicas=3` in a cluster. A process that had
+    received the lost changes notices, and a new epoch begins.
 
-    `url` is one URL, several with commas between, or a list; the other servers of a cluster are found by themselves.
-    A user and a password, or a token, stand in the URL or are given as `user`, `password` and `token`; `credentials`
-    names a file as NATS makes them. With `tls`, or with a URL that begins with `tls://`, nothing is said in the clear.
-    `replicas` is how many servers of a cluster keep the log.
+    A change is published when the broker has stored it and the listeners of this process were called. While the broker
+    is out of reach, changes wait in order, and are published when it is back. Publishing then raises `BusUnavailable`,
+    which says whether the change is kept, and `since` returns None. (All publishers wait for the first `timeout`
+    seconds of an outage, not each for as many.) Publishing the same change again does no harm. Each change of `state`
+    is logged once.
 
-    A change is published when the broker has stored it and the listeners of this process were told, which is waited for
-    up to `timeout` seconds. While the broker is away, up to `buffer` distinct changes wait, in order, and go out when
-    it is back; publishing then raises `BusUnavailable`, which says whether the change is kept. (All who publish during
-    one outage wait for its first `timeout` seconds, not each for as many.) To publish the same change again does no
-    harm. `since` answers None meanwhile. `state` tells how it stands, and each change of it is logged once.
+    The stream keeps about twice as many entries as the history, and old ones until others replace them. Its messages
+    cannot be deleted or purged: delete the stream instead, and all processes begin a new one. Each process keeps the
+    entries of the history that it has received in memory, so that it can answer many clients that come back at once.
 
-    The history is a promise about what `since` can answer. Its `age` goes by the broker's clock. The stream itself
-    keeps about twice as many entries, and those that are too old until others take their place. It refuses to have
-    messages deleted or purged: delete the stream instead, and all who use it begin a new one. What a process has heard
-    of stays in its memory, as far as the history goes, so that it answers many who come back at once by itself.
+    The broker must be nats-server 2.11 or newer, with JetStream. A bus may be entered again after it was closed: the
+    log goes on, and listeners have to subscribe again.
 
-    The broker has to be nats-server 2.11 or newer, with JetStream. A bus may be entered again after it was left: the
-    log goes on, the listeners have to come again.
+    Args:
+        url: One URL, several with commas between, or a list. The other servers of a cluster are found automatically.
+            A URL may contain a user and a password, or a token. `tls://` requires TLS.
+        prefix: Buses with the same prefix share one log. The stream is named after it.
+        history: The part of the past that `since` can answer. Its `age` is by the broker's clock.
+        replicas: The number of servers of a cluster that keep the log.
+        credentials: A credentials file of NATS.
+        user: With `password`, instead of those in the URL.
+        password: See `user`.
+        token: Instead of the one in the URL.
+        tls: Requires TLS: nothing is sent in the clear.
+        buffer: The number of distinct changes that wait while the broker is out of reach.
+        timeout: The seconds that the broker may take.
     """
 
     def __init__(
@@ -386,11 +365,11 @@ class NatsBus(SharedBus):
     ) -> None:
         super().__init__()
         if replicas < 1:
-            raise ValueError(f"A log has at least 1 replica, not {replicas}")
+            raise ValueError(f"A log needs at least 1 replica, not {replicas}")
         if buffer < 1:
-            raise ValueError(f"There has to be room for at least 1 change, not {buffer}")
+            raise ValueError(f"The buffer needs room for at least 1 change, not {buffer}")
         if not timeout > 0:
-            raise ValueError(f"The broker is waited for so many seconds, more than 0, not {timeout}")
+            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
         access = Access(user, password, token, Path(credentials).absolute() if credentials is not None else None, tls)
         self._servers = NatsServers(addresses(url), access)
         self._subjects = Subjects(prefix)
@@ -405,23 +384,23 @@ class NatsBus(SharedBus):
 
     @property
     def head(self) -> Cursor:
-        """The newest place in the log that this process knows of; in no log before the bus was first entered."""
+        """The newest cursor that this process knows; a cursor in no log before the bus was first entered."""
         return self._session.log.head if self._session else self._head
 
     @property
     def state(self) -> BusState:
-        """Whether the broker answers, since when, and how many changes wait for it."""
+        """The state of the broker, and the number of changes that wait for it."""
         return self._session.state if self._session else self._engine.state
 
     async def publish(self, change: Change) -> Cursor:
-        """Append `change`, in place of an earlier equal one, and say where it stands once the broker has stored it.
+        """Stores `change` in place of an earlier equal one, and returns its cursor.
 
-        If this is cancelled, the change may be in the log or not, or still get there.
+        If this is cancelled, the change may still be published.
 
         Raises:
-            BusUnavailable: The broker has not stored it in time. The error says whether it is kept, to be sent later.
-            BusMismatch: The stream has become one that is not a log; the error says the same.
-            InvalidUri: The change names a resource by a text that cannot be sent.
+            BusUnavailable: The broker did not store it in time. The message says whether it is kept.
+            BusMismatch: A bus can no longer use the stream. The message says the same.
+            InvalidUri: The URI contains what cannot be sent.
         """
         return await self._entered().publish(change)
 
@@ -429,7 +408,7 @@ class NatsBus(SharedBus):
         return self._listeners.add(listener)
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        """What changed after `cursor`, or None if that cannot be known, also because the broker is away."""
+        """Returns the changes after `cursor`; None if they cannot be known, as while the broker is out of reach."""
         return await self._entered().since(cursor)
 
     async def _open(self) -> None:
@@ -447,7 +426,6 @@ class NatsBus(SharedBus):
         self._session = session
 
     async def _close(self) -> None:
-        """Wait for a moment until what waits is sent, and let go of the broker."""
         session = self._session
         if session is None:
             return
@@ -459,5 +437,5 @@ class NatsBus(SharedBus):
 
     def _entered(self) -> NatsSession:
         if self._session is None:
-            raise BusUnavailable(f"The bus at {self._servers} is not open: use it within its `async with`.")
+            raise BusUnavailable(f"The bus at {self._servers} is not open. Use it within its `async with`.")
         return self._session

@@ -1,17 +1,19 @@
-"""One connection to one NATS server, from the handshake to its end.
+"""`NatsConnection`: one connection to one NATS server, from handshake to end. The only file that imports nats-py.
 
-What it promises, whatever the client library does:
-- It ends once, with a reason (`ended`), as soon as anything is wrong with it, and never comes back: whoever wants
-  another opens another. So nobody has to guess what was lost in between.
-- Everything that was asked is answered once: by the server, or by the end of the connection.
-- It is closed within a moment, even when the other side has stopped to read.
-- Where TLS was asked for, nothing is said in the clear.
+It guarantees, whatever the client library does:
+- It ends once, with a reason (`ended`), as soon as anything is wrong with it, and never reconnects. So it is always
+  known what may be lost.
+- Every request is answered once: by the server, or by the end of the connection.
+- It is closed within a moment, even if the other side has stopped reading.
+- If TLS was asked for, nothing is sent in the clear.
 
-May import: `errors`, `nats`.
+| private name of nats-py | used for | without it |
+|---|---|---|
+| `TcpTransport._io_writer`, `._bare_io_writer` | dropping a connection | `BusUnavailable` |
+| `Client._transport` | noticing at once that it is broken | `BusUnavailable` |
+| `Client._process_info` | insisting on TLS before anything is sent | `BusUnavailable` |
 
-The NATS client library as a `NatsBus` uses it: one connection, that ends at once and for good when it is broken.
-
-May import: `nats`.
+`tests/bus/test_private_names.py` pins each of them.
 """
 
 import asyncio
@@ -22,25 +24,34 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
-
 from tidings.bus.nats.address import Access, NatsAddress
 from tidings.bus.nats.errors import NO_TLS, ApiError, NatsTimeout, explain
-from tidings.errors import TransportError
+from tidings.errors import BusUnavailable, TransportError
+
+try:
+    import nats.errors
+    from nats.aio.client import Client, RawCredentials
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+    from nats.aio.transport import TcpTransport
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "nats":
+        raise
+    raise ModuleNotFoundError(
+        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
+    ) from error
+
+__all__ = ["CLOSE_SECONDS", "Answer", "Msg", "NatsConnection", "NatsWire", "Subscription", "end"]
 
 CLOSE_SECONDS: Final = 0.1
-"""How long the other side may take to read the last bytes, and a task to end."""
+"""Seconds for the other side to read the last bytes, and for a task to end."""
 
 
 class _Tcp(TcpTransport):
-    """A transport that can be dropped, and that says itself when it is `broken`.
+    """A transport that can be dropped, and that calls `broken` when it is.
 
-    The library says so too, but not in all its versions. That only the reader finds out is because it does not expect
-    the same news from the writer, and would break off in the middle of its cleaning up.
+    Not all versions of the library report that themselves. Only reading reports it: the library does not expect the
+    same from writing, and would stop in the middle of its clean-up.
     """
 
     def __init__(self, broken: Callable[[Exception], None]) -> None:
@@ -54,7 +65,7 @@ class _Tcp(TcpTransport):
             self._broken(error)
             raise
         if not data:
-            self._broken(nats.errors.UnexpectedEOF())
+            self._broken(_closed_by_server())
         return data
 
     def write(self, payload: bytes) -> None:
@@ -62,7 +73,7 @@ class _Tcp(TcpTransport):
             self._io_writer.write(payload)
 
     def writelines(self, payload: list[bytes]) -> None:
-        # Python 3.12 and 3.13 would take a socket that is closed for another one that was opened since.
+        # Python 3.12 and 3.13 would confuse a closed socket with another one that was opened since.
         self.write(b"".join(payload))
 
     async def drain(self) -> None:
@@ -75,22 +86,23 @@ class _Tcp(TcpTransport):
                 writer.transport.abort()
 
     def __bool__(self) -> bool:
-        # Or the client would take another one in its place before the first use.
+        # Otherwise the client would replace it before the first use.
         return True
 
 
 class NatsWire(Client):
-    """The library's client, without its own idea of coming back."""
+    """The library's client, without its own way to reconnect."""
 
     def __init__(self, *, insist_on_tls: bool, broken: Callable[[Exception], None]) -> None:
         super().__init__()
+        _check_library(self)
         self.info: dict[str, Any] = {}
         self._insist_on_tls = insist_on_tls
         self._tcp = self._transport = _Tcp(broken)
         self._listening: set[asyncio.Task[Any]] = set()
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        """The server has introduced itself; nothing was said to it yet, where this is the first time."""
+        """Checks the server's introduction. At the first one, nothing has been sent to the server yet."""
         self.info |= info
         if initial_connection and self._insist_on_tls and not info.get("tls_required"):
             if not info.get("tls_available"):
@@ -106,35 +118,48 @@ class NatsWire(Client):
         return subscription
 
     async def abort(self) -> None:
-        """Drop the connection, and whatever the library still does about it."""
+        """Drops the connection, and ends the library's tasks."""
         self._tcp.abort()
         for task in _tasks_of(self) | self._listening:
             await end(task)
 
 
 async def end(task: asyncio.Task[Any]) -> None:
-    """Cancel `task` until it has ended: the library swallows a cancellation now and then, and goes on."""
+    """Cancels `task` until it has ended: the library sometimes swallows a cancellation, and goes on."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=CLOSE_SECONDS)
     if not task.cancelled():
-        # What it failed with is of no interest any more.
-        task.exception()
+        task.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
 
 def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:
-    """The tasks that the library has begun for a thing of its own. It ends them itself, but not always, nor at once."""
+    """Returns the library's tasks for one of its objects. It ends them itself, but not always, and not at once."""
     return {task for task in vars(owner).values() if isinstance(task, asyncio.Task)}
+
+
+def _check_library(client: Client) -> None:
+    names = {"_io_writer", "_bare_io_writer"} - vars(TcpTransport()).keys()
+    missing = sorted(names | {name for name in ("_transport", "_process_info") if not hasattr(client, name)})
+    if missing:
+        raise BusUnavailable(
+            f"The installed version of nats-py lacks {', '.join(missing)}, which NatsBus needs. "
+            "Install a version that Tidings was tested with: see its dependencies."
+        )
+
+
+def _closed_by_server() -> ConnectionError:
+    return ConnectionResetError("unexpected EOF")
 
 
 logger = logging.getLogger(__name__)
 
 Answer = dict[str, Any] | Exception
-"""What came of a request: the object in the answer, or why there is none."""
+"""The object in the answer to a request, or the reason why there is none."""
 
 
 class NatsConnection:
-    """A connection to the server at `address`. `ended` has its end's reason, as soon as there is one."""
+    """A connection to the server at `address`. When it ends, `ended` has the reason."""
 
     def __init__(self, address: NatsAddress, *, insist_on_tls: bool) -> None:
         self.address = address
@@ -147,10 +172,10 @@ class NatsConnection:
 
     @classmethod
     async def open(cls, address: NatsAddress, access: Access, *, seconds: float) -> "NatsConnection":
-        """Connect and sign in within `seconds`.
+        """Connects and signs in within `seconds`.
 
         Raises:
-            BusUnavailable: It did not come about; the error says why.
+            BusUnavailable: It did not succeed. The message says why.
         """
         connection = cls(address, insist_on_tls=access.tls is not None)
         try:
@@ -164,12 +189,15 @@ class NatsConnection:
         return connection
 
     async def _open(self, access: Access, seconds: float) -> None:
+        options = access.options(self.address)
+        if "user_credentials" in options:
+            options["user_credentials"] = RawCredentials(options["user_credentials"])
         connecting = self._wire.connect(
-            **access.options(self.address),
+            **options,
             name="tidings",
             allow_reconnect=False,
             connect_timeout=seconds,  # pyright: ignore[reportArgumentType] - any number will do
-            # Nothing is held back for a connection that is not there.
+            # Nothing is buffered for a connection that does not exist yet.
             pending_size=0,
             error_cb=self._error,
             closed_cb=self._closed,
@@ -186,25 +214,25 @@ class NatsConnection:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the server says of itself."""
+        """The server's introduction: its version, its limits, the other servers of its cluster."""
         return self._wire.info
 
     def inbox(self) -> str:
-        """A subject of one's own."""
+        """Returns a new subject for answers."""
         return self._wire.new_inbox()
 
     async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
-        """Have `heard` called for each message on `subject`, one after the other."""
+        """Calls `heard` for each message on `subject`, one after the other."""
         return await self._wire.listen(subject, heard)
 
-    async def say(self, subject: str, body: bytes = b"") -> None:
-        """Send what nobody answers."""
+    async def send(self, subject: str, body: bytes = b"") -> None:
+        """Sends a message that has no answer."""
         await self._wire.publish(subject, body)
 
     async def post(
         self, subject: str, body: bytes, answered: Callable[[Answer], None], headers: dict[str, str] | None = None
     ) -> str:
-        """Send what is answered later, through `answered`; the token that this was given lets go of it."""
+        """Sends a message, and calls `answered` with the answer. Returns the token for `forget`."""
         if self.ended.done():
             raise self.ended.result()
         token = str(next(self._tokens))
@@ -217,16 +245,16 @@ class NatsConnection:
         return token
 
     def forget(self, token: str) -> None:
-        """Nobody waits for this answer any more."""
+        """Ignores the answer to a message."""
         self._answers.pop(token, None)
 
     async def ask(self, subject: str, body: object = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Send `body` (bytes, or what becomes JSON) and wait for the answer.
+        """Sends `body` (bytes, or a value for JSON), and returns the answer.
 
         Raises:
-            ApiError: The answer is no.
-            NoAnswer: Nobody is there to answer.
-            Exception: The connection has ended, with this reason.
+            ApiError: The JetStream API refused.
+            NatsTimeout: Nothing answers this subject.
+            Exception: The connection has ended, for this reason.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
@@ -250,7 +278,7 @@ class NatsConnection:
             answered(_answer_in(message))
 
     def fail(self, reason: Exception) -> None:
-        """End it: everybody who waits for an answer gets `reason`. The first reason is the one that counts."""
+        """Ends the connection, and all requests with `reason`. Only the first reason counts."""
         if self.ended.done():
             return
         self.ended.set_result(reason)
@@ -260,20 +288,20 @@ class NatsConnection:
 
     async def _error(self, error: Exception) -> None:
         if self._connecting:
-            # The library would try again, for as long as it was told to, and then not say why.
+            # Otherwise the library tries again until the timeout, and then does not say why.
             raise error
-        # To hear of some events early is not permitted everywhere, and nothing depends on it.
+        # Advisories are not permitted everywhere, and nothing depends on them.
         if "$js.event." in str(error):
             return
         if not isinstance(error, nats.errors.Error | OSError | TransportError):
-            logger.error("the connection to %s is given up", self.address, exc_info=error)
+            logger.error("The connection to %s is closed after an unexpected error", self.address, exc_info=error)
         self.fail(error)
 
     async def _closed(self) -> None:
-        self.fail(nats.errors.UnexpectedEOF())
+        self.fail(_closed_by_server())
 
     async def close(self) -> None:
-        """Let go of the socket, after what was sent before if the other side reads it at once."""
+        """Closes the socket, after what was sent before if the other side reads it at once."""
         self.fail(nats.errors.ConnectionClosedError())
         closing = asyncio.get_running_loop().create_task(self._close())
         try:
@@ -283,8 +311,7 @@ class NatsConnection:
             await end(closing)
 
     async def _close(self) -> None:
-        # Whatever it finds fault with now is of no interest to anybody.
-        with suppress(Exception):
+        with suppress(Exception):  # It is over in any case.
             await self._wire.close()
 
 
@@ -295,7 +322,7 @@ def _answer_in(message: Msg) -> Answer:
         found = json.loads(message.data)
         error = found.get("error")
     except (ValueError, AttributeError):
-        return ApiError(0, "an answer that is not understood")
+        return ApiError(0, "the answer is not JSON of the JetStream API")
     if error is not None:
         return ApiError(error.get("err_code", 0), error.get("description", "no reason given"))
     return found

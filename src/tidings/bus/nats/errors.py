@@ -1,14 +1,9 @@
-"""What went wrong with the broker of a `NatsBus`, in words that name the cause and the cure.
-
-May import: `errors`, `nats`.
-"""
+"""The errors of the broker of a `NatsBus`, with cause and cure."""
 
 import socket
 import ssl
 from collections.abc import Sequence
 from typing import Any, Final
-
-import nats.errors
 
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -41,37 +36,41 @@ _API: dict[int, tuple[type[Trouble], str]] = {
     10077: (BusUnavailable, "the server could not store it. Look at its log, and at the room on its disk."),
     10113: (BusMismatch, "the account demands a limit in bytes for each stream. A bus cannot have one: lift that."),
 }
-"""By the error code of the JetStream API."""
+"""Causes by the error code of the JetStream API."""
 
 _TEXTS: Sequence[tuple[str, str]] = (
-    ("authorization violation", "the server wants other credentials. Correct user and password, token or file."),
+    ("authorization violation", "the server refuses the credentials. Correct user and password, token or file."),
     ("authentication expired", "the credentials have expired. Get new ones."),
     ("authentication timeout", "signing in took too long. Look at the load on the server."),
-    ("maximum connections", "the server has as many connections as it takes. Raise max_connections."),
-    ("expecting info", "what answers there is not a NATS server. Correct host and port."),
+    ("maximum connections", "the server has as many connections as it accepts. Raise max_connections."),
+    ("expecting info", "it is not a NATS server. Correct host and port."),
+    ("unexpected eof", "it closed the connection. Look at its log."),
     (NO_TLS, "the server offers no TLS, so nothing was sent to it. Configure TLS there, or ask for none here."),
-    ("permissions violation", "this user may not do that. Permit it in the server's configuration."),
-    ("invalid user credentials", "the credentials file is not one. Name a file that nsc or the account's admin made."),
+    ("permissions violation", "this user is not permitted to do this. Permit it in the server's configuration."),
+    (
+        "invalid user credentials",
+        "the credentials file is not valid. Name one that nsc or the account's admin made.",
+    ),
 )
-"""By what the server or the client library says."""
+"""Causes by a part of the message of the server or the client library."""
 
 _KINDS: Sequence[tuple[type[BaseException] | tuple[type[BaseException], ...], str]] = (
     (
         ssl.SSLCertVerificationError,
         "its certificate is not trusted ({error.verify_message}). Give tls=ssl.create_default_context(cafile=...).",
     ),
-    (ssl.SSLError, "no secure connection came about ({error.reason}). Compare the TLS settings of both sides."),
+    (ssl.SSLError, "the TLS handshake failed ({error.reason}). Compare the TLS settings of both sides."),
     (ConnectionRefusedError, "nothing listens there. Start nats-server, or correct host and port."),
-    (socket.gaierror, "its host name is not known. Correct it, or look at the name service."),
+    (socket.gaierror, "its host name is not known. Correct it, or check the name service."),
     (TimeoutError, "it did not answer within {seconds:g} s. Look at firewalls, and at whether it hangs."),
     (ModuleNotFoundError, 'a credentials file needs one more package: pip install "nats-py[nkeys]".'),
-    ((nats.errors.UnexpectedEOF, ConnectionError), "it broke off the connection. Look at its log."),
+    (ConnectionError, "it closed the connection. Look at its log."),
 )
-"""By the kind of the error, the first that fits."""
+"""Causes by the class of the error; the first that fits."""
 
 
 class ApiError(Exception):
-    """The JetStream API answered, and the answer is no."""
+    """The JetStream API refused."""
 
     def __init__(self, code: int, description: str) -> None:
         super().__init__(code, description)
@@ -80,18 +79,18 @@ class ApiError(Exception):
 
 
 class NatsTimeout(Exception):
-    """Nobody is there to answer: JetStream is off, or nothing holds the subject."""
+    """Nothing answers a subject: JetStream is off, or no stream has it."""
 
     def __init__(self) -> None:
         super().__init__("JetStream does not answer. Start nats-server with -js, or enable it for this account.")
 
 
 class Interrupted(Exception):
-    """The stream can no longer be read over this connection, for the reason that is given as a sentence."""
+    """The stream can no longer be read over this connection. The message is the reason, as a sentence."""
 
 
 def explain(error: BaseException, place: str, *, seconds: float) -> Trouble:
-    """The error to raise in place of `error`, which came of using the broker at `place` for up to `seconds`."""
+    """Returns the named error for `error`, which the broker at `place` caused within `seconds`."""
     if isinstance(error, Trouble):
         return error
     if isinstance(error, ApiError):
@@ -112,18 +111,18 @@ def _cause(error: BaseException, seconds: float) -> str:
 
 
 def file_unusable(path: object, why: str) -> BusUnavailable:
-    """The credentials file cannot be used."""
+    """Returns the error for a credentials file that cannot be used."""
     return BusUnavailable(f"The credentials file {path} cannot be used: {why}")
 
 
 def other_shape(name: str, place: str, differences: Sequence[tuple[str, Any, Any]]) -> BusMismatch:
-    """The stream is configured differently from what this bus needs."""
+    """Returns the error for a stream with another configuration than this bus needs."""
     found = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
-    return BusMismatch(f"The stream {name} at {place} is not one that this bus can use: {found}. {_START_AFRESH}")
+    return BusMismatch(f"This bus cannot use the stream {name} at {place}: {found}. {_START_AFRESH}")
 
 
 def other_format(name: str, place: str, found: object) -> BusMismatch:
-    """The stream was written by another version of Tidings."""
+    """Returns the error for a stream that was written by another version of Tidings."""
     return BusMismatch(
         f"The stream {name} at {place} was written by another version of Tidings (format {found}). "
         f"Let all processes use the same version. {_START_AFRESH}"
@@ -131,13 +130,13 @@ def other_format(name: str, place: str, found: object) -> BusMismatch:
 
 
 def old_server(place: str, found: str, wanted: str) -> BusMismatch:
-    """The broker is too old."""
+    """Returns the error for a broker that is too old."""
     return BusMismatch(f"The broker at {place} is nats-server {found}; this bus needs {wanted} or newer. Update it.")
 
 
 def small_messages(place: str, found: int, wanted: int) -> BusMismatch:
-    """The broker accepts only messages that are too small."""
+    """Returns the error for a broker that accepts only small messages."""
     return BusMismatch(
-        f"The broker at {place} takes messages of {found} bytes at most, and a change may have {wanted}. "
+        f"The broker at {place} accepts messages of at most {found} bytes, and a change may have {wanted}. "
         "Raise max_payload in its configuration."
     )

@@ -1,22 +1,16 @@
-"""The log of a `NatsBus` as this process knows it: how far it has heard, and the newest entries.
+"""The log of a `NatsBus` as this process knows it: joining it, its position, and its newest entries.
 
-The entries that it has heard of stay in memory, compacted, as many as the history has room for. So to say what changed
-after a place costs the broker nothing, however many come back at once and ask; only the first who asks for something
-older has the broker asked, and what it says stays here too.
+The entries that the process has received stay in memory, compacted, as many as the history has room for. So the changes
+after a position cost the broker nothing, however many clients come back at once and ask for them. Only the first
+question about something older asks the broker, and its answer stays here, too.
 
-May import: `changes`.
-
-Taking part in a log: where a process begins to read, or goes on, and whether it has missed something.
-
-A process that was away knows its place: the epoch, the last message that it heard, and when that was stored. It can go
-on from there unless the log is another one by now. It is another one
-- if the epoch is: the stream was created, emptied or marked anew;
-- if the stream ends before that place: an older copy was put back, or a crash took the end of it;
-- if that end has grown again since: a message before that place was stored after it. Had all such messages been
-  replaced by later ones, those would still be ahead, and nothing would be missed.
-In the last two cases nobody else may have noticed, so a new epoch is begun for all.
-
-May import: nothing else.
+A process that was away knows its position: the epoch, the last message that it received, and the time at which that was
+stored. It can continue from there unless the log is another one by now, which is so
+- if the epoch differs: the stream was created, emptied or marked anew;
+- if the stream ends before the position: an older copy was restored, or a crash lost the end of it;
+- if that end has grown again since: a message before the position was stored after it. (Had all such messages been
+  replaced by later ones, those would still follow, and nothing would be missed.)
+In the last two cases no other process may have noticed, so a new epoch is begun for all.
 """
 
 import heapq
@@ -34,10 +28,10 @@ from tidings.changes import Change, Cursor
 
 
 class LogPosition(NamedTuple):
-    """How far a process has heard: the last message, and when that was stored.
+    """The last message that a process has received, and the time at which it was stored.
 
-    If the broker's clock was put back, it is the latest time of any message so far: what was stored after that moment
-    cannot be before this place.
+    If the broker's clock was set back, it is the latest time of any message so far: what was stored after that time
+    cannot be before this position.
     """
 
     epoch: str
@@ -46,7 +40,7 @@ class LogPosition(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An entry of the log, and when it was stored."""
+    """An entry of the log, and the time at which it was stored."""
 
     entry: Entry
     at: int
@@ -61,7 +55,7 @@ class Recorded(NamedTuple):
 
 
 class Tail:
-    """The newest entries: all that are after `start`, and at most as many as the history has room for."""
+    """The newest entries: all after `start`, at most as many as the history has room for."""
 
     def __init__(self, history: History) -> None:
         self._room = history.entries
@@ -69,21 +63,21 @@ class Tail:
         self.begin(0)
 
     def begin(self, start: int) -> None:
-        """Nothing is known of what is up to `start`, for now."""
+        """Forgets everything: nothing up to `start` is known."""
         self.start = start
         self.floor = 0
-        """What changed since a place before this one nobody can say any more."""
-        # In order of seq: a change that comes again is taken out and put back at the end.
+        """The changes since a position before this one can no longer be known."""
+        # In order of seq: a change that comes again is moved to the end.
         self._records: dict[Change, Recorded] = {}
 
     def add(self, record: Recorded) -> None:
-        """One more, the newest."""
+        """Adds the newest entry."""
         self._records.pop(record.change, None)
         self._records[record.change] = record
         self._trim()
 
     def prepend(self, older: Iterable[Recorded], start: int) -> None:
-        """What is after `start`, and was not known so far, in order."""
+        """Adds entries after `start` that were not known so far, in order."""
         self._records = {
             record.change: record for record in older if record.change not in self._records
         } | self._records
@@ -96,7 +90,7 @@ class Tail:
             self._drop(list(itertools.islice(self._records.values(), excess)))
 
     def expire(self, now: int) -> None:
-        """Forget what is too old at the time `now`."""
+        """Forgets what is too old at the time `now`."""
         oldest = now - self._age
         self._drop(list(itertools.takewhile(lambda record: record.at < oldest, self._records.values())))
 
@@ -106,11 +100,11 @@ class Tail:
             self.start = self.floor = record.seq
 
     def unknown(self, seq: int) -> None:
-        """What is after `seq` is more than the history has room for, or is not there any more."""
+        """Notes that the entries after `seq` exceed the history, or no longer exist."""
         self.floor = max(self.floor, seq + 1)
 
     def after(self, seq: int) -> list[Entry]:
-        """What is after `seq`, which is not before `start`, in order."""
+        """Returns the entries after `seq`, which is not before `start`, in order."""
         found: list[Entry] = []
         for entry, _ in reversed(self._records.values()):
             if entry[0].version <= seq:
@@ -120,21 +114,21 @@ class Tail:
 
 
 class Log:
-    """What is told to whom, in the order of the log. `tell` tells the listeners."""
+    """The position in the log, and the listeners that `tell` calls in its order."""
 
     def __init__(self, history: History, tell: Listener) -> None:
         self._tell = tell
         self.head = NOWHERE
         self.place = LogPosition("", 0, 0)
         self.known: LogPosition | None = None
-        """Where to go on after an interruption; None if there is no such place."""
+        """The position to continue from after an interruption; None if there is none."""
         self.mark = Mark("", 0, 0)
         self.tail = Tail(history)
         self._arrivals: list[tuple[int, int, Callable[[str], None]]] = []
         self._order = itertools.count()
 
     def begin(self, place: LogPosition, mark: Mark, *, head: int) -> bool:
-        """From now on it is another log, or this one at another place; whether listeners were told that."""
+        """Begins another log, or this one at another position. Returns whether the listeners were called for that."""
         lost = self.place.epoch != ""
         self._go_to(place)
         self.mark = mark
@@ -149,11 +143,11 @@ class Log:
         self.place = self.known = place
 
     def fall_behind(self) -> None:
-        """What comes next may have been dropped before it was read: to go on from here would be to miss it."""
+        """Notes that messages may have been dropped before they were read, so that this cannot continue from here."""
         self.known = None
 
     def hear(self, seq: int, at: int, change: Change | None) -> None:
-        """The next message; it may be no change."""
+        """Takes the next message. It may not be a change."""
         self._go_to(LogPosition(self.place.epoch, seq, max(at, self.place.at)))
         if change is not None:
             self.head = Cursor(self.place.epoch, seq)
@@ -162,7 +156,7 @@ class Log:
         self._arrive()
 
     def hear_mark(self, epoch: str, mark: Mark, at: int) -> bool:
-        """The next message is a mark; whether it begins another epoch, so that listeners were told."""
+        """Takes a mark. Returns whether it begins another epoch, for which the listeners were called."""
         lost = epoch != self.place.epoch
         self._go_to(LogPosition(epoch, mark.seq, max(at, self.place.at)))
         self.mark = mark
@@ -174,7 +168,7 @@ class Log:
         return lost
 
     def when(self, seq: int, arrived: Callable[[str], None]) -> None:
-        """Call `arrived` with the epoch as soon as everything up to `seq` was told, which may be now."""
+        """Calls `arrived` with the epoch as soon as everything up to `seq` was delivered, which may be now."""
         heapq.heappush(self._arrivals, (seq, next(self._order), arrived))
         self._arrive()
 
@@ -188,26 +182,26 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class LogJoined:
-    """The log, and where to go on in it."""
+    """The log, and the position to continue from."""
 
     found: StreamState
     mark: Mark
     place: LogPosition
     resumed: bool
-    """It goes on where it was, and nothing was missed."""
+    """It continues where it was, and nothing was missed."""
 
     @property
     def head(self) -> int:
-        """The version up to which everything was heard. A log in which nothing was published yet is at 0."""
+        """The version up to which everything was received. A log without any change is at 0."""
         return 0 if self.place.seq == self.mark.seq == 1 else self.place.seq
 
 
 async def join(stream: NatsStream, known: LogPosition | None) -> LogJoined:
-    """Take part in the log of `stream`, at the place that is `known` if there is one.
+    """Joins the log of `stream`, at the `known` position if there is one.
 
     Raises:
-        BusMismatch: The stream is not one that a bus can use.
-        Exception: What `Connection.ask` raises.
+        BusMismatch: A bus cannot use the stream.
+        Exception: See `NatsConnection.ask`.
     """
     await stream.prepare()
     for _ in range(_ATTEMPTS):
@@ -229,7 +223,7 @@ async def join(stream: NatsStream, known: LogPosition | None) -> LogJoined:
 
 
 async def _begin_epoch(stream: NatsStream, before: Mark | None) -> None:
-    """Begin a new epoch, unless somebody else does so at the same time."""
+    """Begins a new epoch, unless another process does so at the same time."""
     await stream.set_mark(secrets.token_hex(8), None, expected=before.seq if before else 0)
 
 

@@ -1,40 +1,32 @@
-"""The JetStream stream behind a `NatsBus`: a compacted log, because it keeps one message for each subject.
+"""The JetStream stream behind a `NatsBus`: its subjects and payloads, its configuration, its first and last message.
 
-**What the log still covers.** Messages go for two reasons. One that is replaced by a newer one of its subject is no
-loss: whoever asks for everything after a place gets the newer one. One that is dropped to make room is a loss. Nothing
-in the stream tells the two apart: both leave a hole, and both move `first_seq`. So the stream has only one limit that
-drops, `max_msgs`, and that is higher than the history of any bus. Then the number of messages tells:
+It is a compacted log, because it keeps one message for each subject.
 
-- Let n(c) be how many messages there are after a place c. To replace a message never makes n(c) smaller: at most one
-  after c goes, and one comes.
+**What the log still covers.** Messages disappear for two reasons. One that is replaced by a newer one of its subject is
+not a loss: everything after a position includes the newer one. One that is dropped to make room is a loss. Nothing in
+the stream distinguishes the two: both leave a hole, and both move `first_seq`. So the stream has only one limit that
+drops messages, `max_msgs`, and it is higher than the history of any bus. Then the number of messages shows it:
+
+- Let n(c) be the number of messages after a position c. Replacing a message never makes n(c) smaller: at most one
+  message after c goes, and one comes.
 - Messages are dropped oldest first, and only when there are `max_msgs`. Once one after c was dropped, all that are left
   are after c, and so they stay: n(c) is `max_msgs` from then on, or one less for a moment.
 - So as long as n(c) is less than that, nothing after c was dropped. A history of h entries, h being less, covers c if
-  n(c) <= h: that is what "the newest h" means anyway. Age is for the reader to judge, by the time of each message: a
-  limit of age in the stream, or one of bytes, would drop while n(c) is small.
+  n(c) <= h, which is what "the newest h" means anyway. The reader judges age by the time of each message: a limit of
+  age or of bytes in the stream would drop messages while n(c) is small.
 
-`max_msgs` is only ever raised, since another bus may count on it. What was dropped before that is told by the mark.
+`max_msgs` is only ever raised, because another bus may rely on it. The mark shows what was dropped before that.
 
-**The mark** is a message of its own subject, the only one that is no change. It carries the epoch and a *floor*: what
-is before the floor is not covered, whatever n(c) says. It is written by compare-and-set, so there is one truth, and
-everybody hears of a new one in the order of the log. It is written anew before it becomes so old that it could be
-dropped. So a stream without a mark was created, emptied or overwritten by somebody: a new epoch begins. The time at
-which the stream was created is a part of the epoch too, for the sake of copies.
+**The mark** is a message with a subject of its own, the only one that is not a change. It carries the epoch and a
+*floor*: what is before the floor is not covered, whatever n(c) is. It is written by compare-and-set, so that there is
+one at a time, and every process receives a new one in the order of the log. It is written anew before it is old enough
+to be dropped. So a stream without a mark was created, emptied or overwritten: a new epoch begins. The time at which the
+stream was created is part of the epoch, too, because of copies.
 
-May import: `changes`, `errors`.
-
-How a change is named and carried in NATS: the subject is for the broker, which keeps the newest message of each;
-the payload is for the reader, and says it all.
-
-A subject is made of tokens between dots; `*`, `>`, spaces and control characters mean something else in it. So a URI
-becomes one token, percent-encoded where it has to be, and readable where it can be. The line on which a client names a
-subject is limited to 4096 bytes by default, so a long URI is replaced by its hash: what it was is in the payload.
-
-May import: `changes`, `errors`.
-
-What the stream of a `NatsBus` has to be like.
-
-May import: `errors`.
+**Subjects and payloads.** The subject is for the broker, which keeps the newest message of each; the payload is for the
+reader, and has everything. A subject consists of tokens between dots, in which `*`, `>`, spaces and control characters
+have a meaning. So a URI becomes one token, percent-encoded where necessary. The line on which a client names a subject
+is limited to 4096 bytes by default, so a long URI is replaced by its hash.
 """
 
 import asyncio
@@ -56,35 +48,35 @@ from tidings.bus.shared import storable_key
 from tidings.changes import Change, ResourceUpdated, change_from_key, change_key
 
 LONGEST_TOKEN: Final = 512
-"""Characters of an encoded URI. Room is left in the line for the prefix and for where to send the answer."""
+"""Characters of an encoded URI. The line also has room for the prefix and the subject of the answer."""
 
 LARGEST_PAYLOAD: Final = 65_536
-"""Bytes: more than any change has, since a URI has at most 8192 characters."""
+"""Bytes. No change has more, because a URI has at most 8192 characters."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 class Subjects:
-    """The subjects of one bus, which all begin with `prefix`, and the name of the stream that holds them."""
+    """The subjects of one bus, which all begin with `prefix`, and the name of their stream."""
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix) or len(prefix) > 128:
             raise ValueError(
-                "A prefix is a name of letters, digits, _ and -, or several of them with dots between, "
-                f"and has at most 128 characters; this one is not: {prefix!a}"
+                "A prefix must be one or more names of letters, digits, _ and - with dots between, "
+                f"and have at most 128 characters, not {prefix!a}"
             )
         self.prefix = prefix
         self.all = f"{prefix}.>"
         self.stream = prefix.replace(".", "_")
-        """A stream's name has no dots."""
+        """The stream. Its name must not have dots."""
         self.mark = f"{prefix}.log"
-        """Of the one message that is no change: see `_nats_stream`."""
+        """The subject of the mark."""
 
     def of(self, change: Change) -> str:
-        """Where `change` goes: the same for equal changes, another for others."""
+        """Returns the subject of `change`: the same for equal changes, another for others."""
         if not isinstance(change, ResourceUpdated):
             return f"{self.prefix}.{change_key(change)}"
-        # `quote` leaves the dot as it is, and encodes the percent sign, so that no two URIs become one.
+        # `quote` keeps the dot, and encodes the percent sign, so that no two URIs have the same token.
         token = quote(change.uri, safe=":/?#[]@!$&'()+,;=").replace(".", "%2E")
         if len(token) <= LONGEST_TOKEN:
             return f"{self.prefix}.resource.{token or '%'}"
@@ -92,16 +84,12 @@ class Subjects:
 
 
 def payload(change: Change) -> bytes:
-    """What a message says.
-
-    Raises:
-        InvalidUri: The change names a resource by a text that cannot be sent.
-    """
+    """Returns the data of a message. Raises `InvalidUri` if the change cannot be encoded."""
     return storable_key(change).encode()
 
 
 def change_in(data: bytes) -> Change | None:
-    """The change that a message tells of; None if it tells of none."""
+    """Returns the change in a message; None if there is none."""
     try:
         return change_from_key(data.decode())
     except ValueError:
@@ -109,11 +97,11 @@ def change_in(data: bytes) -> Change | None:
 
 
 _FORBIDDEN: Final = ("mirror", "sources", "sealed", "no_ack", "subject_transform", "persist_mode")
-"""What would make it something else than a log that keeps what it has acknowledged."""
+"""Settings with which a stream would not keep everything that it has acknowledged."""
 
 
 class StreamShape:
-    """The configuration of a stream of so many messages at least, in so many replicas at least."""
+    """The configuration of a stream: at least `limit` messages, in at least `replicas` replicas."""
 
     def __init__(self, subjects: Subjects, *, limit: int, replicas: int) -> None:
         self._name = subjects.stream
@@ -129,7 +117,7 @@ class StreamShape:
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """For a stream that is to be created."""
+        """The configuration of a new stream."""
         return self._fixed | {
             "name": self._name,
             "description": "Changes that Tidings carries between processes",
@@ -138,17 +126,13 @@ class StreamShape:
             "max_bytes": -1,
             "max_msg_size": -1,
             "num_replicas": self._replicas,
-            # What is taken out by hand would be missed, and nobody would know.
+            # A message that is deleted by hand would be missed, and nothing would show it.
             "deny_delete": True,
             "deny_purge": True,
         }
 
     def check(self, found: dict[str, Any], place: str) -> None:
-        """Whether a stream that was `found` at `place` can be used.
-
-        Raises:
-            BusMismatch: It cannot; the error names what differs.
-        """
+        """Raises `BusMismatch`, with the differences, if the stream `found` at `place` cannot be used."""
         differences = [(key, found.get(key), value) for key, value in self._fixed.items() if found.get(key) != value]
         differences += [(key, found[key], None) for key in _FORBIDDEN if found.get(key)]
         if 0 <= found.get("max_msg_size", -1) < LARGEST_PAYLOAD:
@@ -157,7 +141,7 @@ class StreamShape:
             raise errors.other_shape(self._name, place, differences)
 
     def lifted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """The limits that drop more than they may, as they have to be. None is ever lowered: others may count on it."""
+        """Returns new values for the limits that are too low. None is ever lowered: others may rely on it."""
         changes: dict[str, Any] = {}
         if 0 < found["max_msgs"] < self._limit:
             changes["max_msgs"] = self._limit
@@ -168,29 +152,29 @@ class StreamShape:
         return changes
 
     def multiplied(self, found: dict[str, Any]) -> dict[str, Any]:
-        """More replicas, if there are too few."""
+        """Returns the new number of replicas, if there are too few."""
         return {"num_replicas": self._replicas} if found["num_replicas"] < self._replicas else {}
 
 
 SPARE: Final = 16_384
-"""Messages that are kept beyond twice the history: for the mark, and for readers that are slow for a moment."""
+"""Messages that are kept beyond twice the history: for the mark, and for readers that are slow for a while."""
 
 _FORMAT: Final = 1
 _NOT_FOUND: Final = {10014, 10037, 10059}
 _NAME_IN_USE: Final = 10058
 _OUTDATED: Final = {10071, 10164}
-"""Compare-and-set found another message than expected."""
+"""Compare-and-set found a message other than the expected one."""
 
 _ATTEMPTS: Final = 10
 _PATIENCE: Final = 1.0
-"""Seconds after which a question is asked again."""
+"""Seconds after which a request is repeated."""
 
 _NEVER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the mark says, and where it stands."""
+    """The content of the mark, and its position."""
 
     epoch: str
     floor: int
@@ -199,7 +183,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """How it stands with the stream. Times are in nanoseconds since 1970, by the broker's clock."""
+    """The state of the stream. Times are in nanoseconds since 1970, by the broker's clock."""
 
     created: str
     first: int
@@ -207,17 +191,17 @@ class StreamState:
     last_at: int
     now: int
     limit: int
-    """How many messages there may be; 0: any number."""
+    """The largest number of messages; 0 for no limit."""
     narrow: bool
-    """It drops more than it may."""
+    """Its limits are too low."""
 
     def epoch(self, mark: Mark) -> str:
-        """The epoch in which the stream is, for all who use it."""
+        """Returns the epoch of the stream, the same for every process."""
         return hashlib.sha256(f"{mark.epoch} {self.created}".encode()).hexdigest()[:12]
 
 
 class NatsStream:
-    """The stream of a bus, over one connection. Each method may raise what `NatsConnection.ask` does."""
+    """The stream of a bus, over one connection. Each method may raise the errors of `NatsConnection.ask`."""
 
     def __init__(self, connection: NatsConnection, subjects: Subjects, history: History, replicas: int) -> None:
         self.name = subjects.stream
@@ -225,22 +209,22 @@ class NatsStream:
         self._subjects = subjects
         self._shape = StreamShape(subjects, limit=2 * history.entries + SPARE, replicas=replicas)
         self.mark_lasts = (history.entries + SPARE) // 2
-        """After so many messages the mark is written anew."""
+        """The number of messages after which the mark is written anew."""
 
     @staticmethod
     def may_have_dropped(count: int, found: StreamState) -> bool:
-        """Whether, with `count` messages after a place, some after it may have been dropped, or may be any moment."""
+        """Returns whether messages after a position may have been dropped, or may be soon, with `count` left."""
         return 0 < found.limit <= count + SPARE // 4
 
     async def find(self) -> StreamState:
-        """How it stands with the stream now."""
+        """Returns the state of the stream."""
         return self._found(await self._api("STREAM.INFO"))
 
     async def prepare(self) -> StreamState:
-        """Create the stream if it is missing, check it if it is there, and give it room for the history.
+        """Creates the stream if it is missing, else checks it and raises its limits for the history.
 
         Raises:
-            BusMismatch: It is there, and not of the shape that a bus needs.
+            BusMismatch: A bus cannot use the stream.
         """
         for _ in range(_ATTEMPTS):
             try:
@@ -251,7 +235,7 @@ class NatsStream:
                 try:
                     answer = await self._api("STREAM.CREATE", self._shape.wanted)
                 except ApiError as refusal:
-                    # Another process has created it at the same time.
+                    # Another process created it at the same time.
                     if refusal.code != _NAME_IN_USE:
                         raise
                     continue
@@ -272,7 +256,7 @@ class NatsStream:
         )
 
     async def _adapt(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Lift what does not suffice for the history."""
+        """Raises the limits that are too low for the history."""
         found = answer["config"]
         self._shape.check(found, self._connection.address.url)
         lifted = self._shape.lifted(found)
@@ -282,14 +266,14 @@ class NatsStream:
         return await self._api("STREAM.UPDATE", found | lifted) if lifted else answer
 
     async def _raise_floor(self) -> None:
-        """Limits are about to be lifted, and what they have dropped so far would then go unnoticed."""
+        """Writes a mark with a new floor: once limits are raised, what they dropped so far can no longer be seen."""
         for _ in range(_ATTEMPTS):
             mark = await self.mark()
             if mark is None or await self.set_mark(mark.epoch, None, expected=mark.seq):
                 return
 
     async def mark(self) -> Mark | None:
-        """The mark, if there is one.
+        """Returns the mark, if there is one.
 
         Raises:
             BusMismatch: It was written by another version.
@@ -304,7 +288,7 @@ class NatsStream:
         return self.mark_in(base64.b64decode(message.get("data", "")), message["seq"])
 
     def mark_in(self, data: bytes, seq: int) -> Mark:
-        """The mark in a message. Its epoch is empty if somebody has put something else there.
+        """Returns the mark in a message. Its epoch is empty if the message is something else.
 
         Raises:
             BusMismatch: It was written by another version.
@@ -320,9 +304,9 @@ class NatsStream:
         return mark
 
     async def set_mark(self, epoch: str, floor: int | None, *, expected: int) -> Mark | None:
-        """Write the mark where the one at `expected` was, 0 for none; None if another is there meanwhile.
+        """Replaces the mark at `expected` (0 for none). Returns None if another is there meanwhile.
 
-        The `floor` None is right before the mark itself.
+        The `floor` None means the position right before the mark itself.
         """
         body = {"format": _FORMAT, "epoch": epoch, "floor": floor}
         headers = {"Nats-Expected-Stream": self.name, "Nats-Expected-Last-Subject-Sequence": str(expected)}
@@ -335,11 +319,11 @@ class NatsStream:
         return Mark(epoch, answer["seq"] - 1 if floor is None else floor, answer["seq"])
 
     async def probe(self, mark: Mark) -> None:
-        """Find out, without writing anything, whether this process may write: a mark that never was is not there."""
+        """Checks, without writing anything, whether this process may write: it expects a mark that never existed."""
         await self.set_mark(mark.epoch, mark.floor, expected=_NEVER)
 
     async def first_after(self, at: int) -> int | None:
-        """The first message that was stored after the time `at`; None if there is none."""
+        """Returns the first message that was stored after the time `at`; None if there is none."""
         moment = datetime.fromtimestamp((at + 1) // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         try:
             answer = await self._api("STREAM.MSG.GET", {"start_time": f"{moment}.{(at + 1) % 10**9:09}Z"})
@@ -350,7 +334,7 @@ class NatsStream:
         return answer["message"]["seq"]
 
     async def read_from(self, start: int, inbox: str, *, name: str, beat: float) -> int:
-        """Have all messages from `start` on sent to `inbox`, in order; how many there are now."""
+        """Lets the broker send all messages from `start` on to `inbox`, in order. Returns their present number."""
         config = {
             "name": name,
             "deliver_subject": inbox,
@@ -371,9 +355,9 @@ class NatsStream:
         return await self._ask(f"$JS.API.{what}.{self.name}{suffix}", body)
 
     async def _ask(self, subject: str, body: object, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """The answer to a question, which is asked again and again: a cluster without a leader says nothing at all.
+        """Returns the answer to a request, which is repeated, because a cluster without a leader does not answer.
 
-        Nothing that is asked here does harm when it is asked twice.
+        All requests here are safe to repeat.
         """
         while not self._connection.ended.done():
             with suppress(TimeoutError):
@@ -383,7 +367,7 @@ class NatsStream:
 
 
 def nanoseconds(text: str) -> int:
-    """A time as the broker writes it, in nanoseconds since 1970; 0 for "never"."""
+    """Returns a time of the broker in nanoseconds since 1970; 0 for "never"."""
     whole, _, fraction = text.removesuffix("Z").partition(".")
     seconds = datetime.fromisoformat(whole + "+00:00").timestamp()
     return max(0, round(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9] or 0))

@@ -1,30 +1,15 @@
-"""A connection of a `NatsBus` in use: it brings what is in the stream to the log of this process.
+"""Reading the stream in order without a gap, sending until acknowledged, and the changes since a cursor.
 
-May import: `changes`.
+`StreamReader`: the broker numbers what it sends to a reader without gaps, sends a heartbeat when there is nothing to
+send, and asks from time to time whether everything has arrived. So a lost message, a reader that the broker has
+forgotten and a broker that hangs are all noticed. Each ends the connection, and reading continues over another one.
 
-Reading a stream over one connection: from a place on, in order, and without a gap that goes unnoticed.
+`Sender`: each change is one message. It counts as stored when the broker has acknowledged it and the listeners of this
+process were called with it. So a publisher that has its cursor knows that all listeners here were called before.
 
-The broker numbers what it sends to a reader without holes, sends a heartbeat when there is nothing to send, and asks
-from time to time whether what it sent has arrived. So a message that is lost on the way, a reader that the broker has
-forgotten and a broker that hangs are all noticed, and end the connection: whoever reads goes on from where it was, over
-another one.
-
-May import: `nats`.
-
-Sending what waits: each change is one message, and it counts as stored when the broker has said so and the listeners
-of this process have heard of it.
-
-So whoever is told where a change stands knows that everybody here who listens was told before.
-
-May import: `changes`.
-
-What changed since a place in the log of a `NatsBus`.
-
-First the broker is asked how far the log has got, so that what another process has just published is not missed; those
-who ask at the same time share the question. Then this process hears everything up to there, and knows the answer,
-unless the place is older than what it remembers: then that part of the log is read, once for all who ask.
-
-May import: `changes`.
+`Past`: first the broker is asked for the end of the log, so that what another process has just published is not missed;
+questions at the same time share one request. When this process has received everything up to there, it knows the
+answer, unless the cursor is older than its memory. Then that part of the log is read, once for all who ask.
 """
 
 import asyncio
@@ -35,11 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-
 from tidings.bus import Entry, History
-from tidings.bus.nats.connection import Answer, NatsConnection, end
+from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
 from tidings.bus.nats.log import Log, LogJoined, Recorded
 from tidings.bus.nats.stream import NatsStream, StreamState, Subjects, change_in, payload
@@ -47,7 +29,7 @@ from tidings.bus.shared import Engine, Held, Waiting
 from tidings.changes import Cursor
 
 _SILENCE: Final = 3
-"""After so many beats without a sign of life the broker is taken for gone. It gives one with each."""
+"""Heartbeats that may be missing before the broker counts as gone."""
 
 
 class Delivery(NamedTuple):
@@ -55,15 +37,15 @@ class Delivery(NamedTuple):
 
     seq: int
     at: int
-    """When it was stored, in nanoseconds since 1970."""
+    """The time at which it was stored, in nanoseconds since 1970."""
     pending: int
-    """How many follow it at present."""
+    """The number of messages that follow it at present."""
     subject: str
     data: bytes
 
 
 class StreamReader:
-    """Hands each message of `stream` to `deliver`."""
+    """Calls `deliver` with each message of `stream`."""
 
     def __init__(self, connection: NatsConnection, stream: NatsStream, deliver: Callable[[Delivery], None]) -> None:
         self._connection = connection
@@ -76,9 +58,9 @@ class StreamReader:
         self._closed = False
 
     async def open(self, start: int, *, beat: float, watch: bool = False) -> int:
-        """Read from `start` on, with a sign of life every `beat` seconds; how many messages there are now.
+        """Reads from `start` on, with a heartbeat every `beat` seconds. Returns the present number of messages.
 
-        With `watch`, hear it at once if the broker gives this reader up, where that is permitted.
+        With `watch`, the connection ends at once if the broker drops this reader, where advisories are permitted.
         """
         if watch:
             await self._watch()
@@ -87,20 +69,20 @@ class StreamReader:
         return await self._stream.read_from(start, inbox, name=self._name, beat=beat)
 
     async def _watch(self) -> None:
-        async def given_up(_: Msg) -> None:
-            self._end("it has given up its reader, perhaps because the stream was deleted.")
+        async def dropped(_: Msg) -> None:
+            self._end("it has dropped its reader, perhaps because the stream was deleted.")
 
         advisory = f"$JS.EVENT.ADVISORY.CONSUMER.DELETED.{self._stream.name}.{self._name}"
-        self._subscriptions.append(await self._connection.listen(advisory, given_up))
+        self._subscriptions.append(await self._connection.listen(advisory, dropped))
 
     def check(self) -> None:
-        """To be called with each beat: has the broker given a sign of life?"""
+        """Ends the connection if the broker is silent. Called at each beat."""
         self._quiet += 1
         if self._quiet > _SILENCE:
-            self._end("it gives no sign of life.")
+            self._end("it sends no heartbeats.")
 
     async def close(self) -> None:
-        """Read no more; the connection goes on, and so does this, whatever it finds of it."""
+        """Stops reading. The connection stays open, and errors are ignored."""
         self._closed = True
         with suppress(Exception):
             for subscription in self._subscriptions:
@@ -125,7 +107,7 @@ class StreamReader:
         tokens = message.reply.split(".")
         seq, count, at, pending = map(int, tokens[5:9] if len(tokens) == 9 else tokens[7:11])
         if count != self._count + 1:
-            self._end(f"message {self._count + 1} got lost on its way.")
+            self._end(f"message {self._count + 1} was lost on its way.")
             return
         self._count = count
         self._deliver(Delivery(seq, at, pending, message.subject, message.data))
@@ -133,12 +115,12 @@ class StreamReader:
     async def _control(self, message: Msg) -> None:
         headers = message.headers or {}
         if message.reply:
-            # Has all this arrived? It has: messages come here one after the other.
-            await self._connection.say(message.reply)
+            # The broker asks whether everything has arrived. It has: messages come here one after the other.
+            await self._connection.send(message.reply)
         elif int(headers.get("Nats-Last-Consumer", self._count)) != self._count:
-            self._end(f"messages after {self._count} got lost on their way.")
+            self._end(f"messages after {self._count} were lost on their way.")
         elif stalled := headers.get("Nats-Consumer-Stalled"):
-            await self._connection.say(stalled)
+            await self._connection.send(stalled)
 
     def _end(self, why: str) -> None:
         self._connection.fail(Interrupted(why))
@@ -152,7 +134,7 @@ logger = logging.getLogger(__name__)
 
 
 class StreamLink:
-    """Reads on where `log` is, with a sign of life from the broker every `beat` seconds.
+    """A connection in use: it brings the messages after the position of `log` to it.
 
     `attend` is called when there is something to `tend`.
     """
@@ -178,24 +160,24 @@ class StreamLink:
         self._engine = engine
         self._attend = attend
         self._reader = StreamReader(connection, stream, self._heard)
-        self._puzzled = False
+        self._warned = False
 
     async def open(self) -> None:
-        """Begin to read."""
+        """Begins to read."""
         await self._reader.open(self._log.place.seq + 1, beat=self.beat, watch=True)
 
     def check(self) -> None:
-        """To be called with each beat: does the broker still send?"""
+        """Checks that the broker still sends. Called at each beat."""
         self._reader.check()
 
     async def tend(self) -> None:
-        """Write the mark anew if it has become old. Whoever does it first does it for all."""
+        """Writes the mark anew if it is old. One process does it for all."""
         mark = self._log.mark
         if self._mark_is_old():
             await self.stream.set_mark(mark.epoch, mark.floor, expected=mark.seq)
 
     async def close(self) -> None:
-        """Let go of the broker."""
+        """Closes the connection."""
         if not self.connection.ended.done():
             await self._reader.close()
         await self.connection.close()
@@ -220,8 +202,8 @@ class StreamLink:
     def _heard_mark(self, delivery: Delivery) -> None:
         mark = self.stream.mark_in(delivery.data, delivery.seq)
         if not mark.epoch:
-            # Whoever comes next writes a true one, with a new epoch, and that is this process.
-            self.connection.fail(Interrupted("somebody has overwritten the mark of the log."))
+            # This process connects again, and then writes a valid mark with a new epoch.
+            self.connection.fail(Interrupted("the mark of the log was overwritten."))
         elif self._log.hear_mark(self.found.epoch(mark), mark, delivery.at):
             self._engine.lost(self._log.head)
 
@@ -229,22 +211,22 @@ class StreamLink:
         return self._log.place.seq - self._log.mark.seq > self.stream.mark_lasts
 
     def _skip(self, delivery: Delivery) -> None:
-        if not self._puzzled:
-            self._puzzled = True
+        if not self._warned:
+            self._warned = True
             logger.warning(
-                "a message on %s tells of no change that this version knows: it is left out, and so are others",
+                "A message on %s has no change that this version knows. It is skipped, and so are others like it",
                 delivery.subject,
             )
 
 
 _WINDOW: Final = 1024
-"""Messages that may be on their way at a time. More would not be quicker."""
+"""Messages that may be unacknowledged at a time. More would not be quicker."""
 
-_NOBODY: Final = Interrupted("nobody stores changes there: the stream was deleted, or its cluster elects a leader.")
+_NOT_STORED: Final = Interrupted("no stream stores changes: it was deleted, or its cluster elects a leader.")
 
 
 class _Sent:
-    """A change on its way: as often as there are those who want to know where it stands."""
+    """A change that was sent, once for each publisher that waits for a cursor."""
 
     __slots__ = ("at", "copies", "held", "seqs")
 
@@ -260,7 +242,7 @@ class _Sent:
 
 
 class Sender:
-    """Sends what is in `waiting`, and answers those who wait once `log` has got that far."""
+    """Sends the changes in `waiting`, and answers their publishers once `log` has received them."""
 
     def __init__(self, limit: int, subjects: Subjects, log: Log, engine: Engine) -> None:
         self._more = asyncio.Event()
@@ -269,13 +251,13 @@ class Sender:
         self._log = log
         self._engine = engine
         self.stored = 0
-        """How many messages were stored so far."""
+        """The number of messages that were stored so far."""
         self._sent: dict[Held, _Sent] = {}
         self._on_the_way = 0
         self._progress = asyncio.Event()
 
     async def run(self, connection: NatsConnection) -> None:
-        """Send over `connection` until it ends."""
+        """Sends over `connection` until it ends."""
         try:
             while not connection.ended.done():
                 await self._more.wait()
@@ -283,11 +265,11 @@ class Sender:
                 while self._on_the_way < _WINDOW and not self.waiting.idle:
                     for sent in self._take(_WINDOW - self._on_the_way):
                         await self._send(connection, sent)
-        except Exception as error:  # noqa: BLE001 - whatever it is, another connection has to do it
+        except Exception as error:  # noqa: BLE001 - another connection has to do it
             connection.fail(error)
 
     def _take(self, most: int) -> list[_Sent]:
-        # All are noted before the first is sent: what goes wrong with it must not lose the others.
+        # All are noted before the first is sent: its failure must not lose the others.
         now = asyncio.get_running_loop().time()
         taken = [_Sent(held, now) for held in self.waiting.take(most)]
         self._sent |= {sent.held: sent for sent in taken}
@@ -303,16 +285,16 @@ class Sender:
     def _answered(self, connection: NatsConnection, sent: _Sent, answer: Answer) -> None:
         self._on_the_way -= 1
         if isinstance(answer, Exception):
-            # Not stored, nor would the next be. If the connection has ended this is why, and says nothing new.
-            connection.fail(_NOBODY if isinstance(answer, NatsTimeout) else answer)
+            # It is not stored, and the next would not be. If the connection has ended, this has no effect.
+            connection.fail(_NOT_STORED if isinstance(answer, NatsTimeout) else answer)
             return
         sent.seqs.append(answer["seq"])
         self.stored += 1
         self._more.set()
         if sent.stored:
-            self._log.when(max(sent.seqs), partial(self._told, sent))
+            self._log.when(max(sent.seqs), partial(self._stored, sent))
 
-    def _told(self, sent: _Sent, epoch: str) -> None:
+    def _stored(self, sent: _Sent, epoch: str) -> None:
         del self._sent[sent.held]
         self.waiting.done([sent.held])
         sent.held.stored([Cursor(epoch, seq) for seq in sorted(sent.seqs)])
@@ -321,16 +303,16 @@ class Sender:
         self._progress.set()
 
     def is_late(self, seconds: float) -> bool:
-        """Whether the broker has owed an answer for so long."""
+        """Returns whether the broker has not acknowledged a message for this long."""
         oldest = next((sent for sent in self._sent.values() if not sent.stored), None)
         return oldest is not None and asyncio.get_running_loop().time() - oldest.at > seconds
 
     def interrupted(self) -> None:
-        """The connection has ended: what was not stored goes out again over the next."""
+        """Takes back what was not stored, because the connection has ended."""
         self._give_back([sent for sent in self._sent.values() if not sent.stored])
 
     def lost(self) -> None:
-        """The log was lost, and with it what was stored and not heard of yet: all goes out again."""
+        """Takes back everything, also what was stored and not received yet, because the log was lost."""
         self._give_back(list(self._sent.values()))
 
     def _give_back(self, sent: list[_Sent]) -> None:
@@ -341,7 +323,7 @@ class Sender:
         self._more.set()
 
     async def drained(self, seconds: float) -> None:
-        """Wait until nothing waits any more, or nothing has happened for so many `seconds`."""
+        """Waits until everything is stored, or nothing has happened for `seconds`."""
         try:
             while len(self.waiting):
                 self._progress.clear()
@@ -352,7 +334,7 @@ class Sender:
 
 
 class Past:
-    """Knows what changed in `log`, of which `history` says how much is kept."""
+    """Answers questions about the past of `log`, within `history`."""
 
     def __init__(self, log: Log, history: History) -> None:
         self._log = log
@@ -362,10 +344,10 @@ class Past:
         self._questions: set[asyncio.Task[StreamState]] = set()
 
     async def since(self, link: StreamLink, cursor: Cursor) -> Sequence[Entry] | None:
-        """What changed after `cursor`, or None if it is not known.
+        """Returns the changes after `cursor`; None if they are not known.
 
         Raises:
-            Exception: The connection has ended, with this reason.
+            Exception: The connection has ended, for this reason.
         """
         log, tail, version = self._log, self._log.tail, cursor.version
         found = await self._up_to_date(link)
@@ -381,7 +363,7 @@ class Past:
         return tail.after(version)
 
     async def _up_to_date(self, link: StreamLink) -> StreamState:
-        """How it stands with the log, once everything up to there was heard."""
+        """Returns the state of the stream, once everything up to its end was received."""
         if self._question is None:
             self._question = asyncio.get_running_loop().create_task(self._ask(link))
             self._questions.add(self._question)
@@ -390,11 +372,11 @@ class Past:
 
     async def _ask(self, link: StreamLink) -> StreamState:
         await asyncio.sleep(0)
-        # Whoever asks from now on wants to know how it stands later than that.
+        # A question from now on needs a later state.
         self._question = None
         found = await link.stream.find()
         if found.created != link.found.created or self._log.mark.seq < found.first or found.narrow:
-            link.connection.fail(Interrupted("the stream was emptied, has got other limits, or is another one."))
+            link.connection.fail(Interrupted("the stream was emptied, replaced, or has other limits."))
             raise link.connection.ended.result()
         arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._log.when(found.last, arrived.set_result)
@@ -406,11 +388,10 @@ class Past:
     def _answered(self, question: asyncio.Task[StreamState]) -> None:
         self._questions.discard(question)
         if not question.cancelled():
-            # If it failed, those who asked know; they may all have given up.
-            question.exception()
+            question.exception()  # Retrieved, because nobody may be left to do so.
 
     async def _remember(self, link: StreamLink, version: int) -> None:
-        """Read what is after `version` and was not known so far."""
+        """Reads the entries after `version` that were not known so far."""
         tail, end, epoch = self._log.tail, self._log.tail.start, self._log.place.epoch
         if not tail.floor <= version < end:
             return
@@ -429,7 +410,7 @@ class Past:
 
         reader = StreamReader(link.connection, link.stream, take)
         try:
-            # The mark may be among them.
+            # The mark may be one of them.
             count = await reader.open(version + 1, beat=link.beat)
             if count > self._history.entries + 1:
                 tail.unknown(version)
@@ -438,11 +419,11 @@ class Past:
                 await asyncio.wait([complete, link.connection.ended], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await reader.close()
-        # What was heard meanwhile may have pushed out what was known: then there is a hole.
+        # What was received meanwhile may have pushed out what was known, which leaves a hole.
         if not link.connection.ended.done() and (tail.start, self._log.place.epoch) == (end, epoch):
             tail.prepend(older, version)
 
     async def stop(self) -> None:
-        """Nobody wants to know any more."""
+        """Cancels all questions."""
         for question in tuple(self._questions):
             await end(question)

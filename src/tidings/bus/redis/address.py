@@ -1,4 +1,4 @@
-"""`RedisAddress`: the URL of a Redis, taken apart. Imports nothing of the redis package.
+"""`RedisAddress`: the URL of a Redis, parsed without the redis package.
 
     redis://[user:password@]host[:6379][/db]         or valkey://
     rediss://…                                       or valkeys://: the same over TLS
@@ -29,40 +29,36 @@ _SENTINEL_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """How to reach a Redis."""
+    """The place of a Redis, and the options of a connection to it."""
 
     place: str
-    """Where it is, for people: without user and password."""
+    """The URL for people, without user and password."""
     tls: bool
     options: dict[str, Any] = field(repr=False)
-    """For a connection of the package redis."""
+    """The arguments of a connection of the redis package."""
     service: str = ""
-    """What the sentinels call it; '' without sentinels."""
+    """Its name among the sentinels; '' without sentinels."""
     sentinels: tuple[tuple[str, int], ...] = ()
     sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 def options_of(scheme: str) -> frozenset[str]:
-    """The options that a URL with this scheme may have."""
+    """Returns the options that a URL with this scheme may have."""
     tls = _TLS_OPTIONS if _TLS.get(scheme.removesuffix(_SENTINEL)) else frozenset[str]()
     return _OPTIONS | tls | (_SENTINEL_OPTIONS if scheme.endswith(_SENTINEL) else frozenset[str]())
 
 
 def read_url(url: str) -> RedisAddress:
-    """The address that `url` stands for.
-
-    Raises:
-        ValueError: It is no URL of a Redis.
-    """
+    """Returns the address of a URL. Raises `ValueError` if it is not the URL of a Redis."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError("The URL of a Redis has a host that is none") from None
+        raise ValueError("The URL of a Redis has an invalid host.") from None
     scheme = parts.scheme
     if scheme not in SCHEMES:
         raise ValueError(f"The URL of a Redis has {unknown('scheme', scheme, SCHEMES)}")
     if "#" in url:
-        raise ValueError("The URL of a Redis has no '#'. In a password, write it as %23.")
+        raise ValueError("The URL of a Redis must not contain '#'. In a password, write it as %23.")
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
     options = {"username": unquote(username) or None, "password": unquote(password) or None}
@@ -70,7 +66,7 @@ def read_url(url: str) -> RedisAddress:
     path = [unquote(part) for part in parts.path.split("/") if part]
     if scheme == "unix":
         if hosts or not path:
-            raise ValueError("The URL of a Redis behind a socket is as in unix:///path/to/the.sock")
+            raise ValueError("Write the URL of a Redis behind a socket as unix:///path/to/the.sock")
         return RedisAddress(f"unix://{parts.path}", tls=False, options=options | {"path": unquote(parts.path)})
     if scheme.endswith(_SENTINEL):
         return _with_sentinels(scheme, hosts, path, options)
@@ -81,7 +77,7 @@ def read_url(url: str) -> RedisAddress:
 
 def _with_sentinels(scheme: str, hosts: str, path: list[str], options: dict[str, Any]) -> RedisAddress:
     if not path:
-        raise ValueError(f"The URL of a Redis behind sentinels names its service, as in {scheme}://host:26379/service")
+        raise ValueError(f"The URL of a Redis behind sentinels must name its service: {scheme}://host:26379/service")
     service, *rest = path
     own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
     return RedisAddress(
@@ -98,7 +94,9 @@ def _database(path: list[str]) -> dict[str, int]:
     if not path:
         return {}
     if len(path) > 1 or not (path[0].isascii() and path[0].isdecimal()):
-        raise ValueError("A database of Redis is a number, as in redis://host/0. In a password, write '/' as %2F.")
+        raise ValueError(
+            "The database of a Redis must be a number, as in redis://host/0. In a password, write '/' as %2F."
+        )
     return {"db": int(path[0])}
 
 
@@ -108,7 +106,9 @@ def _host_and_port(text: str, default: int) -> tuple[str, int]:
         host, port = text, ""
     port = port or str(default)
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
-        raise ValueError("The port of a Redis is a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F.")
+        raise ValueError(
+            "The port of a Redis must be a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F."
+        )
     return unquote(host).strip("[]") or "localhost", int(port)
 
 

@@ -26,38 +26,39 @@ PAUSES: Final = doubling(0.02, 1.0)
 
 
 class RedisConnection:
-    """One connection to a server. Whatever fails on it, close it, unless that was an answer of the server."""
+    """One connection to a server. Close it after every failure that is not an answer of the server."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     async def ask(self, *words: str | bytes | float) -> Any:
-        """Send a command, and the answer to it."""
+        """Sends a command, and returns the answer."""
         await self._connection.send_command(*words)
         return await self._connection.read_response(disconnect_on_error=False)
 
-    async def say(self, *words: str) -> None:
-        """Send a command whose answer is heard later."""
+    async def send(self, *words: str) -> None:
+        """Sends a command whose answer `receive` returns."""
         await self._connection.send_command(*words)
 
-    async def hear(self, seconds: float) -> Any:
-        """The next thing that the server says; None if it says nothing for so many `seconds`."""
+    async def receive(self, seconds: float) -> Any:
+        """Returns the next message of the server; None if none comes for `seconds`."""
         return await self._connection.read_response(timeout=seconds, disconnect_on_error=False)
 
     async def close(self) -> None:
-        """Let go of it at once, whatever it was in the middle of. Twice is once."""
+        """Closes it at once, also in the middle of an answer. A second call has no effect."""
+        # Private in the redis package. Without it, closing is slower over TLS, and nothing else changes.
         writer = getattr(self._connection, "_writer", None)
         await self._connection.disconnect(nowait=True)
         if writer is not None:
-            # TLS would wait half a minute for a server that hangs to say goodbye.
+            # TLS would wait half a minute for the goodbye of a server that hangs.
             writer.transport.abort()
 
 
 class Server:
-    """The server at `url`; `timeout` is for how many seconds a connection is waited for.
+    """The server at `url`, which gets `timeout` seconds to answer a connection.
 
     Raises:
-        ValueError: That is no URL of a Redis.
+        ValueError: It is not the URL of a Redis.
     """
 
     def __init__(self, url: str, *, timeout: float) -> None:
@@ -71,47 +72,47 @@ class Server:
         try:
             self._kind(**self._options())
         except (TypeError, ValueError, exceptions.RedisError) as error:
-            raise ValueError(f"An option in the URL of the Redis at {self.place} means nothing: {error}") from None
+            raise ValueError(f"An option in the URL of the Redis at {self.place} is not valid: {error}") from None
 
     @property
     def place(self) -> str:
-        """Where it is, for people: without secrets."""
+        """The URL for people, without secrets."""
         return self._address.place
 
     def _options(self) -> dict[str, Any]:
-        # No time limit for reading and writing: a call has one for all of it. Version 2 of the protocol is enough.
+        # No time limits for reading and writing: each call has one as a whole. Version 2 of the protocol is enough.
         own = {"socket_timeout": None, "socket_connect_timeout": self._timeout, "protocol": 2}
         return self._address.options | self._moved | own
 
     async def connect(self) -> RedisConnection:
-        """A new line, signed in."""
+        """Returns a new connection, signed in."""
         try:
             connection = self._kind(**(self._options() | await self._master()))
-            line = RedisConnection(connection)
+            opened = RedisConnection(connection)
             try:
                 await connection.connect()
             except BaseException:
-                await line.close()
+                await opened.close()
                 raise
         except BaseException:
-            # The next time begins where the user said, not where a cluster once led to.
+            # The next attempt begins at the URL again, not at the node that a cluster named.
             self._moved = {}
             raise
-        return line
+        return opened
 
     async def _master(self) -> dict[str, Any]:
-        """Where the sentinels say that the server is."""
+        """Returns the host and port that the sentinels name; nothing without sentinels."""
         address = self._address
         if not address.service:
             return {}
-        # Each once and for its share of the time: one that is gone or hangs must not keep the others from being asked.
+        # Each gets one attempt and its share of the time: one that is gone or hangs must not block the others.
         share = self._timeout / (len(address.sentinels) + 1)
         once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": share, "socket_connect_timeout": share, "protocol": 2}
         sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | once)
         try:
             host, port = await sentinel.discover_master(address.service)
         except exceptions.ConnectionError:
-            # What the package says here shows all its options.
+            # The message of the package contains all its options.
             raise exceptions.ConnectionError(f"its sentinels name no server for {address.service!r}") from None
         finally:
             for client in sentinel.sentinels:
@@ -119,5 +120,5 @@ class Server:
         return {"host": host, "port": port}
 
     def moved(self, error: Any) -> None:
-        """A node of a cluster says where the log is, in a `MovedError`: the next line goes there."""
+        """Lets the next connection go to the node that a `MovedError` of a cluster names."""
         self._moved = {"port": error.port} | ({"host": error.host} if error.host else {})

@@ -1,48 +1,39 @@
-"""The log of a `RedisBus` as one process sees it: calls of the script, and what they answer.
+"""The log of a `RedisBus`: the script that is the log, its calls, and its errors with cause and cure.
 
-One task uses it, one call after the other. Each call takes at most `timeout` seconds, connecting included. A call that
-failed without an answer, or was cancelled, leaves no line behind, and the next one opens another.
+One task uses a `RedisLog`, one call after the other. Each call takes at most `timeout` seconds, connecting included. A
+call that failed without an answer, or was cancelled, closes its connection, and the next one opens another.
 
-May import: `changes`, `errors`.
-
-The script that is the log of a `RedisBus`: Redis runs it as one step, whatever else it is asked at the time.
-
-Three keys hold the log; they have one hash tag, so that a cluster keeps them together:
+Redis runs the script as one step. Three keys hold the log; they have one hash tag, so that a cluster keeps them
+together:
 - `{prefix}:log`, a hash: the epoch, the newest version, the floor (the highest version that was trimmed), the number of
   entries, and the run of the server under which it was last used;
 - `{prefix}:changes`, a sorted set: each distinct change by its key, with its newest version;
-- `{prefix}:times`, a hash: when each of them was published, by the server's clock.
+- `{prefix}:times`, a hash: the time at which each of them was published, by the server's clock.
 
-Why a cursor never lies
------------------------
-A cursor is (epoch, version). It may be trusted if between the moment when it was given and the moment when it is
-looked at, the log was one unbroken line: nothing that was acknowledged is missing, no version was given twice. Redis
-breaks that line in three ways:
+Why a cursor can be trusted
+---------------------------
+A cursor is (epoch, version). It can be trusted if the log was unbroken from the moment it was returned to the moment it
+is used: nothing that was acknowledged is missing, and no version was given twice. Redis breaks the log in three ways:
 
-1. Keys go: FLUSHALL, a lost file, an eviction. Without the hash there is no epoch, so a new one begins. With only one
-   of the other keys gone, the number of entries is no longer the noted one, and a new one begins as well.
-2. The server starts again from what its disk had, which may lack the last second (`appendfsync everysec`) or more.
-3. A replica that lags becomes the master. Or the master is set aside, takes over the other's data, and is master again.
+1. Keys disappear: FLUSHALL, a lost file, an eviction. Without the hash there is no epoch, so a new one begins. If only
+   one of the other keys is gone, the number of entries differs from the stored one, and a new epoch begins as well.
+2. The server restarts from its disk, which may lack the last second (`appendfsync everysec`) or more.
+3. A replica that lags becomes the master. Or the master is demoted, copies the other's data, and is master again.
 
-After 2 and 3 the hash is there, with an older version under the same epoch. It is not enough that whoever knows a
-higher version notices: another process may publish first and bring the version up again, with other changes under the
-same numbers. And even where no number is given twice, acknowledged changes are missing, and those who know of them may
-have ended with the server: a subscriber that had not heard of them would never. Nothing in the data can tell, so what
-tells is the server: `run_id` is new at each start, `master_replid` at each start and at each promotion. Both are noted
-with the log, and compared within each call, in the same step that reads or writes. Where they differ, a new epoch
-begins before anything is answered. So an epoch never goes beyond one time in which one process was master all the
-while and had the keys all the while, and within that Redis is one thread with one memory: the line is unbroken.
-(The first replica of a master, and an hour without any, give it a new `master_replid` too: then an epoch ends for
-nothing, which costs everyone a look, and is true.)
+After 2 and 3 the hash exists, with an older version under the same epoch. It does not suffice that a process which
+knows a higher version notices: another process may publish first and raise the version again, with other changes under
+the same numbers. And even if no number is given twice, acknowledged changes are missing, and the processes that know
+them may have ended with the server. Nothing in the data shows this, so the server has to: `run_id` is new at each
+start, `master_replid` at each start and each promotion. Both are stored with the log, and compared within each call, in
+the same step that reads or writes. If they differ, a new epoch begins before anything is answered. So an epoch lies
+within one time in which one process was master and had the keys, and in that time Redis is one thread with one memory:
+the log is unbroken. (The first replica of a master, and an hour without any, change `master_replid`, too. Then an epoch
+ends without need, which costs every client one look.)
 
-With `durable` the user says that this server loses nothing that it acknowledged (`appendfsync always`). Then a new run
-keeps the epoch, unless it came of a promotion (`master_replid2` is set): replicas may lag whatever is synced.
+With `durable` the user states that the server loses nothing that it acknowledged (`appendfsync always`). Then a new run
+keeps the epoch, unless it began with a promotion (`master_replid2` is set): replicas may lag however often is synced.
 
-Beyond that, a version below one that the caller was told begins a new epoch too: somebody has put back older keys.
-
-What went wrong with the server of a `RedisBus`, in words that name the cause and the cure.
-
-May import: `errors`.
+A version below one that the caller was told begins a new epoch, too: older keys were restored.
 """
 
 import asyncio
@@ -210,7 +201,7 @@ _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
 
 
 def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | BusMismatch:
-    """The error to raise in place of `error`, which came of asking the server at `place` for so many `seconds`."""
+    """Returns the named error for `error`, which a call of the server at `place` raised within `seconds`."""
     if isinstance(error, BusUnavailable | BusMismatch):
         return error
     found = _CODE.search(str(error)) if isinstance(error, exceptions.ResponseError) else None
@@ -221,18 +212,20 @@ def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | Bu
 
 
 def _cause(error: Exception) -> str:
-    # A refusal of the package's own kinds, without its code.
+    # The package strips the code from refusals that have a class of their own.
     known = (cause for kinds, cause in _KINDS if isinstance(error, kinds))
     return next(known, "does not do what a bus needs ({error}).")
 
 
 def unknown_change(place: str, error: ValueError) -> BusMismatch:
-    """The log holds a change that this version cannot read."""
-    return BusMismatch(f"The Redis at {place} has a change that this Tidings does not know: {error}. {_START_AFRESH}")
+    """Returns the error for a change in the log that this version cannot read."""
+    return BusMismatch(
+        f"The Redis at {place} has a change that this version of Tidings does not know: {error}. {_START_AFRESH}"
+    )
 
 
 def not_durable(place: str, found: str) -> BusMismatch:
-    """Redis does not sync each write to disk."""
+    """Returns the error for a Redis that does not sync each write to disk."""
     return BusMismatch(
         f"The Redis at {place} does not sync each write ({found}), so it is not durable. "
         "Set appendonly yes and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
@@ -244,10 +237,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PAGE: Final = 1000
-"""How many entries are read at once: Redis does nothing else meanwhile."""
+"""Entries that are read at once: Redis does nothing else meanwhile."""
 
 _NODES: Final = 5
-"""How many nodes of a cluster are asked one after the other."""
+"""Nodes of a cluster that are asked one after the other."""
 
 _LOADING_PAUSE: Final = 0.05
 
@@ -255,7 +248,7 @@ _SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 class RedisLog:
-    """The log under `prefix` on `server`. Each method raises `BusUnavailable` or `BusMismatch` if it cannot."""
+    """The log under `prefix` on `server`. Its methods raise `BusUnavailable` and `BusMismatch`."""
 
     def __init__(self, server: Server, *, prefix: str, history: History, timeout: float, durable: bool) -> None:
         self._server = server
@@ -264,31 +257,31 @@ class RedisLog:
         self._keys = [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
         self._limits = (PAGE, history.entries, repr(float(history.age)))
         self.channel = f"{{{prefix}}}:news"
-        self._line: RedisConnection | None = None
+        self._connection: RedisConnection | None = None
 
     @property
     def connected(self) -> bool:
-        """Whether the server answered the last time, be it with a refusal."""
-        return self._line is not None
+        """The server answered the last call, perhaps with a refusal."""
+        return self._connection is not None
 
     async def open(self) -> Cursor:
-        """See that everything is there and permitted that a bus needs; the newest place in the log."""
+        """Checks that everything that a bus needs exists and is permitted. Returns the newest cursor."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._timeout - _LOADING_PAUSE
         while True:
             try:
                 return (await self._do(self._open)).head
             except BusUnavailable as error:
-                # Whoever is started together with its Redis need not be started again.
+                # A process that starts together with its Redis waits until that has read its data.
                 if not isinstance(error.__cause__, exceptions.BusyLoadingError) or clock() > deadline:
                     raise
             await asyncio.sleep(_LOADING_PAUSE)
 
     async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], NewEntries]:
-        """Store changes, all or none; where each of them stands, and what is new after `told`."""
+        """Stores changes, all or none. Returns the cursors of each, and what is new after `told`."""
         numbers = [max(len(each.askers), 1) for each in held]
         words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
-        news, lasts = await self._do(lambda line: self._run(line, told, *words))
+        news, lasts = await self._do(lambda connection: self._run(connection, told, *words))
         places = [
             [Cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
             for last, number in zip(lasts, numbers, strict=True)
@@ -296,19 +289,19 @@ class RedisLog:
         return places, news
 
     async def look(self, told: Cursor) -> NewEntries:
-        """What is new after `told`, which this log was heard to say."""
-        return (await self._do(lambda line: self._run(line, told)))[0]
+        """Returns what is new after `told`, a cursor of this log."""
+        return (await self._do(lambda connection: self._run(connection, told)))[0]
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        """The newest entry for each distinct change after `cursor`, which anyone may have made up; None: unknown."""
+        """Returns the newest entry of each distinct change after `cursor`, a cursor from outside; None if unknown."""
         found: dict[Any, Entry] = {}
         while True:
             place = cursor
-            news, _ = await self._do(lambda line, place=place: self._run(line, place, told_by_us=False))
+            news, _ = await self._do(lambda connection, place=place: self._run(connection, place, told_by_us=False))
             if news.entries is None:
                 return None
             for entry in news.entries:
-                # What comes again on a later page was published anew meanwhile.
+                # A change on a later page was published again meanwhile.
                 found.pop(entry[1], None)
                 found[entry[1]] = entry
             if not news.more:
@@ -316,33 +309,33 @@ class RedisLog:
             cursor = news.entries[-1][0]
 
     async def close(self) -> None:
-        """Let go of the line."""
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        """Closes the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
-    async def _open(self, line: RedisConnection) -> NewEntries:
+    async def _open(self, connection: RedisConnection) -> NewEntries:
         if self._durable:
-            await self._check_durable(line)
-        memory = _fields(await line.ask("INFO", "memory"))
+            await self._check_durable(connection)
+        memory = _fields(await connection.ask("INFO", "memory"))
         policy = memory.get("maxmemory_policy", "")
         if policy.startswith("allkeys") and memory.get("maxmemory") != "0":
             logger.warning(
-                "the Redis at %s may evict the keys of the bus (maxmemory-policy %s): each time, everyone is told to "
-                "read everything again. Set it to noeviction or a volatile one, or use another Redis.",
+                "The Redis at %s may evict the keys of the bus (maxmemory-policy %s). Each time, all clients have to "
+                "read everything again. Set the policy to noeviction or a volatile one, or use another Redis.",
                 self._server.place,
                 policy,
             )
-        return (await self._run(line, NOWHERE, probe=True))[0]
+        return (await self._run(connection, NOWHERE, probe=True))[0]
 
-    async def _check_durable(self, line: RedisConnection) -> None:
+    async def _check_durable(self, connection: RedisConnection) -> None:
         settings: dict[str, str] = {}
         for name in ("appendonly", "appendfsync"):
             try:
-                settings |= _pairs(await line.ask("CONFIG", "GET", name))
+                settings |= _pairs(await connection.ask("CONFIG", "GET", name))
             except exceptions.ResponseError:
                 logger.warning(
-                    "it cannot be checked whether the Redis at %s is durable: it does not permit CONFIG GET",
+                    "Cannot check whether the Redis at %s is durable: it does not permit CONFIG GET",
                     self._server.place,
                 )
                 return
@@ -351,20 +344,25 @@ class RedisLog:
             raise not_durable(self._server.place, found)
 
     async def _run(
-        self, line: RedisConnection, told: Cursor, *changes: str | int, told_by_us: bool = True, probe: bool = False
+        self,
+        connection: RedisConnection,
+        told: Cursor,
+        *changes: str | int,
+        told_by_us: bool = True,
+        probe: bool = False,
     ) -> tuple[NewEntries, list[int]]:
         words: list[str | bytes | int] = [
             *(len(self._keys), *self._keys),
-            # Whoever made a cursor up may have used what is no text.
+            # A cursor from outside may contain what cannot be encoded.
             *(told.epoch.encode(errors="surrogatepass"), told.version, int(told_by_us)),
             *(secrets.token_hex(6), int(self._durable), int(probe), self.channel),
             *self._limits,
             *changes,
         ]
         try:
-            answer = await line.ask("EVALSHA", _SHA, *words)
+            answer = await connection.ask("EVALSHA", _SHA, *words)
         except exceptions.NoScriptError:
-            answer = await line.ask("EVAL", SCRIPT, *words)
+            answer = await connection.ask("EVAL", SCRIPT, *words)
         return self._read(answer)
 
     def _read(self, answer: bytes) -> tuple[NewEntries, list[int]]:
@@ -388,8 +386,8 @@ class RedisLog:
             async with asyncio.timeout(self._timeout):
                 return await self._follow(work)
         except Exception as error:
-            # After an answer the line is in order, but it may lead to the wrong server.
-            if not isinstance(error, exceptions.ResponseError | BusMismatch) or _leads_astray(error):
+            # After an answer the connection is in order, but it may lead to the wrong server.
+            if not isinstance(error, exceptions.ResponseError | BusMismatch) or _wrong_server(error):
                 await self.close()
             raise explain(error, self._server.place, self._timeout) from error
         except BaseException:
@@ -397,24 +395,23 @@ class RedisLog:
             raise
 
     async def _follow(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
-        """The result of `work`, on the node of a cluster that has the log; any node knows which one that is."""
+        """Returns the result of `work` on the node of a cluster that has the log; every node knows which one."""
         for _ in range(_NODES):
-            if self._line is None:
-                self._line = await self._server.connect()
+            if self._connection is None:
+                self._connection = await self._server.connect()
             try:
-                return await work(self._line)
+                return await work(self._connection)
             except exceptions.MovedError as error:
                 self._server.moved(error)
                 await self.close()
         raise exceptions.ConnectionError("its nodes do not agree on where the log is")
 
 
-def _leads_astray(error: Exception) -> bool:
+def _wrong_server(error: Exception) -> bool:
     return isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
 
 
 def _fields(info: bytes) -> dict[str, str]:
-    """The lines of INFO."""
     return dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
 
 
