@@ -88,7 +88,7 @@ async def test_a_password_in_the_url_or_beside_it(guarded: int) -> None:
 @pytest.mark.parametrize("sign_in", ["", "ann:wrong@", "someone:else@", "token@"])
 async def test_wrong_credentials_are_named_and_not_told(guarded: int, sign_in: str) -> None:
     said = await refused(NatsBus(f"nats://{sign_in}127.0.0.1:{guarded}"))
-    assert "other credentials" in said
+    assert "refuses the credentials" in said
     assert f"nats://127.0.0.1:{guarded}" in said
     assert not sign_in or sign_in not in said
 
@@ -121,7 +121,7 @@ async def test_a_password_that_is_changed_makes_changes_wait(tmp_path: Path) -> 
             server.kill()
             server._file.write_text(server._file.read_text().replace('"one"', '"two"'))
             await asyncio.to_thread(server.start)
-            await until(lambda: "other credentials" in bus.state.reason)
+            await until(lambda: "refuses the credentials" in bus.state.reason)
             with pytest.raises(BusUnavailable, match="kept"):
                 await bus.publish(B)
             assert await bus.since(bus.head) is None
@@ -131,7 +131,7 @@ async def test_a_credentials_file_is_checked_before_it_is_used(tmp_path: Path) -
     file = tmp_path / "user.creds"
     assert "No such file" in await refused(NatsBus(shared().url, credentials=file))
     file.write_bytes(b"\xff\xfe")
-    assert "not a text" in await refused(NatsBus(shared().url, credentials=str(file)))
+    assert "not text" in await refused(NatsBus(shared().url, credentials=str(file)))
     file.write_text("-----BEGIN NATS USER JWT-----\n")
     assert "not a credentials file" in await refused(NatsBus(shared().url, credentials=file))
 
@@ -288,7 +288,7 @@ async def test_a_stream_of_another_shape_is_refused_and_left_alone(difference: d
     if sealed:
         made = await api(shared().url, f"STREAM.UPDATE.{prefix}", made["config"] | {"sealed": True})
     said = await refused(NatsBus(shared().url, prefix=prefix), BusMismatch)
-    assert f"The stream {prefix}" in said
+    assert f"the stream {prefix}" in said
     assert next(iter(difference)) in said
     assert "give this bus another prefix" in said
     assert (await api(shared().url, f"STREAM.INFO.{prefix}"))["config"] == made["config"]

@@ -81,7 +81,7 @@ async def test_a_sign_of_life_tells_of_messages_that_got_lost() -> None:
         await broker.deliver(Status="100", Nats_Last_Consumer="1")
     assert not broker.ended.done()
     await broker.deliver(Status="100", Nats_Last_Consumer="2")
-    assert "was lost" in str(broker.ended.result())
+    assert "were lost" in str(broker.ended.result())
 
 
 async def test_a_broker_that_gives_no_sign_of_life_is_given_up() -> None:

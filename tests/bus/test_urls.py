@@ -84,7 +84,7 @@ def test_the_history_is_as_the_options_say() -> None:
         ("sqlite:bus.db?poll=0", "more than 0 seconds, not 0.0"),
         ("sqlite:bus.db?durable=perhaps", "durable must be yes or no, not 'perhaps'"),
         ("nats://ann:s3cret@host?replica=3", "no option 'replica'. Did you mean 'replicas'?"),
-        ("nats://ann:s3cret@host:port", "The URL of a NATS server is not one"),
+        ("nats://ann:s3cret@host:port", "The URL of a NATS server is not valid"),
         ("redis://ann:s3cret@host?prefixx=a", "Did you mean 'prefix'?"),
         ("redis://ann:s3cret@host?ssl_certfile=a", "no option 'ssl_certfile'"),
         ("redis://ann:s3cret@host?prefix={a}", "without braces, not '{a}'"),
