@@ -205,10 +205,10 @@ def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch:
 
 
 def test_a_missing_package_is_named_to_a_program_too() -> None:
-    program = "import sys; sys.modules['watchfiles'] = None\nfrom tidings.vault import VaultServer"
+    program = "import sys; sys.modules['yaml'] = None\nfrom tidings.vault import VaultServer"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.stderr.endswith(
-        "ImportError: The vault server needs more packages (watchfiles): "
+        "ImportError: The vault server needs more packages (yaml): "
         'pip install "tidings[vault]" (in a clone: pip install ".[vault]")\n'
     )
 
