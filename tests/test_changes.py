@@ -156,22 +156,22 @@ GOOD_URIS = [
     "n:" + "a" * (MAX_URI_LENGTH - 2),
 ]
 BAD_URIS: list[tuple[object, str]] = [
-    (None, "a text, not NoneType"),
-    (7, "a text, not int"),
-    (b"note://a", "a text, not bytes"),
-    ("", "begins with a scheme"),
-    ("today", "begins with a scheme"),
-    ("://x", "begins with a scheme"),
-    ("1note://a", "begins with a scheme"),
-    ("/etc/hosts", "begins with a scheme"),
-    (" note://a", "begins with a scheme"),
-    ("nöte://a", "begins with a scheme"),
+    (None, "a text .*, not NoneType"),
+    (7, "a text .*, not int"),
+    (b"note://a", "a text .*, not bytes"),
+    ("", "begin with a scheme"),
+    ("today", "begin with a scheme"),
+    ("://x", "begin with a scheme"),
+    ("1note://a", "begin with a scheme"),
+    ("/etc/hosts", "begin with a scheme"),
+    (" note://a", "begin with a scheme"),
+    ("nöte://a", "begin with a scheme"),
     ("note://a b", "' ' at position 8"),
     ("note://a\n", r"'\\n' at position 8"),
     ("note://a\x00", r"'\\x00' at position 8"),
     ("note://\ud800", r"'\\ud800' at position 7"),
     ("note://a\u2028b", r"'\\u2028' at position 8"),
-    ("n:" + "a" * (MAX_URI_LENGTH - 1), "8193 characters; at most 8192"),
+    ("n:" + "a" * (MAX_URI_LENGTH - 1), "at most 8192 characters, and this one has 8193"),
 ]
 
 
@@ -202,15 +202,15 @@ def test_a_prefix_is_the_beginning_of_a_uri_and_a_star(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("://x*", "begins as a URI does"),
-        ("/notes/*", "begins as a URI does"),
-        ("**", "begins as a URI does"),
-        ("1*", "begins as a URI does"),
-        ("note *", "begins as a URI does"),
-        ("\ud800*", "begins as a URI does"),
+        ("://x*", "begin as a URI does"),
+        ("/notes/*", "begin as a URI does"),
+        ("**", "begin as a URI does"),
+        ("1*", "begin as a URI does"),
+        ("note *", "begin as a URI does"),
+        ("\ud800*", "begin as a URI does"),
         ("note://a b*", "spaces"),
         ("note://\udfff*", "spaces"),
-        ("n" * MAX_URI_LENGTH + "*", "8193 characters"),
+        ("n" * MAX_URI_LENGTH + "*", "this one has 8193"),
     ],
 )
 def test_what_is_no_prefix_is_refused_with_the_reason(text: str, reason: str) -> None:

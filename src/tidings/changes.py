@@ -1,13 +1,10 @@
-"""The vocabulary of change: what can change, who wants to hear of it, and how far somebody has heard.
+"""The vocabulary of change: four change types, `Filter` for subscribers, and `Cursor` for positions in a log.
 
-The four change types are the SDK's own, so that a `ResourceUpdated` is the same value from the file watcher to the
-page. A change is a level trigger ("this is different now, read it again"): two equal changes may always be merged
-into the later one.
+The change types are the SDK's own, so that a `ResourceUpdated` is the same value from the file watcher to the page. A
+change is a level trigger ("this is different now, read it again"): two equal changes may always be merged into the
+later one.
 
-A subscription to resources is a text: a URI, which wants that URI, or a prefix that ends in `*`, which wants every
-URI that begins with what stands before the `*`.
-
-May import: `errors`, the SDK's vocabulary.
+A subscription to resources is a text: a URI, or a prefix that ends in `*` and matches every URI that begins with it.
 """
 
 import re
@@ -26,6 +23,7 @@ from mcp.shared.subscriptions import (
     ToolsListChanged,
 )
 
+from tidings._kit.text import quoted
 from tidings.errors import InvalidUri
 
 __all__ = [
@@ -49,20 +47,20 @@ __all__ = [
 ]
 
 Change = ServerEvent
-"""Something that changed: one of the four types above."""
+"""One of the four change types."""
 
 CURSOR_KEY: Final = "dev.tidings/cursor"
-"""In `_meta` of an acknowledgment or a notification: how far its receiver has heard once it has this."""
+"""In `_meta` of an acknowledgment or a notification: the cursor of a receiver that has it."""
 
 RECOVERED_KEY: Final = "dev.tidings/recovered"
-"""In `_meta` of an acknowledgment: whether everything since the listener's cursor follows."""
+"""In `_meta` of an acknowledgment: true if everything since the listener's cursor follows."""
 
 SINCE_KEY: Final = "dev.tidings/since"
-"""In `_meta` of a listen request: the cursor up to which its sender has heard."""
+"""In `_meta` of a listen request: the cursor of the sender."""
 
 TIMES_KEY: Final = "dev.tidings/times"
-"""In `_meta` of a notification: when the source changed (`source`, if that is known) and when that was published
-(`published`), in seconds since the epoch.
+"""In `_meta` of a notification: when the change happened at its source (`source`, if it is known) and when it was
+published (`published`), in seconds since the epoch.
 """
 
 UNTIL_KEY: Final = "dev.tidings/until"
@@ -72,7 +70,7 @@ MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
 
 _MAX_VERSION: Final = 2**63 - 1
-"""The largest number that every engine can hold. A greater one was made up, and an engine would choke on it."""
+"""The largest number that every engine can store. A greater one is not from a server of ours."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
@@ -80,10 +78,10 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A place in a log of changes: after the change numbered `version`, in the life of the log named `epoch`.
+    """A position in a log of changes: after the change numbered `version`, in the life of the log named `epoch`.
 
-    Cursors of one epoch are ordered by version. Those of two epochs say nothing about each other: the log was lost
-    in between. On the wire a cursor is the text `epoch:version`, opaque to everyone but its server.
+    Cursors of one epoch are ordered by version. Those of two epochs cannot be compared, because the log was lost in
+    between. On the wire a cursor is the text `epoch:version`, opaque to everyone but its server.
     """
 
     epoch: str
@@ -94,7 +92,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: object) -> Self | None:
-        """The cursor that `text` stands for; None if it is no cursor of ours, which means: unknown past."""
+        """Returns the cursor in `text`; None if it is not a cursor, so that the past is unknown."""
         if not isinstance(text, str):
             return None
         epoch, _, version = text.rpartition(":")
@@ -106,7 +104,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What one subscriber wants to hear of."""
+    """The lists, URIs and prefixes that one subscriber wants."""
 
     tools: bool = False
     prompts: bool = False
@@ -115,7 +113,7 @@ class Filter:
     prefixes: frozenset[str] = frozenset()
     """Each without its `*`."""
     _shortest: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """The prefixes that no other of them covers, sorted: at most one matches a URI, the last that is not after it."""
+    """The prefixes that no other covers, sorted. At most one matches a URI: the last that is not after it."""
 
     def __post_init__(self) -> None:
         shortest: list[str] = []
@@ -133,10 +131,10 @@ class Filter:
         prompts: bool = False,
         resources: bool = False,
     ) -> Self:
-        """A filter for `subscriptions` (URIs, and prefixes ending in `*`) and the lists that are named.
+        """Returns a filter for `subscriptions` (URIs, and prefixes ending in `*`) and lists.
 
         Raises:
-            InvalidUri: One of the subscriptions is neither a URI nor a prefix of one.
+            InvalidUri: A subscription is neither a URI nor a prefix.
         """
         texts = [check_subscription(text) for text in subscriptions]
         return cls(
@@ -149,16 +147,16 @@ class Filter:
 
     @property
     def subscriptions(self) -> frozenset[str]:
-        """The URIs and prefixes, as a client writes them."""
+        """The URIs and prefixes as a client writes them."""
         return self.uris | {prefix + "*" for prefix in self.prefixes}
 
     @property
     def bounded(self) -> bool:
-        """Whether the number of distinct changes that this filter can match is known beforehand."""
+        """The filter can match a limited number of distinct changes only."""
         return not self.prefixes
 
     def wants(self, change: Change) -> bool:
-        """Whether `change` is for this subscriber."""
+        """Returns whether the subscriber wants `change`."""
         match change:
             case ResourceUpdated(uri):
                 place = bisect_right(self._shortest, uri)
@@ -175,41 +173,43 @@ class Filter:
 
 
 def check_uri(uri: object) -> str:
-    """`uri` as a text that can stand for a resource.
+    """Returns `uri` if it is the URI of a resource.
 
     Raises:
-        InvalidUri: It is not a text, has no scheme, is too long, or holds spaces or control characters.
+        InvalidUri: It is not a text, has no scheme, is too long, or has spaces or control characters.
     """
     if not isinstance(uri, str):
-        cure = "take the path's as_uri()" if isinstance(uri, PurePath) else "a URL object becomes one with str()"
-        raise InvalidUri(f"A URI is a text, not {type(uri).__name__}, as in 'note://today'; {cure}.")
+        cure = "Use the path's as_uri()." if isinstance(uri, PurePath) else "Convert a URL object with str()."
+        raise InvalidUri(f"A URI must be a text such as 'note://today', not {type(uri).__name__}. {cure}")
+    shown = quoted(uri, 80)
     if len(uri) > MAX_URI_LENGTH:
-        raise InvalidUri(f"This URI has {len(uri)} characters; at most {MAX_URI_LENGTH} are allowed: {_short(uri)}")
+        raise InvalidUri(f"A URI may have at most {MAX_URI_LENGTH} characters, and this one has {len(uri)}: {shown}")
     if not _SCHEME.match(uri):
-        raise InvalidUri(f"A URI begins with a scheme, as in 'note://today'; this one does not: {_short(uri)}")
+        raise InvalidUri(f"A URI must begin with a scheme, as in 'note://today', and this one does not: {shown}")
     if bad := _UNPRINTABLE.search(uri):
+        encoded = _UNPRINTABLE.sub(lambda found: quote(found.group(), errors="replace"), uri)
         raise InvalidUri(
-            f"A URI has no spaces or control characters; this one has {bad.group()!a} at position {bad.start()}: "
-            f"{_short(uri)}. Write it percent-encoded: {_encoded(uri)}"
+            f"A URI must not have spaces or control characters; this one has {bad.group()!a} at {bad.start()}: "
+            f"{shown}. Percent-encode it: {quoted(encoded, 80)}"
         )
     return uri
 
 
 def check_subscription(text: object) -> str:
-    """`text` as a subscription: a URI, or a prefix of URIs that ends in `*` (`*` alone wants them all).
+    """Returns `text` if it is a subscription: a URI, or a prefix that ends in `*` (`*` alone matches all URIs).
 
     Raises:
         InvalidUri: It is neither.
     """
     if isinstance(text, str) and text.endswith("*") and len(text) <= MAX_URI_LENGTH and not _SCHEME.match(text):
         if not re.fullmatch(r"([A-Za-z][A-Za-z0-9+.\-]*)?\*", text):
-            raise InvalidUri(f"A prefix begins as a URI does and ends in '*'; this one does not: {_short(text)}")
+            raise InvalidUri(f"A prefix must begin as a URI does, and end in '*': {quoted(text, 80)} does not.")
         return text
     return check_uri(text)
 
 
 def change_key(change: Change) -> str:
-    """A text that is equal for equal changes and different for others: the key under which a log keeps the newest."""
+    """Returns the key under which a log keeps a change: equal for equal changes, and different for others."""
     match change:
         case ResourceUpdated(uri):
             return "resource " + uri
@@ -229,23 +229,10 @@ _LISTS: Final[dict[str, Change]] = {
 
 
 def change_from_key(key: str) -> Change:
-    """The change that `change_key` made `key` of.
-
-    Raises:
-        ValueError: No change has this key.
-    """
+    """Returns the change with this key of `change_key`. Raises `ValueError` if there is none."""
     if key in _LISTS:
         return _LISTS[key]
     kind, space, uri = key.partition(" ")
     if kind == "resource" and space:
         return ResourceUpdated(uri)
-    raise ValueError(f"No change has the key {_short(key)}")
-
-
-def _encoded(uri: str) -> str:
-    """`uri` as it should have been written, of a length that can be shown."""
-    return _short(_UNPRINTABLE.sub(lambda bad: quote(bad.group(), errors="replace"), uri))
-
-
-def _short(text: str) -> str:
-    return ascii(text if len(text) <= 80 else text[:77] + "...")
+    raise ValueError(f"No change has the key {quoted(key, 80)}")

@@ -1,46 +1,45 @@
-"""Every error that Tidings raises by name, and what to do about each.
+"""The error tree. Each error has a code, a category, a help page, and says whether to retry.
 
     TidingsError
-    ├── NoConnection              connection   no way to the server, or none any more
-    │   ├── ConnectFailed         retryable    it could not be reached
-    │   ├── ConnectionLost        retryable    it was there, and went away
-    │   ├── SessionExpired        retryable    it no longer knows this session
-    │   ├── NotConnected                       nobody has connected yet, or somebody disconnected
-    │   └── GaveUp                             the configured number of tries is used up
-    ├── TransportError            transport    the way there is broken or of the wrong kind
-    │   ├── BadTarget                          what to connect to was not understood
+    ├── NoConnection              connection   there is no connection to the server
+    │   ├── ConnectFailed         retryable    the server could not be reached
+    │   ├── ConnectionLost        retryable    the connection was lost
+    │   ├── SessionExpired        retryable    the server no longer knows this session
+    │   ├── NotConnected                       the client is not connected yet, or was disconnected
+    │   └── GaveUp                             all configured attempts failed
+    ├── TransportError            transport    the transport is broken or wrong
+    │   ├── BadTarget                          the target is not valid
     │   ├── CommandFailed                      a stdio server did not start, or ended at once
-    │   ├── NotAuthorized                      the server wants other credentials
-    │   ├── MessageTooLarge                    a message exceeds the limit
-    │   ├── BusUnavailable        retryable    the engine that carries changes is out of reach
-    │   ├── BusMismatch                        the engine holds a log of another shape
-    │   └── StateUnusable                      the file that keeps a client's state cannot be used
+    │   ├── NotAuthorized                      the server refuses the credentials
+    │   ├── MessageTooLarge                    a message exceeds the size limit
+    │   ├── BusUnavailable        retryable    the bus is out of reach
+    │   ├── BusMismatch                        the bus has a log of another shape
+    │   └── StateUnusable                      the file with a client's state cannot be used
     ├── TimedOut                  timeout      an answer did not come in time
     │   ├── ConnectTimedOut       retryable    not connected within the limit
     │   ├── RequestTimedOut       retryable    no answer to a request within the limit
-    │   └── AnswerTimedOut                     the person who was asked did not answer
-    ├── ProtocolError             protocol     one side said what the protocol does not allow
-    │   ├── UnsupportedVersion                 no version of the protocol in common
-    │   ├── MalformedMessage                   not JSON-RPC, or of the wrong types
-    │   ├── InvalidUri                         not a URI, or not one that can be subscribed to
-    │   └── NotSupported                       the other side does not have this capability
-    ├── ServerError               server       the server answered, and the answer is no
-    │   ├── RequestFailed                      an error answer that has no name of its own
-    │   ├── ResourceNotFound                   there is no such resource, or not for you
-    │   ├── NotSubscribable                    the resource is there, but not to subscribe to
-    │   ├── SourceUnavailable     retryable    the resource is there, but cannot be watched at present
-    │   ├── LimitReached          retryable    the server has as many as it will take
-    │   └── EffectUnknown                      the call may or may not have taken effect
-    └── Cancelled                 cancelled    somebody on this side ended it
+    │   └── AnswerTimedOut                     the user did not answer
+    ├── ProtocolError             protocol     one side broke the protocol
+    │   ├── UnsupportedVersion                 the sides share no protocol version
+    │   ├── MalformedMessage                   a message is not JSON-RPC, or has wrong types
+    │   ├── InvalidUri                         a URI is not valid, or cannot be subscribed to
+    │   └── NotSupported                       the other side lacks this capability
+    ├── ServerError               server       the server refused
+    │   ├── RequestFailed                      an error that has no name of its own here
+    │   ├── ResourceNotFound                   there is no such resource, or no permission
+    │   ├── NotSubscribable                    the resource cannot be subscribed to
+    │   ├── SourceUnavailable     retryable    the resource cannot be watched at present
+    │   ├── LimitReached          retryable    the server accepts no more at present
+    │   └── EffectUnknown                      it is not known if the call took effect
+    └── Cancelled                 cancelled    this side cancelled
         ├── RequestCancelled                   this request was cancelled
-        └── Disconnected                       the connection was closed while it waited
+        └── Disconnected                       the connection was closed meanwhile
 
-Each error has a `code` (stable, for programs), a `category` (one of the six above), `retryable` (whether the same
-call may succeed later with nothing else changed) and a `help_page`. Whoever raises one adds what it knows: `server`,
-`method`, `elapsed` seconds, `data` from the other side. Secrets are never part of an error.
+Each error has a `code` (stable, for programs), a `category` (one of the six above), `retryable` (true if the same call
+may succeed later with nothing else changed) and a `help_page`. It may have the `server`, the `method`, the `elapsed`
+seconds and the `data` of the other side. Errors never contain secrets.
 
-Mistakes in a program's own arguments (a negative window, a text where a number belongs) raise Python's own
-`ValueError` and `TypeError`, as everywhere.
+Wrong arguments of a program, such as a negative window, raise Python's `ValueError` and `TypeError`.
 """
 
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ HELP_PAGES = "https://tidings.dev/errors/"
 
 
 class Category(StrEnum):
-    """Where an error arose, and so who can do something about it."""
+    """The part in which an error arose."""
 
     CONNECTION = "connection"
     TRANSPORT = "transport"
@@ -62,7 +61,7 @@ class Category(StrEnum):
 
 
 class TidingsError(Exception):
-    """The root of the tree. Only its leaves are raised: they are the classes that have a `code`."""
+    """The root of the tree. Only its leaves, which have a `code`, are raised."""
 
     code: ClassVar[str] = ""
     category: ClassVar[Category]
@@ -86,12 +85,12 @@ class TidingsError(Exception):
 
     @property
     def help_page(self) -> str:
-        """Where this error is explained, with its cures."""
+        """The address of the page that explains this error and its cures."""
         return HELP_PAGES + self.code
 
 
 class NoConnection(TidingsError):
-    """There is no way to the server, or none any more."""
+    """There is no connection to the server."""
 
     category = Category.CONNECTION
 
@@ -104,76 +103,76 @@ class ConnectFailed(NoConnection):
 
 
 class ConnectionLost(NoConnection):
-    """The connection was there, and went away."""
+    """The connection to the server was lost."""
 
     code = "connection-lost"
     retryable = True
 
 
 class SessionExpired(NoConnection):
-    """The server no longer knows this session; a new one has to be opened."""
+    """The server no longer knows this session. A new one has to be opened."""
 
     code = "session-expired"
     retryable = True
 
 
 class NotConnected(NoConnection):
-    """Nobody has connected yet, or somebody disconnected."""
+    """The client is not connected yet, or was disconnected."""
 
     code = "not-connected"
 
 
 class GaveUp(NoConnection):
-    """The configured number of tries is used up."""
+    """All configured attempts to connect failed."""
 
     code = "gave-up"
 
 
 class TransportError(TidingsError):
-    """The way to the other side is broken, or of the wrong kind."""
+    """The transport to the other side is broken, or of the wrong kind."""
 
     category = Category.TRANSPORT
 
 
 class BadTarget(TransportError):
-    """What to connect to was not understood."""
+    """The target of a connection is not valid."""
 
     code = "bad-target"
 
 
 class CommandFailed(TransportError):
-    """A stdio server's command did not start, or ended at once."""
+    """The command of a stdio server did not start, or ended at once."""
 
     code = "command-failed"
 
 
 class NotAuthorized(TransportError):
-    """The server wants other credentials than these."""
+    """The server refuses these credentials."""
 
     code = "not-authorized"
 
 
 class MessageTooLarge(TransportError):
-    """A message exceeds the limit that is set for it."""
+    """A message exceeds the size limit."""
 
     code = "message-too-large"
 
 
 class BusUnavailable(TransportError):
-    """The engine that carries changes between processes is out of reach."""
+    """The bus that carries changes between processes is out of reach."""
 
     code = "bus-unavailable"
     retryable = True
 
 
 class BusMismatch(TransportError):
-    """The engine holds a log that is of another shape than this bus needs."""
+    """The store of a bus has a log of another shape than this bus needs."""
 
     code = "bus-mismatch"
 
 
 class StateUnusable(TransportError):
-    """The file that was to keep a client's state cannot be used."""
+    """The file for a client's state cannot be used."""
 
     code = "state-unusable"
 
@@ -185,33 +184,33 @@ class TimedOut(TidingsError):
 
 
 class ConnectTimedOut(TimedOut):
-    """No connection within the limit."""
+    """The connection was not made within the limit."""
 
     code = "connect-timed-out"
     retryable = True
 
 
 class RequestTimedOut(TimedOut):
-    """No answer to a request within the limit."""
+    """A request was not answered within the limit."""
 
     code = "request-timed-out"
     retryable = True
 
 
 class AnswerTimedOut(TimedOut):
-    """The person who was asked did not answer within the limit."""
+    """The user did not answer within the limit."""
 
     code = "answer-timed-out"
 
 
 class ProtocolError(TidingsError):
-    """One side said what the protocol does not allow."""
+    """One side broke the protocol."""
 
     category = Category.PROTOCOL
 
 
 class UnsupportedVersion(ProtocolError):
-    """The two sides have no version of the protocol in common."""
+    """The two sides have the sides share no protocol version."""
 
     code = "unsupported-version"
 
@@ -223,19 +222,19 @@ class MalformedMessage(ProtocolError):
 
 
 class InvalidUri(ProtocolError, ValueError):
-    """Not a URI, or not one that can be subscribed to."""
+    """A URI is not valid, or cannot be subscribed to."""
 
     code = "invalid-uri"
 
 
 class NotSupported(ProtocolError):
-    """The other side does not have the capability that this needs."""
+    """The other side lacks a capability that this needs."""
 
     code = "not-supported"
 
 
 class ServerError(TidingsError):
-    """The server answered, and the answer is no."""
+    """The server refused."""
 
     category = Category.SERVER
 
@@ -247,7 +246,7 @@ class RequestFailed(ServerError):
 
 
 class ResourceNotFound(ServerError):
-    """There is no such resource, or not for whoever asks."""
+    """There is no such resource, or the caller may not have it."""
 
     code = "resource-not-found"
 
@@ -259,27 +258,27 @@ class NotSubscribable(ServerError):
 
 
 class SourceUnavailable(ServerError):
-    """The resource is there, but what it comes from cannot be watched at present; later it may be."""
+    """The resource exists, but its source cannot be watched at present. Later it may."""
 
     code = "source-unavailable"
     retryable = True
 
 
 class LimitReached(ServerError):
-    """The server has as many of these as it will take; later it may take more."""
+    """The server accepts no more of these at present. Later it may."""
 
     code = "limit-reached"
     retryable = True
 
 
 class EffectUnknown(ServerError):
-    """The call may or may not have taken effect; repeating it is not known to be safe."""
+    """It is not known whether the call took effect, nor whether repeating it is safe."""
 
     code = "effect-unknown"
 
 
 class Cancelled(TidingsError):
-    """Somebody on this side ended it."""
+    """This side ended the operation."""
 
     category = Category.CANCELLED
 
@@ -291,13 +290,13 @@ class RequestCancelled(Cancelled):
 
 
 class Disconnected(Cancelled):
-    """The connection was closed on purpose while this waited."""
+    """The connection was closed on purpose while the operation waited."""
 
     code = "disconnected"
 
 
 def leaves(kind: type[TidingsError] = TidingsError) -> Iterator[type[TidingsError]]:
-    """Every error below `kind` that is raised by name, in the order of the tree."""
+    """Yields every error below `kind` that is raised, in the order of the tree."""
     for child in kind.__subclasses__():
         if child.code:
             yield child

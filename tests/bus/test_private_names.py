@@ -37,4 +37,4 @@ async def test_a_nats_client_without_a_name_that_is_needed_is_refused_with_the_c
 
 def test_a_connection_of_redis_keeps_its_writer() -> None:
     """`RedisConnection.close` aborts it. Without it, closing is slower over TLS, and nothing else changes."""
-    assert "_writer" in vars(Connection())
+    assert hasattr(Connection(), "_writer")

@@ -48,7 +48,7 @@ def test_an_option_of_the_wrong_kind_is_refused_in_words_that_help(
 def test_a_pattern_that_is_none_is_refused_with_what_it_is() -> None:
     with pytest.raises(ValueError, match=r"'note://\{id' is not a URI template"):
         LiveServer("x", coalesce={"note://{id": Coalesce()})
-    with pytest.raises(ValueError, match="begins with a scheme"):
+    with pytest.raises(ValueError, match="begin with a scheme"):
         LiveServer("x", subscribable=["note"])
 
 

@@ -108,9 +108,9 @@ async def test_a_change_can_be_said_on_the_event_loop_of_another_thread(notifier
 @pytest.mark.parametrize(
     ("uri", "help_in_message"),
     [
-        ("note", "begins with a scheme, as in 'note://today'"),
-        ("", "begins with a scheme"),
-        ("note://two words", "percent-encoded"),
+        ("note", "begin with a scheme, as in 'note://today'"),
+        ("", "begin with a scheme"),
+        ("note://two words", "Percent-encode it"),
         ("note://a\r\n\r\n", "position 8"),
         ("x:" + "y" * 9000, "at most 8192"),
     ],
@@ -132,9 +132,9 @@ async def test_what_is_not_a_uri_is_refused_in_words_that_help(
 @pytest.mark.parametrize(
     ("uri", "help_in_message"),
     [
-        (None, r"A URI is a text, not NoneType, as in 'note://today'"),
-        (Path("/notes/today.md"), r"not .*Path, as in .*; take the path's as_uri\(\)"),
-        (7, r"not int, as in .*; a URL object becomes one with str\(\)"),
+        (None, r"A URI must be a text such as 'note://today', not NoneType"),
+        (Path("/notes/today.md"), r"not .*Path\. Use the path's as_uri\(\)"),
+        (7, r"not int\. Convert a URL object with str\(\)"),
         ("note://*", r"'note://\*' is a prefix"),
     ],
 )
