@@ -24,7 +24,7 @@ def test_each_import_against_the_layers_is_found(tmp_path: Path) -> None:
     for room in rooms:
         (package / room).mkdir(parents=True)
         (package / room / "__init__.py").touch()
-    for file in ("__init__", "__main__", "access", "changes", "errors", "_version"):
+    for file in ("__init__", "__main__", "changes", "errors", "_version"):
         (package / f"{file}.py").touch()
     (package / "client/feed.py").write_text("import tidings.server\n")
     (package / "bus/nats.py").write_text("import tidings.cli\n")

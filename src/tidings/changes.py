@@ -189,8 +189,8 @@ def check_uri(uri: object) -> str:
     if bad := _UNPRINTABLE.search(uri):
         encoded = _UNPRINTABLE.sub(lambda found: quote(found.group(), errors="replace"), uri)
         raise InvalidUri(
-            f"A URI must not have spaces or control characters; this one has {bad.group()!a} at {bad.start()}: "
-            f"{shown}. Percent-encode it: {quoted(encoded, 80)}"
+            f"A URI must not have spaces or control characters, and this one has {bad.group()!a} "
+            f"at position {bad.start()}: {shown}. Percent-encode it: {quoted(encoded, 80)}"
         )
     return uri
 
