@@ -48,7 +48,7 @@ def test_it_is_served_over_http(session: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "There is no file"), ("hello", "no exported session"), ("", "no exported session")],
+    [(None, "There is no file"), ("hello", "not an exported session"), ("", "not an exported session")],
 )
 def test_what_is_no_session_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"

@@ -108,7 +108,7 @@ async def test_a_mock_is_the_recorded_server_again(way: str, era: str, tmp_path:
         assert other.result["isError"] is True
         assert 'recorded with: {"a": 1, "b": 2}' in other.result["content"][0]["text"]
         unknown = await server.wait(server.call("none"))
-        assert "Recorded are: add, huge" in unknown.result["content"][0]["text"]
+        assert "These were: add, huge" in unknown.result["content"][0]["text"]
         huge = await server.wait(server.call("huge"))
         assert huge.error is not None
         assert "too large" in huge.error.message
@@ -147,10 +147,10 @@ def test_the_server_must_be_known() -> None:
     records = recorded()
     with pytest.raises(LookupError, match="no server 'x'"):
         Recording(records, "x")
-    with pytest.raises(LookupError, match="connected to: none"):
+    with pytest.raises(LookupError, match="connected: none"):
         Recording([])
     other = [Record(record.seq, record.at, "other", record.kind, record.data) for record in records]
-    with pytest.raises(LookupError, match="connected to: weather, other"):
+    with pytest.raises(LookupError, match="connected: weather, other"):
         Recording([*records, *other])
     assert Recording([*records, *other], "other").server == "other"
 

@@ -54,15 +54,15 @@ def test_bad_lines_are_named_by_their_number_and_passed_over() -> None:
     assert imported.records == writer.records
     assert imported.passed_over == 3
     assert [problem.partition(": ")[0] for problem in imported.problems] == ["line 3", "line 4", "line 8"]
-    assert "not above the one before it, 3" in imported.problems[-1]
+    assert "not above the previous one, 3" in imported.problems[-1]
 
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([], "no exported session"),
-        (["[]"], "no exported session"),
-        (["not json"], "no exported session"),
+        ([], "not an exported session"),
+        (["[]"], "not an exported session"),
+        (["not json"], "not an exported session"),
         (['{"tidings": "session", "version": 2}'], "later version of Tidings"),
     ],
 )

@@ -45,7 +45,7 @@ class InspectedServer:
         self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord", *, limits: SessionLimits, clock: Clock
     ) -> None:
         self.view = view
-        """What is known about it: read only."""
+        """Everything that is known about it: read only."""
         self._record = record
         self._clock = clock
         self._numbers = count(1)

@@ -1,6 +1,6 @@
-"""A request as a text to paste: as JSON-RPC, as Python with Tidings, or for a shell.
+"""A request as text to paste: as JSON-RPC, as a Python program, or as a shell command.
 
-Secrets are not in it: what was masked in the session stays masked, as a variable to set.
+Masked secrets stay masked, or become a variable to set.
 """
 
 import json
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 METHODS: Final = {"call": "tools/call", "read": "resources/read", "prompt": "prompts/get"}
 _OWN: Final = "io.modelcontextprotocol/"
-_CURL: Final = ("mcp-protocol-version", "authorization")
 
 
 def as_json(method: str, params: dict[str, Any]) -> str:
-    """The JSON-RPC message."""
+    """Returns the JSON-RPC message."""
     return _written(_message(method, params), indent=2)
 
 
 def _written(value: Any, indent: int | None = None) -> str:
-    """As JSON that shows all that is in it: what a terminal would obey, or what turns a text around, is spelt out."""
+    """Returns JSON with control characters and direction marks escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
@@ -35,7 +34,7 @@ def _message(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]) -> str:
-    """A program that does it with Tidings."""
+    """Returns a program that sends the request with Tidings."""
     name, arguments = params.get("name"), as_dict(params.get("arguments"))
     calls = {
         "call": f"await client.call_tool({name!r}, {arguments!r})",
@@ -63,7 +62,7 @@ def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]
 
 
 def _words(entry: dict[str, Any]) -> list[str] | None:
-    """The command of a server, if it is one."""
+    """Returns the command of an entry, if it has one."""
     command = entry.get("command")
     if words := as_list(entry.get("target")):
         return [str(each) for each in words]
@@ -79,7 +78,7 @@ def _target(view: "ServerView") -> str:
 
 
 def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
-    """For a shell: curl for a server over HTTP, a pipe for a command."""
+    """Returns a shell command: curl for a server over HTTP, a pipe for a command."""
     entry = view.entry or {}
     words = _words(entry)
     modern = (view.protocol_version or "") >= "2026"
@@ -91,7 +90,7 @@ def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
 
 
 def _meta(view: "ServerView") -> dict[str, Any]:
-    """What every request of the modern era carries, as this session's own requests do."""
+    """Returns the metadata that the modern era requires in requests, as in this session's own requests."""
     for message in reversed(view.messages):
         meta = as_dict(as_dict(message.body.get("params")).get("_meta"))
         own = {key: value for key, value in meta.items() if key.startswith(_OWN)}
@@ -101,8 +100,8 @@ def _meta(view: "ServerView") -> dict[str, Any]:
     return {**version, f"{_OWN}clientInfo": {"name": "curl", "version": "1"}}
 
 
-def _opening(view: "ServerView") -> list[dict[str, Any]]:
-    """How a conversation of the old era begins."""
+def _handshake(view: "ServerView") -> list[dict[str, Any]]:
+    """Returns the handshake of the handshake eras."""
     params = {
         "protocolVersion": view.protocol_version or "2025-11-25",
         "capabilities": {},
@@ -119,18 +118,16 @@ def _line(message: dict[str, Any]) -> str:
 
 
 def _pipe(words: list[str], message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
-    messages = [message] if modern else [*_opening(view), message]
+    messages = [message] if modern else [*_handshake(view), message]
     lines = " \\\n  ".join(_line(each) for each in messages)
-    # The server ends when its input does: it is given a moment to answer.
+    # The server ends with its input, so it gets a moment to answer.
     return f"(printf '%s\\n' \\\n  {lines}; sleep 2) | {shlex.join(words)}\n"
 
 
 def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    authorization = any(name.lower() == "authorization" for name in _sent(view))
-    version = view.protocol_version
-    if version:
-        headers["MCP-Protocol-Version"] = version
+    if view.protocol_version:
+        headers["MCP-Protocol-Version"] = view.protocol_version
     if modern:
         headers["Mcp-Method"] = message["method"]
         params = as_dict(message["params"])
@@ -138,20 +135,16 @@ def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool
         if name is not None and name.isascii() and name.isprintable():
             headers["Mcp-Name"] = name
     options = [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()]
-    if authorization:
+    newest = view.exchanges.last
+    if newest is not None and any(name.lower() == "authorization" for name in newest.request_headers):
         options.append('-H "Authorization: Bearer $TOKEN"')
     if modern:
         return _command(url, options, message)
-    first, second = _opening(view)
+    first, second = _handshake(view)
     sessions = [*options, '-H "Mcp-Session-Id: $SESSION"']
     dump = "-D - -o /dev/null | tr -d '\\r' | sed -n 's/^[Mm]cp-[Ss]ession-[Ii]d: //p'"
     begin = _command(url, options, first).rstrip("\n")
     return f"SESSION=$({begin} \\\n  {dump})\n{_command(url, sessions, second)}{_command(url, sessions, message)}"
-
-
-def _sent(view: "ServerView") -> dict[str, Any]:
-    newest = view.exchanges.last
-    return {} if newest is None else newest.request_headers
 
 
 def _command(url: str, options: list[str], message: dict[str, Any]) -> str:

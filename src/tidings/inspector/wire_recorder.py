@@ -27,7 +27,7 @@ class WireRecorder:
         self._limits = limits
         self._clock = clock
         self.connected = False
-        """Whether the handshake is done. A request before it is never a liveness check."""
+        """True if the handshake is done. A request before it is never a liveness check."""
         self._shown_checks = 0
         self._checks: dict[str | int, float] = {}
         self._begun: dict[int, Exchange] = {}

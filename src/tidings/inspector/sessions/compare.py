@@ -1,9 +1,7 @@
-"""Two sessions side by side: what a server has now that it had not, what it answers otherwise, and how quickly.
+"""Two sessions side by side: differences in the lists, the answers and the times of each server.
 
-Servers are compared by name; two sessions of one server each are compared whatever the names. Requests are paired by
-method and parameters, in their order: the second `search` for "x" with the second.
-
-May import: `views`, `diffs`.
+Servers are paired by name; in two sessions of one server each, these two. Requests are paired by method and parameters,
+in order: the second `search` for "x" with the second.
 """
 
 from collections import Counter
@@ -20,20 +18,20 @@ from tidings.inspector.view.view import ServerView, SessionView
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """An item of a list that is another now."""
+    """An item of a list that changed."""
 
     name: str
     old: dict[str, Any]
     new: dict[str, Any]
 
     def diff(self) -> Diff:
-        """What changed in it."""
+        """Returns the differences."""
         return diff_values(self.old, self.new)
 
 
 @dataclass(frozen=True, slots=True)
 class ListComparison:
-    """What is different in a list."""
+    """The differences of a list."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -41,7 +39,7 @@ class ListComparison:
 
     @property
     def same(self) -> bool:
-        """Whether nothing is."""
+        """True if there are none."""
         return not (self.added or self.removed or self.changed)
 
 
@@ -56,16 +54,16 @@ class RequestPair:
 
     @property
     def same(self) -> bool:
-        """Whether it was answered alike. What changes each time by nature (`_meta`) is not looked at."""
+        """True if both answers are equal, apart from `_meta`."""
         return self.old.status == self.new.status and _answer(self.old) == _answer(self.new)
 
     @property
     def slower(self) -> float | None:
-        """By how many seconds the new one took longer; below zero if it was quicker."""
+        """The seconds that the new one took longer; negative if it was faster."""
         return None if self.old.took is None or self.new.took is None else self.new.took - self.old.took
 
     def diff(self) -> Diff:
-        """What changed in the answer."""
+        """Returns the differences of the answers."""
         return diff_values(_answer(self.old), _answer(self.new))
 
 
@@ -77,20 +75,20 @@ class ServerComparison:
     old: ServerView
     new: ServerView
     facts: dict[str, tuple[Any, Any]]
-    """What the server says of itself otherwise now: version, capabilities, instructions."""
+    """The facts that differ, old and new: version, capabilities, instructions."""
     lists: dict[str, ListComparison]
     requests: tuple[RequestPair, ...]
     only_old: tuple[RequestView, ...]
-    """Requests that only one of the sessions has."""
+    """Requests of only one session."""
     only_new: tuple[RequestView, ...]
     changes: dict[str, tuple[int, int]]
-    """For each URI, or list: how many changes there were, of what is kept."""
+    """For each URI or list: the number of kept changes, old and new."""
     errors: dict[str, tuple[int, int]]
-    """For each kind of error that requests ended with: how many there were."""
+    """For each error code of a request: the number, old and new."""
 
     @property
     def same(self) -> bool:
-        """Whether the server is and answers as before."""
+        """True if the facts, the lists and the answers are equal."""
         return not self.facts and all(each.same for each in self.lists.values()) and all(p.same for p in self.requests)
 
 
@@ -100,12 +98,12 @@ class Comparison:
 
     servers: tuple[ServerComparison, ...]
     only_old: tuple[str, ...] = field(default=())
-    """Servers that only one of the sessions has."""
+    """Servers of only one session."""
     only_new: tuple[str, ...] = field(default=())
 
 
 def compare(old: SessionView, new: SessionView) -> Comparison:
-    """What is different in `new`."""
+    """Compares two sessions."""
     if len(old.servers) == len(new.servers) == 1:
         (one,), (other,) = old.servers.values(), new.servers.values()
         return Comparison((compare_servers(one, other),))
@@ -118,7 +116,7 @@ def compare(old: SessionView, new: SessionView) -> Comparison:
 
 
 def compare_servers(old: ServerView, new: ServerView) -> ServerComparison:
-    """What is different in `new`."""
+    """Compares one server in two sessions."""
     facts = {
         name: (before, now)
         for name in ("protocol_version", "server_info", "capabilities", "instructions")
@@ -164,7 +162,7 @@ def _paired(
 
 
 def _own(requests: Iterable[RequestView]) -> list[RequestView]:
-    """What the user asked for, and is over."""
+    """Returns the requests of the user that ended."""
     return [request for request in requests if not request.aside and request.over]
 
 

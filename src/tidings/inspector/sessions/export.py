@@ -1,14 +1,11 @@
-"""Sessions as files: exported as JSON Lines, imported, replayed.
+"""Sessions as JSON Lines: exported and imported.
 
-The first line says what the file is; each line after it is a record (`Record.to_line`):
+The first line is a header; each other line is a record (`Record.to_line`):
 
     {"tidings": "session", "version": 1, "servers": ["My vault"], "exported_at": 1794780000.0}
     {"seq": 1, "at": 1794779000.1, "server": "My vault", "kind": "server", "data": {…}}
 
-A line that is no record is passed over and named by its number. Records are plain data without secrets: whatever was
-masked when it was recorded stays so.
-
-May import: `records`, `views`.
+A line that is not a record is skipped and reported. Secrets were masked when the records were made.
 """
 
 import json
@@ -27,21 +24,21 @@ _MOST_PROBLEMS: Final = 100
 
 
 class NotASession(ValueError):
-    """This is no exported session, or one of a later version."""
+    """The text is not an exported session, or one of a later version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """What was found in an exported session."""
+    """An imported session."""
 
     records: list[Record]
     problems: list[str] = field(default_factory=list[str])
-    """What was passed over: "line 12: not JSON: …". The first hundred."""
+    """The first hundred lines that were skipped: "line 12: not JSON: …"."""
     passed_over: int = 0
 
 
 def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iterator[str]:
-    """The lines of a file, without their ends."""
+    """Yields the lines of a file, without newlines."""
     kept = list(records)
     servers = list(dict.fromkeys(record.server for record in kept))
     yield dumps({"tidings": "session", "version": VERSION, "servers": servers, "exported_at": clock()})
@@ -50,7 +47,7 @@ def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iter
 
 
 def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time.time) -> int:
-    """Write a session to a file that only its owner may read. How many records it has."""
+    """Writes a session to a file that only its owner can read. Returns the number of records."""
     path.touch(mode=0o600)
     lines = 0
     with path.open("w", encoding="ascii", newline="\n") as file:
@@ -61,11 +58,7 @@ def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time
 
 
 def import_lines(lines: Iterable[str]) -> ImportedSession:
-    """The session that these lines are of.
-
-    Raises:
-        NotASession: They are not of one, and why.
-    """
+    """Reads the lines of an exported session. Raises `NotASession` with the reason if they are not."""
     numbered = enumerate(lines, 1)
     _check_header(next(numbered, (1, ""))[1])
     records: list[Record] = []
@@ -77,7 +70,7 @@ def import_lines(lines: Iterable[str]) -> ImportedSession:
         try:
             record = Record.from_line(line)
             if record.seq <= last:
-                raise ValueError(f"its number, {record.seq}, is not above the one before it, {last}")  # noqa: TRY301
+                raise ValueError(f"its number, {record.seq}, is not above the previous one, {last}")  # noqa: TRY301
         except ValueError as error:
             passed_over += 1
             if len(problems) < _MOST_PROBLEMS:
@@ -89,12 +82,7 @@ def import_lines(lines: Iterable[str]) -> ImportedSession:
 
 
 def import_session(path: Path) -> ImportedSession:
-    """The session in this file.
-
-    Raises:
-        NotASession: There is none in it, and why.
-        OSError: It cannot be read.
-    """
+    """Reads an exported session from a file. Raises `NotASession` or `OSError`."""
     with path.open(encoding="utf-8", errors="surrogateescape") as file:
         try:
             return import_lines(file)
@@ -108,7 +96,7 @@ def _check_header(line: str) -> None:
     except (ValueError, RecursionError):
         found = {}
     if found.get("tidings") != "session":
-        raise NotASession('is no exported session: its first line should begin {"tidings": "session", …')
+        raise NotASession('is not an exported session: its first line should begin {"tidings": "session", …')
     version = as_int(found.get("version")) or 0
     if version > VERSION:
         raise NotASession(f"was exported by a later version of Tidings (format {version}; this one knows {VERSION})")

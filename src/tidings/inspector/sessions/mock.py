@@ -1,13 +1,13 @@
-"""A mock server from a recorded session: it says and answers what the recorded server did.
+"""The mock server: it answers as a recorded server did.
 
-    await serve_stdio(records)                # until the client leaves
-    app = asgi(records, speed=1.0)            # to be served at /mcp; changes come at the recorded pace
+    await serve_stdio(records)                # until the client disconnects
+    app = asgi(records, speed=1.0)            # serve it at /mcp; changes come at the recorded pace
 
 It has the recorded server's name, capabilities, instructions and lists. A tool call, a prompt or a completion gets the
-answer that was recorded for the same arguments, the first time the first, and so on; if there is none, the error says
-which arguments were recorded. A resource has its last content; with `speed` it has its first, and what was recorded to
-change changes again once a client subscribes: at the recorded pace, twice as fast with 2, at once with 0. Both eras and
-both transports, as the SDK offers them.
+answers that were recorded for the same arguments, in order; if there are none, the error lists the recorded arguments.
+A resource has its last content. With `speed` it has its first, and the recorded changes are repeated once a client
+subscribes: at the recorded pace, twice as fast with 2, at once with 0. Both eras and both transports are served by the
+SDK.
 """
 
 import asyncio
@@ -55,25 +55,26 @@ _NOT_FOUND_LEGACY = -32002
 
 
 class Mock:
-    """Answers from a recording. `server` is the SDK's."""
+    """Answers from a recording. `server` is a server of the SDK."""
 
     def __init__(self, recording: Recording, *, speed: float | None = None) -> None:
-        """Make a server of a recording.
+        """Makes a server of a recording.
 
         Args:
-            recording: What to answer with.
-            speed: How quickly to repeat what changed: 1 as recorded, 0 at once. None repeats nothing.
+            recording: The answers.
+            speed: The speed at which changes are repeated: 1 as recorded, 0 at once. None repeats nothing.
 
         Raises:
-            ValueError: `speed` is none.
+            ValueError: `speed` is not a number of 0 or more.
         """
         if speed is not None and (not math.isfinite(speed) or speed < 0):
-            raise ValueError(f"A speed is a number of 0 or more, not {speed!r}")
+            raise ValueError(f"The speed must be a number of 0 or more, not {speed!r}")
         self.recording = recording
         self._speed = speed
         self._lists = recording.view if speed is None else recording.first
         self._contents = dict(recording.contents if speed is None else recording.first_contents)
-        self._bus = _Bus()
+        self._bus = _Bus(self._subscribed)
+        self._may_start = False
         self._subscribers: dict[str, dict[int, Any]] = {}
         self._sessions: dict[int, Any] = {}
         self._player: asyncio.Task[None] | None = None
@@ -84,12 +85,12 @@ class Mock:
         info = recorded.server_info or {}
         capabilities = recorded.capabilities or {}
         server = _MockServer(
+            _capabilities(capabilities),
             as_text(info.get("name")) or self.recording.server,
             version=as_text(info.get("version")) or "",
             title=as_text(info.get("title")),
             instructions=recorded.instructions,
         )
-        server.recorded = _capabilities(capabilities)
         offered = {
             "tools": (("tools/list", types.PaginatedRequestParams), ("tools/call", types.CallToolRequestParams)),
             "prompts": (("prompts/list", types.PaginatedRequestParams), ("prompts/get", types.GetPromptRequestParams)),
@@ -111,8 +112,7 @@ class Mock:
         async def listening(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
             wanted = params.notifications
             updates = any(step.uri is not None for step in self.recording.steps)
-            if wanted.resource_subscriptions or not updates:
-                self._bus.then = self._start
+            self._may_start = self._may_start or bool(wanted.resource_subscriptions) or not updates
             return await listen(ctx, params)
 
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listening)
@@ -160,7 +160,7 @@ class Mock:
         try:
             return self._given(self.recording.answer(method, params))
         except NothingRecorded as error:
-            if method == "tools/call":  # For a model to see.
+            if method == "tools/call":  # A result, so that the model sees it.
                 return {"content": [{"type": "text", "text": str(error)}], "isError": True}
             if method == "completion/complete":
                 return {"completion": {"values": []}}
@@ -172,7 +172,11 @@ class Mock:
             raise MCPError(answer.code, answer.message, answer.data)
         return {key: value for key, value in answer.items() if key not in ("_meta", "resultType")}
 
-    # What changed, again.
+    # Repeating changes.
+
+    def _subscribed(self) -> None:
+        if self._may_start:
+            self._start()
 
     def _start(self) -> None:
         if self._speed is not None and self._player is None and self.recording.steps:
@@ -182,7 +186,7 @@ class Mock:
         before = self.recording.steps[0].after
         for step in self.recording.steps:
             pause = (step.after - before) / speed if speed else 0.0
-            # At least one turn of the loop: whoever subscribes is answered first.
+            # At least one turn of the loop, so that the subscription is answered first.
             await asyncio.sleep(max(pause, 0.0))
             before = step.after
             await self._step(step)
@@ -191,44 +195,47 @@ class Mock:
         if step.lists is not None:
             fold(self._lists, step.lists)
             await self._bus.publish(_EVENTS[step.change]())
-            await self._tell(self._sessions.values(), step.change)
+            await self._notify(self._sessions.values(), step.change)
         elif step.uri is not None:
             if step.contents is not None:
                 self._contents[step.uri] = step.contents
             await self._bus.publish(ResourceUpdated(step.uri))
-            await self._tell(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
+            await self._notify(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
 
-    async def _tell(self, sessions: Iterable[Any], change: str, uri: str | None = None) -> None:
-        """Tell the clients of the old era."""
+    async def _notify(self, sessions: Iterable[Any], change: str, uri: str | None = None) -> None:
+        """Notifies the clients of the handshake eras."""
         for session in tuple(sessions):
             send = {
                 "tools-list-changed": session.send_tool_list_changed,
                 "resources-list-changed": session.send_resource_list_changed,
                 "prompts-list-changed": session.send_prompt_list_changed,
             }.get(change)
-            with contextlib.suppress(Exception):  # It went away, or is of the new era, and was told.
+            with contextlib.suppress(Exception):  # It disconnected, or is of the modern era and was notified.
                 await (session.send_resource_updated(uri) if send is None else send())
 
 
 class _Bus(InMemorySubscriptionBus):
-    """A bus that says when somebody listens: what is published from then on reaches them."""
+    """A bus that says when a client has subscribed: later changes reach it."""
 
-    then: Callable[[], None] | None = None
+    def __init__(self, subscribed: Callable[[], None]) -> None:
+        super().__init__()
+        self._subscribed = subscribed
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         unsubscribe = super().subscribe(listener)
-        if self.then is not None:
-            self.then()
+        self._subscribed()
         return unsubscribe
 
 
 class _MockServer(Server[Any]):
-    """A server that says it can do what was recorded."""
+    """A server with the recorded capabilities."""
 
-    recorded = types.ServerCapabilities()
+    def __init__(self, recorded: types.ServerCapabilities, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._recorded = recorded
 
     def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
-        return self.recorded
+        return self._recorded
 
 
 def _capabilities(recorded: dict[str, Any]) -> types.ServerCapabilities:
@@ -246,17 +253,17 @@ def _is_modern(ctx: Context) -> bool:
 
 
 def _not_for_long(ctx: Context) -> dict[str, Any]:
-    """What the new era wants to know: how long an answer holds. Not at all: it may be another soon."""
+    """Returns the caching hints that the modern era requires: the answer may change at any time."""
     return {"ttlMs": 0, "cacheScope": "private"} if _is_modern(ctx) else {}
 
 
 async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
-    """Serve a recorded session on standard input and output, until the client leaves.
+    """Serves a recorded session on standard input and output, until the client disconnects.
 
     Raises:
         LookupError: The session has no such server, or several and none is named.
     """
-    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - only for this
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - needed only here
 
     mock = Mock(Recording(records, server), speed=speed).server
     async with stdio_server() as (reading, writing):
@@ -271,7 +278,7 @@ def asgi(
     path: str = "/mcp",
     host: str = "127.0.0.1",
 ) -> Any:
-    """An ASGI application that serves a recorded session over streamable HTTP.
+    """Returns an ASGI application that serves a recorded session over streamable HTTP.
 
     Raises:
         LookupError: The session has no such server, or several and none is named.

@@ -1,13 +1,11 @@
-"""A recorded session of one server, as a mock needs it: what it answered to what, and what changed when.
-
-May import: `records`, `views`.
-"""
+"""A recorded session of one server, as a mock needs it: the answers to requests, and the times of changes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
+from tidings._kit.text import listed
 from tidings.inspector.records import LIST_NAMES, Record
 from tidings.inspector.view.fold import fold
 from tidings.inspector.view.view import ServerView
@@ -16,12 +14,12 @@ ANSWERED: Final = ("tools/call", "prompts/get", "resources/read", "completion/co
 
 
 class NothingRecorded(LookupError):
-    """Nothing was recorded that answers this. The message says what was."""
+    """There is no recorded answer. The message lists the recorded ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that the server answered with."""
+    """A recorded error answer."""
 
     code: int
     message: str
@@ -30,14 +28,14 @@ class Failure:
 
 @dataclass(slots=True)
 class RecordedAnswers:
-    """What was answered to one request, in order. The last stays when all were given."""
+    """The recorded answers to one request, in order. The last one is repeated."""
 
     params: dict[str, Any]
     given: list[Any] = field(default_factory=list[Any])
     at: int = 0
 
     def next(self) -> Any:
-        """The next answer."""
+        """Returns the next answer."""
         answer = self.given[min(self.at, len(self.given) - 1)]
         self.at += 1
         return answer
@@ -45,7 +43,7 @@ class RecordedAnswers:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """Something that changed."""
+    """A recorded change."""
 
     after: float
     """Seconds since the first record."""
@@ -56,53 +54,53 @@ class RecordedStep:
 
 
 class Recording:
-    """What one server did in a session."""
+    """The recorded behaviour of one server."""
 
     def __init__(self, records: Iterable[Record], server: str | None = None) -> None:
-        """Take in the records of a session.
+        """Reads the records of a session.
 
         Args:
             records: The session, in order.
-            server: Which server is meant; needed if there are several.
+            server: The name of the server. Required if there are several.
 
         Raises:
-            LookupError: There is no such server, none that was ever connected, or several and none is named.
+            LookupError: There is no such server that was connected, or there are several and none is named.
         """
         kept = list(records)
         names = list(dict.fromkeys(record.server for record in kept if record.kind == "hello"))
         if server is None and len(names) != 1:
-            told = ", ".join(names) or "none"
-            raise LookupError(f"Say which server of the session is meant. It has been connected to: {told}.")
+            connected = ", ".join(names) or "none"
+            raise LookupError(f"Name a server of the session. These were connected: {connected}.")
         self.server = names[0] if server is None else server
         if self.server not in names:
-            raise LookupError(f"The session has no server {server!r} that was connected. It has: {', '.join(names)}.")
+            raise LookupError(
+                f"The session has no server {server!r} that was connected. These were: {', '.join(names)}."
+            )
         own = [record for record in kept if record.server == self.server and record.kind != "server"]
         self.view = ServerView(self.server)
-        """The server as it was at the end."""
+        """The server at the end."""
         self.first = ServerView(self.server)
-        """The server when its lists had been loaded once."""
+        """The server after its lists were loaded once."""
         self.contents: dict[str, list[Any]] = {}
-        """The last content of each resource, and the first."""
+        """The last content of each resource, and the first one."""
         self.first_contents: dict[str, list[Any]] = {}
         self.steps: list[RecordedStep] = []
         self._answers: dict[str, dict[str, RecordedAnswers]] = {method: {} for method in ANSWERED}
         self._read(own)
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """What was answered to this: a result, or a `Failure`.
-
-        Raises:
-            NoAnswer: Nothing was recorded for it.
-        """
+        """Returns the recorded answer: a result, or a `Failure`. Raises `NothingRecorded`."""
         known = self._answers[method]
         if (found := known.get(_key(params))) is not None:
             return found.next()
         name = params.get("name") or params.get("uri")
         same = [each.params for each in known.values() if (each.params.get("name") or each.params.get("uri")) == name]
         if not same:
-            told = sorted({str(each.params.get("name") or each.params.get("uri")) for each in known.values()})
-            raise NothingRecorded(f"No answer of {name} was recorded. Recorded are: {_listed(told)}.")
-        shown = _listed([head_of(as_dict(each.get("arguments")), 200) for each in same])
+            known_names = sorted({str(each.params.get("name") or each.params.get("uri")) for each in known.values()})
+            raise NothingRecorded(
+                f"No answer of {name} was recorded. These were: {listed(known_names, 10, none='none')}."
+            )
+        shown = listed([head_of(as_dict(each.get("arguments")), 200) for each in same], 10)
         wanted = head_of(as_dict(params.get("arguments")), 200)
         raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {shown}.")
 
@@ -165,11 +163,11 @@ class Recording:
             error = as_dict(request.get("error"))
             payload = as_dict(error.get("payload"))
             if (code := as_int(payload.get("rpc_code"))) is None:
-                return  # The server did not say this.
+                return  # It is not an answer of the server.
             answer = Failure(code, as_text(error.get("message")) or "", payload.get("rpc_data"))
         elif is_cut(answer):
             size = as_float(as_dict(answer).get("size")) or 0
-            answer = Failure(-32603, f"The recorded answer was too large to be kept ({size:,.0f} bytes).")
+            answer = Failure(-32603, f"The recorded answer was too large to be stored ({size:,.0f} bytes).")
         elif not isinstance(answer, dict):
             return
         self._answers[method].setdefault(_key(params), RecordedAnswers(params)).given.append(answer)
@@ -185,8 +183,3 @@ def _contents(data: dict[str, Any]) -> list[Any] | None:
 def _key(params: dict[str, Any]) -> str:
     wanted = {key: params.get(key) for key in ("name", "uri", "ref", "argument") if params.get(key) is not None}
     return dumps(in_order({**wanted, "arguments": as_dict(params.get("arguments"))}))
-
-
-def _listed(texts: list[str], most: int = 10) -> str:
-    more = f", and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more if texts else "none"

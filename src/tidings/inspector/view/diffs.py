@@ -36,13 +36,13 @@ class Diff:
     added: int
     removed: int
     cut: bool = False
-    """Whether some of it is left out because it is too much."""
+    """True if some of it is left out because it is too much."""
     note: str | None = None
     """A remark: for example that there was nothing before, or that the content is binary."""
 
     @property
     def same(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not self.added and not self.removed
 
     @property

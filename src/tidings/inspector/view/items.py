@@ -100,7 +100,7 @@ class ExchangeView:
 
     @property
     def open(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.ended is None and self.error is None
 
     @property
@@ -195,7 +195,7 @@ class ChangeView:
     """The `seq` of the `ContentVersion` that shows it, and of the one before it."""
     before: int | None = None
     away: bool = False
-    """Whether it happened while the server was away, and was found afterwards."""
+    """True if it happened while the server was away, and was found afterwards."""
     items: ListDifference | None = None
     """The differences of a list, once it is loaded."""
 
@@ -240,7 +240,7 @@ class ContentVersion:
 
     @property
     def cut(self) -> bool:
-        """Whether only its beginning is kept."""
+        """True if only its beginning is kept."""
         return isinstance(self.contents, dict)
 
 
@@ -267,7 +267,7 @@ class SubscriptionView:
 
     @property
     def stale(self) -> bool:
-        """Whether it was updated and not read since."""
+        """True if it was updated and not read since."""
         return self.last_change > self.last_answered
 
 
@@ -280,7 +280,7 @@ class RequestView:
     method: str = ""
     params: dict[str, Any] = field(default_factory=dict[str, Any])
     aside: bool = False
-    """Whether the client sent it by itself: to load a list, or to read what is subscribed to."""
+    """True if the client sent it by itself: to load a list, or to read what is subscribed to."""
     status: str = "pending"
     """`pending`, `in_progress`, `completed`, `cancelled` or `error`."""
     created_at: float | None = None
@@ -297,7 +297,7 @@ class RequestView:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return self.status not in ("pending", "in_progress")
 
     @property

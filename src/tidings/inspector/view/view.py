@@ -73,7 +73,7 @@ class ServerView:
     tries: int
     next_retry: float | None
     was_connected: bool
-    """Whether it was connected since the user asked for a connection."""
+    """True if it was connected since the user asked for a connection."""
     connected_at: float | None
     transport: str | None
     protocol_version: str | None
