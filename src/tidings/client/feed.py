@@ -13,23 +13,18 @@ class ChangeListener(Protocol):
 
     def changed(self, change: Change) -> None:
         """Something changed."""
-        ...
 
     def unknown(self, what: Filter) -> None:
         """From now on, changes of this are announced. What happened before is unknown: read it again."""
-        ...
 
     def refused(self, uri: str, error: TidingsError) -> None:
         """Changes of this are no longer announced."""
-        ...
 
     def moved(self, cursor: str | None) -> None:
         """Everything up to this place in the server's log has been announced."""
-        ...
 
     def resumed(self) -> None:
         """Changes are announced again after an interruption, and `unknown` has been called for what was missed."""
-        ...
 
 
 class ChangeFeed(Protocol):
@@ -41,31 +36,24 @@ class ChangeFeed(Protocol):
     @property
     def is_deaf(self) -> bool:
         """True if changes are missed at present: a stream was lost, and is not open again yet."""
-        ...
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
         """Subscribes to exactly `wanted`. Returns what was refused, and why."""
-        ...
 
     def hear(self, method: str, params: object) -> bool:
         """Takes a notification. Returns True if it announced a change."""
-        ...
 
     async def ping(self) -> None:
         """Asks the server for any answer."""
-        ...
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Asks for log messages of this level and above."""
-        ...
 
     async def roots_changed(self) -> None:
         """Tells the server that the roots changed."""
-        ...
 
     async def aclose(self) -> None:
         """Stops."""
-        ...
 
 
 def without(wanted: Filter, known: Filter) -> Filter:

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx2
@@ -48,10 +47,8 @@ class LiveClient:
 
     def __init__(self, wiring: ClientWiring) -> None:
         self._wiring = wiring
-        self._connection = wiring.connection
-        self._subscriptions = wiring.subscriptions
-        self._lists = wiring.lists
-        self._calls = wiring.calls
+        self._connection, self._calls = wiring.connection, wiring.calls
+        self._subscriptions, self._lists = wiring.subscriptions, wiring.lists
 
     # The connection.
 
@@ -108,32 +105,27 @@ class LiveClient:
     @property
     def protocol_version(self) -> str | None:
         """The version of the protocol that both sides agreed on last."""
-        server = self._wiring.server
-        return server and server.protocol_version
+        return self._wiring.server and self._wiring.server.protocol_version
 
     @property
     def era(self) -> Era | None:
         """The era of that version: "modern" (from 2026-07-28 on) or "legacy", which begins with a handshake."""
-        server = self._wiring.server
-        return server and server.era
+        return self._wiring.server and self._wiring.server.era
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's name and version, as it states them."""
-        server = self._wiring.server
-        return server and server.info
+        return self._wiring.server and self._wiring.server.info
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
         """The capabilities that the server states."""
-        server = self._wiring.server
-        return server and server.capabilities
+        return self._wiring.server and self._wiring.server.capabilities
 
     @property
     def instructions(self) -> str | None:
         """The server's instructions for a model."""
-        server = self._wiring.server
-        return server and server.instructions
+        return self._wiring.server and self._wiring.server.instructions
 
     async def __aenter__(self) -> Self:
         try:
@@ -143,9 +135,7 @@ class LiveClient:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def connect(self) -> None:
@@ -187,15 +177,12 @@ class LiveClient:
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
         """Calls `handler` with each event of this kind, until the returned function is called.
 
-        A handler may be a coroutine function. One that raises is logged; other handlers get the event all the same.
+        A handler may be a coroutine function. One that raises is logged, and does not affect the others.
         """
         return self._wiring.events.on(kind, handler)
 
     def events(self, *, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Yields every event from the start of the loop until the client is closed.
-
-        A reader that falls behind by more than `limit` events gets an `EventsMissed`.
-        """
+        """Yields every event until the client is closed; `EventsMissed` if the loop is more than `limit` behind."""
         return self._wiring.events.stream(limit)
 
     # The lists.
@@ -440,7 +427,7 @@ class LiveClient:
         return self._watch([check_watched(uri) for uri in texts], patient=missing == "wait")
 
     async def _watch(self, uris: Sequence[str], *, patient: bool) -> AsyncGenerator[ResourceRead]:
-        self._connection.check()
+        self._connection.check()  # When the loop begins, not when `watch` is called.
         async with contextlib.aclosing(self._subscriptions.watches.watch(uris, patient=patient)) as reads:
             async for read in reads:
                 yield read

@@ -45,15 +45,12 @@ class SubscriptionStore(Protocol):
 
     def note_cursor(self, cursor: str | None) -> None:
         """Takes note of the place in the server's log."""
-        ...
 
     def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
         """Takes note of all subscriptions."""
-        ...
 
     def note_uncovered(self, read: ResourceRead) -> None:
         """Takes note that a subscription no longer keeps this copy current."""
-        ...
 
 
 class Interest:
@@ -75,12 +72,8 @@ class Interest:
         """Takes note that `explicit` changed."""
         self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
 
-    def granted(self) -> list[str]:
-        """Returns the subscriptions of the user that the server accepted."""
-        return [uri for uri in self.explicit if uri not in self._asking]
-
     def is_granted(self, uri: object) -> bool:
-        """Returns whether this is one of them."""
+        """Returns whether this is a subscription of the user that the server accepted."""
         return uri in self.explicit and uri not in self._asking
 
     @property
@@ -137,17 +130,8 @@ class Interest:
 class Subscriptions:
     """The wanted subscriptions, the established ones, and which copies are known to be current.
 
-    Args:
-        cache: The content, dropped when it changes.
-        events: Gets the updates.
-        wakeup: Called when anything here changes.
-        poll: How to read what the server offers no subscription to.
-        lists: The lists whose changes are wanted.
-        list_changed: Called when a list changed, or may have.
-        refresher: Reads what is watched.
-        prefix_refresher: Reads what a prefix covers, where the user asked for it.
-        store: Keeps subscriptions for the next process. With one, covered copies stay covered when nobody watches them
-            any more.
+    `refresher` reads what is watched, `prefix_refresher` what a prefix covers. With a `store`, covered copies stay
+    covered for the next process when nobody watches them any more.
     """
 
     def __init__(
@@ -190,7 +174,7 @@ class Subscriptions:
     # What is wanted.
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._wanted.granted())
+        return iter([uri for uri in self._wanted.explicit if uri in self])
 
     def __contains__(self, uri: object) -> bool:
         return self._wanted.is_granted(uri)
@@ -225,7 +209,8 @@ class Subscriptions:
         if established:
             self._announce()
         if refresh:
-            self._keep_current(uri for uri in wanted if uri in self)
+            for uri in (uri for uri in wanted if uri in self):
+                self._wanted.refreshed.add(uri) if uri.endswith("*") else self.watches.pin(uri)
         if failed:
             raise next(iter(failed.values()))
 
@@ -233,13 +218,6 @@ class Subscriptions:
         await self._wakeup.until(lambda: self._synced >= version or self._broken is not None)
         if self._broken is not None:
             raise self._broken
-
-    def _keep_current(self, uris: Iterable[str]) -> None:
-        for uri in uris:
-            if uri.endswith("*"):
-                self._wanted.refreshed.add(uri)
-            else:
-                self.watches.pin(uri)
 
     def _give_up(self, uris: Iterable[str]) -> None:
         if alone := self._wanted.give_up(uris):

@@ -134,11 +134,9 @@ class WatchSource(Protocol):
 
     def watch_added(self, watched: WatchedResource) -> None:
         """Begins to keep a resource current."""
-        ...
 
     def watch_removed(self, watched: WatchedResource) -> None:
         """Stops: nobody watches the resource any more."""
-        ...
 
 
 class Watches:

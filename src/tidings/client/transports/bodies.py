@@ -58,11 +58,9 @@ class BodyReader(Protocol):
 
     def part(self, part: bytes) -> None:
         """Takes a part, decompressed."""
-        ...
 
     def over(self, error: Exception | None = None) -> None:
         """Takes note that it ended or failed. The first call counts."""
-        ...
 
 
 class BoundedBody(httpx2.AsyncByteStream):

@@ -13,7 +13,6 @@ import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
 
 import anyio
@@ -65,27 +64,21 @@ class TransportWatch(Protocol):
 
     def responded(self, call: Any | None, method: str, status: int, *, has_session: bool) -> None:
         """The server answered. `has_session`: the request named a session."""
-        ...
 
     def failed(self, call: Any | None, method: str, error: Exception, *, sent: bool) -> None:
         """There is no complete answer. `sent` is false if the request certainly did not reach the server."""
-        ...
 
     def held_back(self, call: Any | None, *, is_so: bool) -> None:
         """The request waits for an `auth` object, or does so no more."""
-        ...
 
     def stream_open(self, call: Any | None, method: str) -> None:
         """The answer is a stream of events, and has begun."""
-        ...
 
     def stream_over(self, call: Any | None, method: str) -> None:
         """The stream of events has ended, in good order."""
-        ...
 
     def signing_in(self, call: Any | None, *, busy: bool) -> None:
         """The server refused a message, and the `auth` object signs in, which may involve a person, or has done so."""
-        ...
 
 
 def fallback_to_sse(status: int) -> bool:
@@ -277,9 +270,7 @@ class _QuietWriter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

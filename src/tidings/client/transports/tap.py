@@ -63,11 +63,9 @@ class Tap(Protocol):
 
     def message(self, message: Message) -> None:
         """A message is about to be sent, or has arrived."""
-        ...
 
     def exchange(self, exchange: Exchange) -> None:
         """An HTTP exchange began, was answered, or ended."""
-        ...
 
 
 logger = logging.getLogger(__name__)

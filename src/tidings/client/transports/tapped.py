@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
 from itertools import count
-from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import httpx2
@@ -184,10 +183,8 @@ class _Wrapper:
         await self._inner.__aenter__()
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+    async def __aexit__(self, *error: object) -> bool | None:
+        return await self._inner.__aexit__(*error)
 
     def _report(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
