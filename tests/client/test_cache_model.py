@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -159,5 +160,6 @@ class Walk(RuleBasedStateMachine):
         assert self.cache._templates.keys() == {invocation.expanded_uri for invocation in of_templates}
 
 
-def test_a_random_walk_never_tells_the_cache_from_its_model() -> None:
-    run_state_machine_as_test(Walk, settings=settings(max_examples=200, stateful_step_count=40))
+@pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.thorough)])
+def test_a_random_walk_never_tells_the_cache_from_its_model(examples: int) -> None:
+    run_state_machine_as_test(Walk, settings=settings(max_examples=examples, stateful_step_count=40))

@@ -74,8 +74,11 @@ async def _suffer(target: Any, era: str, files: Files, kill_and_start: Any, *, k
 
 @pytest.mark.anyio
 @pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("era", "path"), [("auto", "/mcp"), ("legacy", "/mcp"), ("legacy", "/sse")])
-async def test_after_many_kills_every_copy_equals_the_truth_over_http(era: str, path: str, tmp_path: Path) -> None:
+async def test_after_many_kills_every_copy_equals_the_truth_over_http(
+    era: str, path: str, kills: int, tmp_path: Path
+) -> None:
     files = Files(tmp_path / "files", RESOURCES, seed=1)
     with zygote(files.folder) as server:
         server.order("start")
@@ -89,15 +92,16 @@ async def test_after_many_kills_every_copy_equals_the_truth_over_http(era: str, 
 
         before = _resources()
         # The older ways take longer for each.
-        kills = 30 if era == "auto" else 12
+        kills = kills if era == "auto" else min(kills, 12)
         await _suffer(f"http://127.0.0.1:{server.port}{path}", era, files, kill_and_start, kills=kills)
         await _settled(before)
 
 
 @pytest.mark.anyio
 @pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_after_many_kills_every_copy_equals_the_truth_over_stdio(era: str, tmp_path: Path) -> None:
+async def test_after_many_kills_every_copy_equals_the_truth_over_stdio(era: str, kills: int, tmp_path: Path) -> None:
     files = Files(tmp_path / "files", RESOURCES, seed=2)
 
     async def kill_and_start(_: LiveClient) -> None:
@@ -107,7 +111,7 @@ async def test_after_many_kills_every_copy_equals_the_truth_over_stdio(era: str,
 
     before = _resources()
     command = [sys.executable, "-m", "tests.client.programs", "stdio", str(files.folder)]
-    await _suffer(command, era, files, kill_and_start, kills=12, env={"PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    await _suffer(command, era, files, kill_and_start, kills=kills, env={"PYTHONPATH": str(ROOT)}, cwd=ROOT)
     await _settled(before)
 
 

@@ -196,7 +196,7 @@ async def test_what_stands_for_many_is_refused_with_what_to_do_instead() -> None
     async with connected(Shelf()) as client:
         for pattern in ("note://*", "*"):
             with pytest.raises(
-                InvalidUri, match=r"takes the URIs of resources.*subscribe\(\['.*\*'\]\) and on\("
+                InvalidUri, match=r"takes the URIs of single resources.*subscribe\(\['.*\*'\]\) and on\("
             ) as no:
                 client.watch([ONE, pattern])
             assert ResourceUpdated.__name__ in str(no.value)

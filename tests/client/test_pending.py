@@ -63,7 +63,7 @@ async def test_a_url_is_accepted_without_content(mode: str, tool: str, result: s
 
     def accept(ask: str) -> None:
         assert (desk.pending[ask].mode, desk.pending[ask].url) == ("url", URL)
-        with pytest.raises(ValueError, match="no content"):
+        with pytest.raises(ValueError, match="without content"):
             desk.pending.resolve(ask, {"password": "secret"})
         desk.pending.resolve(ask, {})
 

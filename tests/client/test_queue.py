@@ -168,5 +168,6 @@ class QueueMachine(RuleBasedStateMachine):
         assert not self.complaints
 
 
-def test_nobody_is_overtaken_lost_or_left_waiting() -> None:
-    run_state_machine_as_test(QueueMachine, settings=settings(max_examples=60, stateful_step_count=30))
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.thorough)])
+def test_nobody_is_overtaken_lost_or_left_waiting(examples: int) -> None:
+    run_state_machine_as_test(QueueMachine, settings=settings(max_examples=examples, stateful_step_count=30))
