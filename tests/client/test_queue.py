@@ -4,6 +4,7 @@ import asyncio
 import gc
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

@@ -309,7 +309,7 @@ async def test_a_fault_of_this_program_is_told_and_leaves_nobody_waiting(
         "gave_up": given_up.append,
     }
     connection = Connection("server", lambda _: do("open"), ClientConfig(), events, **options)
-    with pytest.raises(ConnectionLost, match="unforeseen way: RuntimeError"):
+    with pytest.raises(ConnectionLost, match="unexpectedly: RuntimeError"):
         await connection.connect()
     assert link.is_open is (place == "open")
     assert signals == [
@@ -321,5 +321,6 @@ async def test_a_fault_of_this_program_is_told_and_leaves_nobody_waiting(
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-def test_a_connection_keeps_to_the_table_whatever_happens_when() -> None:
-    run_state_machine_as_test(ConnectionMachine, settings=settings(max_examples=400, stateful_step_count=30))
+@pytest.mark.parametrize("examples", [80, pytest.param(400, marks=pytest.mark.thorough)])
+def test_a_connection_keeps_to_the_table_whatever_happens_when(examples: int) -> None:
+    run_state_machine_as_test(ConnectionMachine, settings=settings(max_examples=examples, stateful_step_count=30))
