@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.inspector.tui.desk import NOW, Told
+from tests.inspector.tui.inspector import NOW, Told
 
 PLAN = [
     "# Launch plan",

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from tests.client.asking import Asking
 from tests.inspector.tui.city import city
-from tests.inspector.tui.desk import desk, on_server, until
+from tests.inspector.tui.inspector import inspector, on_server, until
 from tests.inspector.tui.test_using import open_tool, shows
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ async def test_what_a_server_suggests_completes_what_is_typed() -> None:
         return Completion(values=[each for each in known.get(argument.name, []) if each.startswith(argument.value)])
 
     async with on_server(server) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and app.server.view.prompts and app.server.view.templates)
         for tab, key, typed, whole, said in (
             ("prompts", "greet", "Ad", "Ada", "Say hello to Ada."),

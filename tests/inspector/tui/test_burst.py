@@ -3,7 +3,7 @@
 import pytest
 from textual.pilot import Pilot
 
-from tests.inspector.tui.desk import NOW, Told, desk, opened, screen
+from tests.inspector.tui.inspector import NOW, Told, inspector, opened, screen
 from tidings.inspector.tui.widgets.lists import RowList
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def drawn(pilot: Pilot[None]) -> int:
 async def test_a_burst_is_drawn_once_and_a_key_is_answered_in_the_next_turn() -> None:
     made = await told()
     async with opened(made) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         ticks, lines = app.ticks, drawn(pilot)
         burst(made)
         assert app.ticks == ticks  # Nothing is drawn while it arrives: a mark is left, and no more.
@@ -55,7 +55,7 @@ async def test_a_burst_is_drawn_once_and_a_key_is_answered_in_the_next_turn() ->
 async def test_a_key_between_two_halves_of_a_burst_moves_the_choice_and_holds_the_rest_back() -> None:
     made = await told()
     async with opened(made) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         rows = app.pane.main_list()
         burst(made, count=BURST // 2)
         app.tick()
@@ -77,7 +77,7 @@ async def test_a_key_between_two_halves_of_a_burst_moves_the_choice_and_holds_th
 async def test_a_paused_list_counts_what_it_holds_back() -> None:
     made = await told()
     async with opened(made) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         burst(made, count=10)
         app.tick()
         await pilot.press("space")
@@ -93,7 +93,7 @@ async def test_a_paused_list_counts_what_it_holds_back() -> None:
 async def test_logs_and_notifications_stand_a_burst_too(kind: str, source: str) -> None:
     made = await told()
     async with opened(made) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("7")
         while app.panes["logs"].source != source:  # type: ignore[attr-defined]
             await pilot.press("s")
@@ -114,5 +114,5 @@ async def test_what_was_dropped_is_said() -> None:
         assert "20,000 messages kept, 10 dropped" in screen(pilot)
         await pilot.press("6")
         await pilot.press("G")
-        rows = desk(pilot).pane.main_list()
+        rows = inspector(pilot).pane.main_list()
         assert rows.chosen.body["params"]["number"] == 10

@@ -13,7 +13,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from tests.inspector.tui.desk import desk, on_server
+from tests.inspector.tui.inspector import inspector, on_server
 from tests.ports import free_port
 from tidings.inspector.records import Record
 from tidings.inspector.tui.app import RATE, InspectorApp
@@ -103,7 +103,7 @@ def lines_drawn(pilot: Pilot[None]) -> int:
 @pytest.mark.parametrize(("wire", "era"), [("stdio", "auto"), ("http", "legacy")])
 async def test_a_flood_over_a_wire_is_counted_whole_while_keys_are_answered(wire: str, era: str) -> None:
     async with over(wire, era) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         server: Any = app.server
         await server.subscribe("flood://level")
         ticks, drawn = app.ticks, lines_drawn(pilot)

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from tests.inspector.tui.city import city
-from tests.inspector.tui.desk import desk, on_server, until
+from tests.inspector.tui.inspector import inspector, on_server, until
 from tests.inspector.tui.test_flood import over
 from tests.inspector.tui.test_using import shows
 from tidings.inspector.catalog import Catalog
@@ -46,7 +46,7 @@ def in_file(folder: Path) -> dict[str, Any]:
 
 async def test_a_server_is_added_edited_cloned_and_removed_in_the_catalog_too(tmp_path: Path) -> None:
     async with with_catalog(tmp_path) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("n", *NOWHERE, "enter")
         await until(pilot, lambda: "127.0.0.1:9" in in_file(tmp_path) and app.server.name == "127.0.0.1:9")  # type: ignore[union-attr]
 
@@ -72,7 +72,7 @@ async def test_a_server_is_added_edited_cloned_and_removed_in_the_catalog_too(tm
 
 async def test_a_catalog_that_is_only_read_stays_as_it_is(tmp_path: Path) -> None:
     async with with_catalog(tmp_path, read_only=True) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("n")
         await shows(pilot, "It is not kept")
         await pilot.press(*NOWHERE, "enter")
@@ -93,7 +93,7 @@ async def test_servers_of_other_clients_are_imported_without_being_started(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     async with with_catalog(tmp_path) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("i")
         await shows(pilot, "first  (Cursor)")
         await shows(pilot, "Claude Code:")  # What could not be read is said.
@@ -134,7 +134,7 @@ async def test_without_a_journal_it_says_that_nothing_is_kept() -> None:
 
 async def test_a_request_is_edited_and_sent_and_copied() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and "add" in app.server.view.tools)
         server: Any = app.server
         await server.wait(server.call("add", {"a": 1, "b": 2}))
@@ -162,7 +162,7 @@ async def test_a_request_is_edited_and_sent_and_copied() -> None:
 
 async def test_exchanges_over_http_are_shown_with_their_headers() -> None:
     async with over("http", "legacy") as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("6", "h")
         await shows(pilot, "POST")
         await until(pilot, lambda: "200" in str([each.status for each in app.server.view.exchanges]))  # type: ignore[union-attr]

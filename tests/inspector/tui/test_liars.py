@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.inspector.tui.desk import Told, desk, opened, screen
+from tests.inspector.tui.inspector import Told, inspector, opened, screen
 from tidings.inspector.tui.frame import TABS
 
 pytestmark = pytest.mark.anyio
@@ -72,9 +72,9 @@ async def test_every_row_of_every_tab_can_be_looked_at() -> None:
             await pilot.press(tab)
             for key in ("j", "j", "j", "w", "j", "j", "enter", "escape", "s", "v", "k"):
                 await pilot.press(key)
-                desk(pilot).touch()
-                desk(pilot).tick()
-            assert desk(pilot).tab == TABS[int(tab) - 1]
+                inspector(pilot).touch()
+                inspector(pilot).tick()
+            assert inspector(pilot).tab == TABS[int(tab) - 1]
             assert "\x1b" not in screen(pilot)
             assert "\u202e" not in screen(pilot)
 

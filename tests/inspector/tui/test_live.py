@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.inspector.tui.desk import NOW, Told, opened, screen, until
+from tests.inspector.tui.inspector import NOW, Told, opened, screen, until
 
 pytestmark = pytest.mark.anyio
 NOTE = "note://plan"
@@ -34,7 +34,7 @@ async def test_what_changed_while_a_server_was_away_has_its_difference() -> None
     told.record("vault", "state", NOW - 30, state="connected")
     told.record("vault", "content", NOW - 29, uri=NOTE, contents=[{"uri": NOTE, "text": "new words"}], hash="2", size=9)
     async with opened(told) as pilot:
-        await until(pilot, lambda: "while away" in screen(pilot))
+        await until(pilot, lambda: "while offline" in screen(pilot))
         assert "changed while the server was away" in screen(pilot)
         assert "- old words" in screen(pilot)
         assert "+ new words" in screen(pilot)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.tui.frame import ChangeRate, bars
 from tidings.inspector.tui.screens.resources import as_tree, parts_of
-from tidings.inspector.tui.uris import expand, matches
 from tidings.inspector.tui.widgets.entries import CHUNK, ArrivingEntries, Table
 from tidings.inspector.tui.widgets.forms import Typed
 from tidings.inspector.tui.words import lines_of, one_line, size, took

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inspector.tui.desk import Told, desk, in_utc, opened
+from tests.inspector.tui.inspector import Told, in_utc, inspector, opened
 from tests.inspector.tui.sample import sample
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
@@ -50,8 +50,8 @@ async def picture(keys: list[str], *, dark: bool, told: Told | None = None, size
             await pilot.press(key)
         for blinking in pilot.app.screen.query("Input"):
             blinking.cursor_blink = False  # type: ignore[attr-defined]
-        desk(pilot).touch()
-        desk(pilot).tick()
+        inspector(pilot).touch()
+        inspector(pilot).tick()
         await pilot.pause()
         return without_addresses(pilot.app.export_screenshot(simplify=True))
 

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Select
 
 from tests.inspector.tui.city import city
-from tests.inspector.tui.desk import desk, on_server, screen, until
+from tests.inspector.tui.inspector import inspector, on_server, screen, until
 from tidings.inspector.tui.app import InspectorApp
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ async def shows(pilot: Pilot[None], words: str) -> None:
 
 
 async def open_tool(pilot: Pilot[None], name: str) -> InspectorApp:
-    app = desk(pilot)
+    app = inspector(pilot)
     await until(pilot, lambda: app.server is not None and name in app.server.view.tools)
     app.choose("weather", "tools", name)
     await pilot.pause()
@@ -81,7 +81,7 @@ async def test_a_tool_that_fails_says_so_and_both_calls_stay() -> None:
 
 async def test_a_subscription_shows_what_changed() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and "city://oslo" in app.server.view.resources)
         app.choose("weather", "resources", "city://oslo")
         await pilot.press("s")
@@ -99,7 +99,7 @@ async def test_a_subscription_shows_what_changed() -> None:
 
 async def test_a_template_is_filled_in_and_read() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and app.server.view.templates)
         app.choose("weather", "resources", "city://{name}/streets")
         await pilot.press("enter", *"Bergen", "ctrl+r")
@@ -108,7 +108,7 @@ async def test_a_template_is_filled_in_and_read() -> None:
 
 async def test_a_prompt_is_got_with_its_arguments() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and app.server.view.prompts)
         app.choose("weather", "prompts", "greet")
         await pilot.press("enter", *"Ada", "ctrl+r")
@@ -140,7 +140,7 @@ async def test_a_question_is_refused() -> None:
 
 async def test_every_list_is_searched() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 5)
         await pilot.press("2", "slash", *"warm")
         await shows(pilot, "1 of 5 tools")
@@ -156,7 +156,7 @@ async def test_every_list_is_searched() -> None:
 
 async def test_the_palette_finds_a_tool_by_its_name() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and "warm" in app.server.view.tools)
         await pilot.press("ctrl+p", *"warm")
         await shows(pilot, "tool of weather")
@@ -166,7 +166,7 @@ async def test_the_palette_finds_a_tool_by_its_name() -> None:
 
 async def test_connect_disconnect_and_the_scheme() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("D")
         await shows(pilot, "not connected")
         await pilot.press("t")
@@ -178,7 +178,7 @@ async def test_connect_disconnect_and_the_scheme() -> None:
 
 async def test_a_server_is_added_by_its_address_or_refused_with_the_reason() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await pilot.press("n", *"nonesuch", "enter")
         await shows(pilot, "is not a known server or program")
         app.screen.query_one("#target", Input).value = "http://127.0.0.1:9/mcp"
@@ -190,7 +190,7 @@ async def test_a_server_is_added_by_its_address_or_refused_with_the_reason() -> 
 
 async def test_a_click_chooses_a_tab_and_a_row() -> None:
     async with on_server(city()) as pilot:
-        app = desk(pilot)
+        app = inspector(pilot)
         await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 5)
         await pilot.click("#tabs", offset=(12, 0))
         assert app.tab == "tools"

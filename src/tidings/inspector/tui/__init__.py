@@ -1,24 +1,16 @@
-"""The inspector in the terminal: a Textual application that reads a `Session`'s views and drives its servers.
+"""The inspector in the terminal: a Textual app that reads a `Session`'s views and drives its servers.
 
-Nothing here is imported by another command. What is shown is read from the view at most `RATE` times a second
-(`app.py`), whatever arrives meanwhile; every list is one widget that draws the rows one sees (`rows.py`).
+The screen is updated from the view at most `RATE` times a second (`app.py`), whatever arrives meanwhile. Every list is
+one widget that draws only the visible rows (`widgets/lists.py`).
 
-| file           | what                                                                       |
-|----------------|----------------------------------------------------------------------------|
-| `app.py`       | the application: the session, the clock, the keys                          |
-| `deeds.py`     | what one can do with servers, requests and sessions, from anywhere         |
-| `frame.py`     | what surrounds every screen: servers, facts, tabs, numbers                 |
-| `rows.py`      | the list                                                                   |
-| `feeds.py`     | what a list shows: entries that arrive, or a table that changes            |
-| `reader.py`    | text of any length                                                         |
-| `drawing.py`   | lines made of styled words                                                 |
-| `inks.py`      | the two schemes, and what each colour means                                |
-| `words.py`     | times, sizes, counts; texts from servers made harmless                     |
-| `pane_*.py`    | one tab each; `pane_listed` and `pane_sources` are what two of them share  |
-| `forms.py`     | a form from a schema; `form_widgets.py` draws it                           |
-| `pages.py`     | lines that are made when they are seen                                     |
-| `contents.py`  | contents, results and differences as pages                                 |
-| `questions.py` | what servers ask, in a panel that never blocks                             |
-| `dialog*.py`   | what is asked for a moment: servers, sessions, a request; the keys         |
-| `palette.py`   | everything by name                                                         |
+| file                | contents                                                    |
+|---------------------|-------------------------------------------------------------|
+| `app.py`            | the app: the session, the clock, the keys and their actions |
+| `palette.py`        | the command palette                                         |
+| `frame.py`          | around every screen: servers, facts, tabs, numbers          |
+| `theme.py`          | the two color schemes                                       |
+| `dialogs.py`        | one line, a confirmation, the keys, a request               |
+| `server_dialogs.py` | servers to add, import and edit; saved sessions             |
+| `screens/`          | one file for each tab, and the questions                    |
+| `widgets/`          | lists, texts, forms, bars                                   |
 """

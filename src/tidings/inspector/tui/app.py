@@ -1,24 +1,31 @@
-"""The application: which server and which tab are shown, the clock that brings the screen up to date, and the keys.
+"""The app: the current server and tab, the clock that updates the screen, the keys and their actions.
 
-Records only leave a mark here (`_dirty`). A clock looks at the marks `RATE` times a second and reads what is new from
-the view, so that the screen costs the same whether one notification arrives or five thousand.
+A record only sets a mark (`_dirty`). A clock checks it `RATE` times a second and reads what is new from the view, so
+that the screen costs the same for one notification as for five thousand.
 """
 
 import time
-from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ClassVar, Final, cast
 
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from tidings._kit.text import counted
+from tidings.errors import TidingsError
+from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.records import Record
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
-from tidings.inspector.tui.actions import Actions, Everything
+from tidings.inspector.sessions.journal import Journal
+from tidings.inspector.tui import dialogs, server_dialogs
 from tidings.inspector.tui.frame import TABS, ChangeRate, draw_server, show_facts, show_numbers, show_tabs
+from tidings.inspector.tui.palette import Everything
 from tidings.inspector.tui.screens.calls import PromptsPane, ToolsPane
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
@@ -33,9 +40,9 @@ from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.words import one_line
 
-EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports what other clients have."
+EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports servers of other clients."
 RATE: Final = 12
-"""So many times a second the screen is brought up to date, at most."""
+"""The largest number of screen updates per second."""
 
 PANES: Final[dict[str, type[Pane]]] = {
     "live": LivePane,
@@ -48,14 +55,18 @@ PANES: Final[dict[str, type[Pane]]] = {
 }
 
 
-class InspectorApp(Actions):
+_WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)
+"""Faults of a server, a file or the user."""
+
+
+class InspectorApp(App[None]):
     """The inspector of one session.
 
     Args:
         session: Open, with its servers added or about to be.
-        servers: The same servers and the catalog that keeps them; without one, nothing is kept.
+        servers: The same servers and their catalog; without one, nothing is saved.
         now: The clock, in seconds since the epoch.
-        dark: The scheme to begin with.
+        dark: The initial color scheme.
     """
 
     TITLE = "Tidings"
@@ -122,7 +133,7 @@ class InspectorApp(Actions):
         self.tab = "live"
         self.server: InspectedServer | None = None
         self.ticks = 0
-        """How many times the screen was brought up to date."""
+        """The number of screen updates."""
         self.paces: dict[str, ChangeRate] = {}
         self._dirty = True
         self._said = 0.0
@@ -159,7 +170,7 @@ class InspectorApp(Actions):
         self.attempt(self._say_problems())
 
     async def _say_problems(self) -> None:
-        """What could not be read or cannot be kept: nobody should find out later."""
+        """Shows what could not be read, or cannot be saved."""
         notice = self.session.journal.notice if self.session.journal is not None else None
         _, problems = await self.servers.listing()
         for words in [notice, *problems[:3]]:
@@ -177,7 +188,7 @@ class InspectorApp(Actions):
     # What arrives
 
     def heard(self, record: Record) -> None:
-        """A record arrived: remember that there is something to show."""
+        """Marks the server of a record as changed."""
         self._dirty = True
         view = self.session.view.servers.get(record.server)
         newest = None if view is None else view.changes.last
@@ -185,15 +196,15 @@ class InspectorApp(Actions):
             self.pace(record.server).add(record.at, newest.change)
 
     def pace(self, name: str) -> ChangeRate:
-        """The pace of the server of this name."""
+        """Returns the change rate of a server."""
         return self.paces.setdefault(name, ChangeRate())
 
     def touch(self) -> None:
-        """There is something to show that no record told of."""
+        """Marks the screen as out of date."""
         self._dirty = True
 
     def tick(self) -> None:
-        """Bring the screen up to date if there is something new; and once a second, because ages are shown."""
+        """Updates the screen if there is something new, and once a second, because ages are shown."""
         now = self.now()
         if not self._listed.is_attached:
             return
@@ -222,7 +233,7 @@ class InspectorApp(Actions):
 
     @property
     def pane(self) -> Pane:
-        """The tab that is open."""
+        """The open tab."""
         return self.panes[self.tab]
 
     def _show(self, server: InspectedServer | None) -> None:
@@ -240,7 +251,7 @@ class InspectorApp(Actions):
             self.pane.main_list().focus()
 
     def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
-        """Show a server, a tab of it, and a thing on it."""
+        """Shows a server, a tab and an item."""
         self._listed.choose(server)
         found = self.session.servers.get(server)
         if found is not None and found is not self.server:
@@ -253,7 +264,7 @@ class InspectorApp(Actions):
             self.pane.take()  # The next key is already meant for it.
 
     def action_tab(self, name: str) -> None:
-        """Open a tab."""
+        """Opens a tab."""
         self.tab = name
         self.query_one(ContentSwitcher).current = name
         self.touch()
@@ -261,17 +272,223 @@ class InspectorApp(Actions):
         self.pane.main_list().focus()
 
     def action_server(self, by: int) -> None:
-        """To the next server."""
+        """Goes to the next server."""
         self._listed.action_move(by)
 
     def action_focus_servers(self) -> None:
-        """Esc in a list: to the servers."""
+        """Goes to the list of servers."""
         self._listed.focus()
 
     async def action_pane_do(self, what: str) -> None:
-        """What a word in the head of a list does when it is clicked: an action of the tab that is open."""
+        """Runs an action of the open tab, for a clickable word in the head of a list."""
         await self.pane.run_action(what)
 
     def action_questions(self) -> None:
-        """Open or close the panel of questions."""
+        """Opens or closes the questions."""
         self._questions.toggle()
+
+    # Actions. None of them waits: long work runs in the background, and a failure is shown as a message.
+
+    def attempt(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs work in the background. Faults of a server or the user are shown as a message."""
+
+        async def tried() -> None:
+            try:
+                await work
+            except _WRONG as error:
+                self.say_wrong(error)
+            self.touch()
+
+        self.run_worker(tried(), exclusive=False)
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """Runs an action now. A fault is shown as a message."""
+        try:
+            return action()
+        except _WRONG as error:
+            self.say_wrong(error)
+            return None
+
+    def say_wrong(self, error: object) -> None:
+        """Shows an error message."""
+        self.notify(one_line(error), severity="error", timeout=8, markup=False)
+
+    def ask(self, send: Callable[[], Any]) -> None:
+        """Sends a request. Its outcome arrives as records."""
+        self.do(send)
+        self.touch()
+
+    def cancel(self, request: str) -> None:
+        """Cancels a request of the current server."""
+        server = self.server
+        if server is not None and not self.do(lambda: server.cancel(request)):
+            self.notify("The request has already ended.", timeout=2)
+        self.touch()
+
+    # Requests
+
+    def edit_request(self, method: str, params: Any) -> None:
+        """Lets the user edit a request, and sends it."""
+        server = self.server
+        if server is None:
+            return
+
+        def send(asked: dialogs.Asked | None) -> None:
+            if asked is not None:
+                self.ask(lambda: server.request(*asked))
+                self.action_tab("requests")
+                self.pane.main_list().choose_newest()
+
+        self.push_screen(dialogs.EditRequest(method, dialogs.without_meta(params)), send)
+
+    def copy_as(self, method: str, params: Any) -> None:
+        """Shows a request as text to paste."""
+        if self.server is not None:
+            given = dialogs.without_meta(params)
+            self.push_screen(dialogs.CopyAs(self.server.view, method, given))
+
+    def action_new_request(self) -> None:
+        """Sends any request."""
+        self.edit_request("ping", {})
+
+    # Servers
+
+    def action_connect(self) -> None:
+        """Connects the current server."""
+        if self.server is not None:
+            self.attempt(self.server.connect())
+
+    def action_disconnect(self) -> None:
+        """Disconnects the current server. It does not reconnect by itself."""
+        if self.server is not None:
+            self.attempt(self.server.disconnect())
+
+    def action_reconnect(self) -> None:
+        """Reconnects now."""
+        if self.server is not None:
+            self.attempt(self.server.reconnect())
+
+    def action_add(self) -> None:
+        """Asks for a server, and adds it."""
+
+        async def add(entry: ServerEntry, rename: bool) -> None:
+            self._chosen((await self.servers.add(entry, rename=rename)).entry.name)
+
+        self.push_screen(
+            server_dialogs.AddServer(self.servers), lambda given: self.attempt(add(*given)) if given else None
+        )
+
+    def action_import_servers(self) -> None:
+        """Offers the servers of other clients."""
+
+        async def offer() -> None:
+            found = await self.servers.clients()
+            self.push_screen(
+                server_dialogs.ImportServers(found), lambda given: self.attempt(take(given)) if given else None
+            )
+
+        async def take(entries: list[ServerEntry]) -> None:
+            imported = await self.servers.take(entries)
+            known = f", {len(imported.known)} existed already" if imported.known else ""
+            self.notify(f"{counted(len(imported.added), 'server')} added{known}. C connects one.", timeout=5)
+            if imported.added:
+                self._chosen(imported.added[-1].name)
+
+        self.attempt(offer())
+
+    def action_edit_server(self) -> None:
+        """Edits the current server's entry."""
+
+        async def offer(name: str) -> None:
+            known = await self.servers.find(name)
+            self.push_screen(
+                server_dialogs.EditServer(self.servers, known.entry), lambda name: self._chosen(name) if name else None
+            )
+
+        if self.server is not None:
+            self.attempt(offer(self.server.name))
+
+    def action_clone_server(self) -> None:
+        """Adds a copy of the current server."""
+
+        async def clone(name: str) -> None:
+            self._chosen((await self.servers.clone(name)).entry.name)
+
+        if self.server is not None:
+            self.attempt(clone(self.server.name))
+
+    def action_remove_server(self) -> None:
+        """Removes the current server after a confirmation."""
+        if self.server is None:
+            return
+        name = self.server.name
+        kept = " It is removed from the catalog too." if self.servers.writable is not None else ""
+        self.push_screen(
+            dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it"),
+            lambda sure: self.attempt(self.servers.remove(name)) if sure else None,
+        )
+
+    def _chosen(self, name: str) -> None:
+        """Shows a server that was just added or changed."""
+        self.touch()
+        self.tick()
+        self.choose(name)
+
+    # Sessions
+
+    @property
+    def _journal(self) -> Journal | None:
+        journal = self.session.journal
+        if journal is None or journal.session is None:
+            self.notify(server_dialogs.NOTHING_KEPT, severity="warning", timeout=5)
+            return None
+        return journal
+
+    def action_sessions(self) -> None:
+        """Shows the saved sessions."""
+        if (journal := self._journal) is not None:
+            self.push_screen(server_dialogs.Sessions(journal))
+
+    def action_name_session(self) -> None:
+        """Names this session."""
+        if (journal := self._journal) is not None and journal.session is not None:
+            server_dialogs.name_session(self, journal, journal.session)
+
+    def action_export_session(self) -> None:
+        """Writes this session to a file."""
+        if (journal := self._journal) is not None and journal.session is not None:
+            server_dialogs.export_to_file(self, journal, journal.session)
+
+    # The rest
+
+    def action_scheme(self) -> None:
+        """Switches between dark and light."""
+        self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
+        self.touch()
+
+    def action_keys(self) -> None:
+        """Shows the keys."""
+        self.push_screen(dialogs.Keys())
+
+    def action_command_palette(self) -> None:
+        """Opens the command palette."""
+        if not CommandPalette.is_open(cast("App[object]", self)):
+            self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)
+        yield SystemCommand("Import servers", "From the settings of other clients", self.action_import_servers)
+        yield SystemCommand("Connect", "The current server", self.action_connect)
+        yield SystemCommand("Disconnect", "The current server", self.action_disconnect)
+        yield SystemCommand("Reconnect", "The current server, now", self.action_reconnect)
+        yield SystemCommand("Edit the server", "Its address, its options", self.action_edit_server)
+        yield SystemCommand("Clone the server", "Adds a copy", self.action_clone_server)
+        yield SystemCommand("Remove the server", "Here, and in the catalog", self.action_remove_server)
+        yield SystemCommand("Send any request", "By its method and parameters", self.action_new_request)
+        yield SystemCommand("Sessions", "The saved ones", self.action_sessions)
+        yield SystemCommand("Name this session", "To find it again", self.action_name_session)
+        yield SystemCommand("Export this session", "As JSON Lines", self.action_export_session)
+        yield SystemCommand("Dark or light", "Switches the color scheme", self.action_scheme)
+        yield SystemCommand("Questions", "Questions of servers", self.action_questions)
+        yield SystemCommand("Keys", "All keys and their actions", self.action_keys)
+        yield SystemCommand("Quit", "Disconnects everything", self.action_quit)

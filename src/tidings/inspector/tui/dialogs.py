@@ -1,7 +1,4 @@
-"""What is asked for a moment: one line of text, yes or no; and the sheet of keys.
-
-A request as a text: edited and sent again, or copied as JSON, as Python, or for a shell.
-"""
+"""Dialogs: one line of text, a confirmation, the keys; a request to edit, or to copy as JSON, Python or shell text."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 
 from tidings.client.masking import MASK
 from tidings.inspector import snippets
-from tidings.inspector.tui.theme import desk_of
+from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import one_line
@@ -91,11 +88,11 @@ SHEET: Final = (
         ),
     ),
 )
-"""Every key and what it does."""
+"""Every key and its action."""
 
 
 class Dialog(ModalScreen[T], Generic[T]):
-    """A box in the middle. Esc leaves everything as it is."""
+    """A box in the middle of the screen. Esc cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", show=False)]
     DEFAULT_CSS = """
@@ -111,18 +108,14 @@ class Dialog(ModalScreen[T], Generic[T]):
     """
 
     def complain(self, what: object) -> None:
-        """Say what is wrong with what was given."""
+        """Shows what is wrong with the input."""
         wrong = self.query_one(".wrong", Static)
         wrong.update(one_line(what, 400))
         wrong.set_class(bool(str(what)), "some")
 
 
 class AskLine(Dialog[str | None]):
-    """Asks for one line.
-
-    Args:
-        check: What is wrong with it; empty if nothing is.
-    """
+    """Asks for one line. `check` returns what is wrong with it, or an empty text."""
 
     def __init__(self, title: str, value: str = "", hint: str = "", check: Callable[[str], str] | None = None) -> None:
         super().__init__()
@@ -146,7 +139,7 @@ class AskLine(Dialog[str | None]):
 
 
 class Confirm(Dialog[bool | None]):
-    """Asks whether something is meant."""
+    """Asks for a confirmation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,y", "dismiss(True)", "Yes", show=False)]
 
@@ -161,7 +154,7 @@ class Confirm(Dialog[bool | None]):
 
 
 class Keys(Dialog[None]):
-    """The sheet of keys. Any key closes it."""
+    """The list of keys. Any key closes it."""
 
     DEFAULT_CSS = """
     Keys > Vertical { layout: grid; grid-size: 2; grid-gutter: 1 3; grid-rows: auto; overflow-y: auto; }
@@ -194,13 +187,13 @@ Asked = tuple[str, dict[str, Any]]
 
 
 def without_meta(params: Any) -> dict[str, Any]:
-    """The parameters as somebody would give them: what every request carries, the client adds by itself."""
+    """Returns the parameters without `_meta`, which the client adds to every request."""
     given = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
     return {key: value for key, value in given.items() if key != "_meta"}
 
 
 class EditRequest(Dialog[Asked | None]):
-    """Any request, to be changed and sent."""
+    """A request to edit and send."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "send", "Send", priority=True, show=False)]
     DEFAULT_CSS = """
@@ -225,7 +218,7 @@ class EditRequest(Dialog[Asked | None]):
         self.query_one(TextArea).focus()
 
     def action_send(self) -> None:
-        """Send it, if it is JSON."""
+        """Sends the request, if it is valid JSON."""
         method = self.query_one(Input).value.strip()
         try:
             params = json.loads(self.query_one(TextArea).text.strip() or "{}")
@@ -239,7 +232,7 @@ class EditRequest(Dialog[Asked | None]):
 
 
 class CopyAs(Dialog[None]):
-    """A request as something to paste, in three shapes."""
+    """A request as text to paste, in three formats."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(f"{number},{name[0]}", f"shape('{name}')", label, show=False)
@@ -264,7 +257,7 @@ class CopyAs(Dialog[None]):
 
     @property
     def text(self) -> str:
-        """What would be copied."""
+        """The text to copy."""
         return self._make[self.shape]()
 
     def compose(self) -> ComposeResult:
@@ -278,7 +271,7 @@ class CopyAs(Dialog[None]):
         self.call_after_refresh(self.action_shape, self.shape)
 
     def action_shape(self, name: str) -> None:
-        """Show another shape."""
+        """Shows another format."""
         self.shape = name
         parts: list[BarPart] = []
         for number, (each, label) in enumerate(SHAPES.items(), 1):
@@ -289,7 +282,7 @@ class CopyAs(Dialog[None]):
         self.reader.show(TextPage(self.text), name)
 
     def action_copy(self) -> None:
-        """Put it on the clipboard, and go back."""
-        desk_of(self.reader).copy_to_clipboard(self.text)
-        desk_of(self.reader).notify("Copied, if your terminal permits it.", timeout=2)
+        """Copies the text, and closes."""
+        inspector_of(self.reader).copy_to_clipboard(self.text)
+        inspector_of(self.reader).notify("Copied, if your terminal permits it.", timeout=2)
         self.dismiss(None)

@@ -1,6 +1,6 @@
-"""What surrounds every screen: the servers on the left, the facts on top, the tabs, the numbers below.
+"""The frame of every screen: the servers on the left, the facts on top, the tabs, the numbers below, and the timeline.
 
-How many changes of each kind came when: counted in slots of `SLOT` seconds, for the strip and the servers' pace.
+Changes are counted in slots of `SLOT` seconds.
 """
 
 from collections import Counter
@@ -11,16 +11,17 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tidings._kit.text import counted
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.tui.theme import KINDS, ColorScheme, inks_of
+from tidings.inspector.tui.theme import KINDS, ColorScheme, colors_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row
 from tidings.inspector.tui.widgets.lists import Draw
-from tidings.inspector.tui.words import counted, one_line
+from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView, target_of
 
 SLOT: Final = 5.0
 SPAN: Final = 300.0
-"""What the strip shows, in seconds."""
+"""The time span of the timeline, in seconds."""
 
 _SLOTS: Final = int(SPAN / SLOT)
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -33,7 +34,7 @@ class ChangeRate:
         self._slots: dict[int, Counter[str]] = {}
 
     def add(self, at: float, kind: str) -> None:
-        """Count a change."""
+        """Counts a change."""
         slot = int(at // SLOT)
         counts = self._slots.get(slot)
         if counts is None:
@@ -43,33 +44,33 @@ class ChangeRate:
         counts[kind] += 1
 
     def slots(self, now: float) -> list[Counter[str]]:
-        """The slots of the span, the oldest first; the last one is not over yet."""
+        """Returns the slots of the span, the oldest first; the last one is not over yet."""
         last = int(now // SLOT)
         none = Counter[str]()
         return [self._slots.get(slot, none) for slot in range(last - _SLOTS + 1, last + 1)]
 
     def kinds(self, now: float) -> Counter[str]:
-        """How many of each kind there were in the span."""
+        """Returns the number of changes of each kind in the span."""
         return sum(self.slots(now), Counter[str]())
 
     def a_minute(self, now: float) -> int:
-        """How many came in the last minute."""
+        """Returns the number of changes in the last minute."""
         return sum(counts.total() for counts in self.slots(now)[-int(60 / SLOT) :])
 
     def spark(self, now: float, width: int) -> str:
-        """The span as a line of small bars."""
+        """Returns the span as a line of small bars."""
         return bars([counts.total() for counts in self.slots(now)], width)
 
 
 def bars(counts: list[int], width: int) -> str:
-    """Numbers as bars, `width` of them, the highest of them a full block."""
+    """Draws numbers as `width` bars, the highest as a full block."""
     merged = spread(counts, width)
     top = max(merged, default=0)
     return "".join(_BARS[0 if not each else max(1, round(each * 8 / top))] for each in merged)
 
 
 def spread(counts: list[int], width: int) -> list[int]:
-    """`counts` summed or repeated so that there are `width` of them."""
+    """Sums or repeats `counts` so that there are `width` of them."""
     if not counts or width <= 0:
         return []
     if width >= len(counts):
@@ -81,10 +82,10 @@ def spread(counts: list[int], width: int) -> list[int]:
 
 
 TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
-"""The tabs in their order; `1` to `7` lead to them."""
+"""The tabs in their order; `1` to `7` open them."""
 
 LEGEND: Final = {"resource-updated": "updated"} | {kind: KINDS[kind] for kind in list(KINDS)[1:]}
-"""The kinds of change and what the strip calls them."""
+"""The kinds of change, and their names in the timeline."""
 
 _STATES: Final = {
     "connected": ("●", "ok"),
@@ -96,7 +97,7 @@ _STATES: Final = {
 
 
 def state_mark(view: ServerView) -> tuple[str, str]:
-    """The shape and the colour of a server's state."""
+    """Returns the symbol and the color of a server's state."""
     mark, ink = _STATES.get(str(view.state), ("○", "faint"))
     if str(view.state) == "disconnected" and view.error is not None:
         return "✕", "bad"
@@ -104,26 +105,24 @@ def state_mark(view: ServerView) -> tuple[str, str]:
 
 
 def draw_server(paces: Callable[[str], ChangeRate], now: Callable[[], float]) -> Draw:
-    """How the list of servers draws one: its name and pace, and below what there is to say."""
+    """Returns the function that draws a server in the list: its name and rate, and its state below."""
 
-    def draw(server: InspectedServer, inks: ColorScheme) -> list[tuple[Line, Line]]:
+    def draw(server: InspectedServer, colors: ColorScheme) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
         pace = paces(view.name)
         connected = str(view.state) == "connected"
         below = f"{counted(pace.a_minute(now()), 'change')} a minute" if connected else one_line(view.words)
         spark = pace.spark(now(), 8).rstrip()
-        first: Line = [(mark + " ", inks[ink]), (one_line(view.name), inks["ink"])]
+        first: Line = [(mark + " ", colors[ink]), (one_line(view.name), colors["ink"])]
         ground = "faint" if connected else ink
-        return [(first, [(spark, inks["accent"])]), ([("  " + below, inks[ground])], [])]
+        return [(first, [(spark, colors["accent"])]), ([("  " + below, colors[ground])], [])]
 
     return draw
 
 
 def show_facts(bar: Bar, view: ServerView | None) -> None:
-    """The server's name, address, era, transport and the truth about its connection: where there is little room, the
-    truth stays.
-    """
+    """Shows the server's name, address, era, transport and connection. In little room, the connection stays."""
     mark = [BarPart("(•) ", "accent")]
     logo = [*mark, BarPart(f"{'Tidings':<28}", "b-ink")]
     key = [BarPart("ctrl+p", "soft", "app.command_palette")]
@@ -152,9 +151,9 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
 
 
 def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) -> bool:
-    """The tabs with their numbers, and how many questions wait; whether there was room to say that.
+    """Shows the tabs with their numbers, and the waiting questions. Returns whether the questions fitted.
 
-    A tab is never hidden: where there is little room, its note goes first, then its name, but for the open one's.
+    A tab is never hidden: in little room its number goes first, then its name, except for the open one.
     """
     ways = [tab_parts(chosen, view, style) for style in ("noted", "named", "short", "numbered")]
     notice = question_parts(questions)
@@ -168,7 +167,7 @@ def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) ->
 
 
 def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]:
-    """The tabs: with their notes, by their names, by the beginnings of these, or by their numbers."""
+    """Returns the tabs: with numbers, as names, as short names, or as keys."""
     parts: list[BarPart] = []
     for number, name in enumerate(TABS, 1):
         on = name == chosen
@@ -185,7 +184,7 @@ def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]
 
 
 def question_parts(questions: int) -> list[BarPart]:
-    """How many questions wait, and the key that opens them."""
+    """Returns the number of waiting questions, and the key that opens them."""
     if not questions:
         return []
     words = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'}: a "
@@ -193,7 +192,7 @@ def question_parts(questions: int) -> list[BarPart]:
 
 
 def tab_note(name: str, view: ServerView | None) -> str:
-    """The number beside a tab's name."""
+    """Returns the number beside a tab's name."""
     if view is None:
         return ""
     if name in ("tools", "resources", "prompts"):
@@ -206,14 +205,12 @@ def tab_note(name: str, view: ServerView | None) -> str:
 
 
 def running_requests(view: ServerView) -> int:
-    """How many of a server's requests have not ended."""
+    """Returns the number of a server's requests that have not ended."""
     return len(view.requests) - len(view.ended) - len(view.ended_aside)
 
 
 def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
-    """What is subscribed, what runs, what is kept and what was dropped; and the questions, where there was no room for
-    them on top.
-    """
+    """Shows subscriptions, running requests, kept and dropped records, and questions that did not fit on top."""
     keys = [BarPart("? ", "accent", "app.keys"), BarPart("keys  ", "faint", "app.keys")]
     if view is None:
         bar.show([*keys, BarPart("n ", "accent"), BarPart("adds a server", "faint")])
@@ -235,7 +232,7 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
 
 
 class Timeline(Widget):
-    """The last minutes: how many changes of each kind came when."""
+    """The changes of the last minutes, by kind."""
 
     DEFAULT_CSS = """
     Timeline { height: 4; background: $t-ground; border-bottom: hkey $t-line; }
@@ -248,7 +245,7 @@ class Timeline(Widget):
         self._drawn: object = None
 
     def show(self, pace: ChangeRate, now: float) -> None:
-        """Show this pace as of now."""
+        """Shows this rate as of now."""
         self._pace, self._now = pace, now
         shown = [dict(counts) for counts in pace.slots(now)]
         if shown != self._drawn:
@@ -256,25 +253,25 @@ class Timeline(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        inks, width = inks_of(self), self.size.width
-        ground = Style(bgcolor=inks.ground)
+        colors, width = colors_of(self), self.size.width
+        ground = Style(bgcolor=colors.ground)
         if y == 0:
             kinds = self._pace.kinds(self._now)
-            legend: Line = [(" ", inks["soft"])]
+            legend: Line = [(" ", colors["soft"])]
             for kind, name in LEGEND.items():
-                legend += [("■ ", inks[KINDS[kind]]), (f"{name} {kinds[kind]:,}   ", inks["soft"])]
-            return row(width, legend, [("last 5 minutes ", inks["faint"])], ground)
+                legend += [("■ ", colors[KINDS[kind]]), (f"{name} {kinds[kind]:,}   ", colors["soft"])]
+            return row(width, legend, [("last 5 minutes ", colors["faint"])], ground)
         if y == 1:
-            return row(width, self._rare(inks, width), None, ground)
+            return row(width, self._rare(colors, width), None, ground)
         updated = [counts["resource-updated"] for counts in self._pace.slots(self._now)]
-        return row(width, [(" ", inks["soft"]), (bars(updated, width - 2), inks["updated"])], None, ground)
+        return row(width, [(" ", colors["soft"]), (bars(updated, width - 2), colors["updated"])], None, ground)
 
-    def _rare(self, inks: ColorScheme, width: int) -> Line:
-        """A mark for each slot in which a list changed."""
+    def _rare(self, colors: ColorScheme, width: int) -> Line:
+        """Draws a mark for each slot in which a list changed."""
         slots = self._pace.slots(self._now)
-        line: Line = [(" ", inks["soft"])]
+        line: Line = [(" ", colors["soft"])]
         for at in range(width - 2):
             counts = slots[at * len(slots) // (width - 2)]
             kind = next((kind for kind in list(KINDS)[1:] if counts[kind]), None)
-            line.append(("▪", inks[KINDS[kind]]) if kind else (" ", inks["soft"]))
+            line.append(("▪", colors[KINDS[kind]]) if kind else (" ", colors["soft"]))
         return line

@@ -1,7 +1,4 @@
-"""Servers are asked for: one to add, some to import, one to edit.
-
-The sessions that are kept: listed, named, exported, deleted.
-"""
+"""Dialogs for servers (add, import, edit) and for saved sessions (list, name, export, delete)."""
 
 import asyncio
 import time
@@ -14,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, SelectionList, Static
 
+from tidings._kit.text import counted
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.catalog.clients import FoundClient
@@ -30,12 +28,12 @@ from tidings.inspector.sessions.saved import (
     rename_session,
 )
 from tidings.inspector.tui.dialogs import AskLine, Confirm, Dialog
-from tidings.inspector.tui.theme import ColorScheme, desk_of
+from tidings.inspector.tui.theme import ColorScheme, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList
-from tidings.inspector.tui.words import counted, one_line, size
+from tidings.inspector.tui.words import one_line, size
 
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
@@ -56,7 +54,7 @@ _OWN: Final = {
 
 
 class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
-    """Asks for a URL or a command, and gives the entry, and whether it may be called otherwise."""
+    """Asks for a URL or a command. Returns the entry, and whether it may get another name."""
 
     def __init__(self, servers: SessionServers) -> None:
         super().__init__()
@@ -91,7 +89,7 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
 
 
 class ImportServers(Dialog[list[ServerEntry] | None]):
-    """Offers the servers that other clients know, to be ticked."""
+    """Offers the servers of other clients, with check boxes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "Import", priority=True, show=False)]
     DEFAULT_CSS = """
@@ -111,19 +109,19 @@ class ImportServers(Dialog[list[ServerEntry] | None]):
                     (f"{one_line(entry.name)}  ({one_line(where)})", at) for at, (entry, where) in enumerate(self.found)
                 ]
                 yield SelectionList[int](*picks, compact=True)
-                yield Static("Space ticks, Enter adds what is ticked. Esc leaves everything as it is.", classes="soft")
+                yield Static("Space selects, Enter adds the selected servers, Esc cancels.", classes="soft")
             else:
                 yield Static("Neither Claude nor VS Code nor Cursor has a server here.", classes="soft")
             yield Static("\n".join(one_line(each) for each in self._problems[:12]), classes="soft", markup=False)
 
     def action_take(self) -> None:
-        """Add what is ticked."""
+        """Adds the checked servers."""
         chosen = self.query_one(SelectionList[int]).selected if self.found else []
         self.dismiss([self.found[at][0] for at in chosen])
 
 
 class EditServer(Dialog[str | None]):
-    """A server's entry as a form, secrets masked; what stays masked stays as it was. Gives its name."""
+    """A server's entry as a form, with secrets masked; a masked value stays as it was. Returns its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "save", "Save", priority=True, show=False),
@@ -165,11 +163,11 @@ class EditServer(Dialog[str | None]):
         )
 
     def action_json(self) -> None:
-        """From the form to JSON and back."""
+        """Switches between form and JSON."""
         self.complain(self.form.toggle() or "")
 
     def action_save(self) -> None:
-        """Change the entry, and connect anew if it is connected."""
+        """Changes the entry, and reconnects if it is connected."""
         filled = self.form.filled()
         if filled.problems:
             self.complain(filled.problems[0].message)
@@ -189,7 +187,7 @@ class EditServer(Dialog[str | None]):
 
 
 def entry_schema(*, is_command: bool) -> dict[str, Any]:
-    """What an entry may have, for a form."""
+    """Returns the JSON Schema of an entry, for a form."""
     if is_command:
         own: dict[str, Any] = {
             "command": {"type": "string"},
@@ -215,7 +213,7 @@ NOTHING_KEPT = "Nothing of this session is kept: it was started with --no-journa
 
 
 class Sessions(Dialog[None]):
-    """What is kept, the newest first."""
+    """The saved sessions, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "name", "Name", show=False),
@@ -233,8 +231,8 @@ class Sessions(Dialog[None]):
         self.list = RowList(self.table, self._draw, empty="Looking.", height=2)
 
     @property
-    def _desk(self) -> "InspectorApp":
-        return desk_of(self)
+    def _inspector(self) -> "InspectorApp":
+        return inspector_of(self)
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -244,7 +242,7 @@ class Sessions(Dialog[None]):
 
     def on_mount(self) -> None:
         self.list.focus()
-        self._desk.attempt(self._look())
+        self._inspector.attempt(self._look())
 
     async def _look(self) -> None:
         found = await in_thread(lambda: (self._journal.flush(1.0), list_sessions(self._journal.path))[1])
@@ -252,25 +250,25 @@ class Sessions(Dialog[None]):
         self.list.empty = "None yet."
         self.list.take()
 
-    def _draw(self, each: SavedSession, inks: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, each: SavedSession, colors: ColorScheme) -> list[tuple[Line, Line]]:
         state = "this one" if each.id == self._journal.session else "runs" if each.running else ""
-        first: Line = [(one_line(each.title or f"Session {each.id}"), inks["ink" if each.title else "soft"])]
+        first: Line = [(one_line(each.title or f"Session {each.id}"), colors["ink" if each.title else "soft"])]
         told = f"{when(each.began)}   {counted(each.records, 'record')}, {size(each.bytes)}   "
         servers = one_line(", ".join(each.servers) or "no server")
-        return [(first, [(state, inks["accent"])]), ([(told, inks["faint"]), (servers, inks["soft"])], [])]
+        return [(first, [(state, colors["accent"])]), ([(told, colors["faint"]), (servers, colors["soft"])], [])]
 
     def action_name(self) -> None:
-        """Give the chosen one a name."""
+        """Names the selected session."""
         if (chosen := self.list.chosen) is not None:
-            name_session(self._desk, self._journal, chosen.id, chosen.title or "", self._again)
+            name_session(self._inspector, self._journal, chosen.id, chosen.title or "", self._again)
 
     def action_export(self) -> None:
-        """Write the chosen one to a file."""
+        """Writes the selected session to a file."""
         if (chosen := self.list.chosen) is not None:
-            export_to_file(self._desk, self._journal, chosen.id)
+            export_to_file(self._inspector, self._journal, chosen.id)
 
     def action_delete(self) -> None:
-        """Delete the chosen one, if that is meant."""
+        """Deletes the selected session after a confirmation."""
         if (chosen := self.list.chosen) is None:
             return
 
@@ -280,23 +278,19 @@ class Sessions(Dialog[None]):
 
         def confirmed(sure: bool | None) -> None:
             if sure:
-                self._desk.attempt(delete())
+                self._inspector.attempt(delete())
 
         name = one_line(chosen.title or f"session {chosen.id}")
-        self._desk.push_screen(
+        self._inspector.push_screen(
             Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it"), confirmed
         )
 
     def _again(self) -> None:
-        self._desk.attempt(self._look())
+        self._inspector.attempt(self._look())
 
 
 async def in_thread(run: Callable[[], Any]) -> Any:
-    """Do this beside everything else.
-
-    Raises:
-        OSError: The journal cannot be used.
-    """
+    """Runs a function in a thread. Raises `OSError` if the journal cannot be used."""
     try:
         return await asyncio.to_thread(run)
     except JournalUnusable as error:
@@ -304,30 +298,30 @@ async def in_thread(run: Callable[[], Any]) -> Any:
 
 
 def name_session(
-    desk: "InspectorApp", journal: Journal, session: int, title: str = "", then: Callable[[], None] | None = None
+    inspector: "InspectorApp", journal: Journal, session: int, title: str = "", then: Callable[[], None] | None = None
 ) -> None:
-    """Ask for a name, and give it to a session."""
+    """Asks for a name, and gives it to a session."""
 
     async def name(line: str) -> None:
         await in_thread(lambda: (journal.flush(1.0), rename_session(journal.path, session, line[:200])))
-        desk.notify("Named.", timeout=2)
+        inspector.notify("Named.", timeout=2)
         if then is not None:
             then()
 
-    desk.push_screen(
+    inspector.push_screen(
         AskLine("A name for the session, to find it again", title),
-        lambda line: desk.attempt(name(line)) if line else None,
+        lambda line: inspector.attempt(name(line)) if line else None,
     )
 
 
-def export_to_file(desk: "InspectorApp", journal: Journal, session: int) -> None:
-    """Ask for a file that is not there yet, and write a session to it."""
+def export_to_file(inspector: "InspectorApp", journal: Journal, session: int) -> None:
+    """Asks for a new file, and writes a session to it."""
 
     async def export(path: Path) -> None:
         records = await in_thread(
             lambda: (journal.flush(2.0), export_session(read_session(journal.path, session), path))[1]
         )
-        desk.notify(f"{counted(records, 'record')} in {one_line(path)}", timeout=6, markup=False)
+        inspector.notify(f"{counted(records, 'record')} in {one_line(path)}", timeout=6, markup=False)
 
     def check(line: str) -> str:
         path = Path(line).expanduser()
@@ -335,22 +329,22 @@ def export_to_file(desk: "InspectorApp", journal: Journal, session: int) -> None
             return f"There is no folder {path.parent}."
         return f"There is a file {path} already. Choose another name." if path.exists() else ""
 
-    desk.push_screen(
+    inspector.push_screen(
         AskLine(
             "Export the session as JSON Lines, to this file",
             f"tidings-session-{session}.jsonl",
             "Enter writes it: secrets are masked in it. tidings mock FILE serves it.",
             check,
         ),
-        lambda line: desk.attempt(export(Path(line).expanduser())) if line else None,
+        lambda line: inspector.attempt(export(Path(line).expanduser())) if line else None,
     )
 
 
 def when(at: float) -> str:
-    """A day and a time."""
+    """Returns a day and a time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def session_text(each: SavedSession) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{each.title or ''} {' '.join(each.servers)}"

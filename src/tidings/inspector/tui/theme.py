@@ -1,9 +1,7 @@
-"""The two schemes, and what each colour means.
+"""The two color schemes, and the meaning of each color.
 
-One accent for what is chosen and what is fresh; green, amber and red for states only, each beside a word or a shape;
-four hues for the four kinds of change. Every pair of ink and ground passes AA.
-
-From a widget to the application that it is part of, and to the colours of the scheme in use.
+One accent for what is selected and what is fresh; green, amber and red for states only, each beside a word or a symbol;
+four hues for the four kinds of change. Every pair of text and background passes AA.
 """
 
 from dataclasses import dataclass, fields
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColorScheme:
-    """The colours of a scheme, by what they mean."""
+    """The colors of a scheme, by their meaning."""
 
     ground: str
     pane: str
@@ -47,17 +45,17 @@ class ColorScheme:
     prompts: str
 
     def __getitem__(self, name: str) -> Style:
-        """The style of a colour's name: `soft`, `b-ink` (bold), `u-soft` (underlined), `ink on chosen`."""
+        """Returns the style of a color's name: `soft`, `b-ink` (bold), `u-soft` (underlined), `ink on chosen`."""
         return _style(self, name)
 
 
 @cache
-def _style(inks: ColorScheme, name: str) -> Style:
+def _style(colors: ColorScheme, name: str) -> Style:
     name, _, ground = name.partition(" on ")
     ways, _, name = name.rpartition("-")
     return Style(
-        color=getattr(inks, name),
-        bgcolor=getattr(inks, ground) if ground else None,
+        color=getattr(colors, name),
+        bgcolor=getattr(colors, ground) if ground else None,
         bold="b" in ways or None,
         underline="u" in ways or None,
     )
@@ -121,43 +119,43 @@ KINDS: Final = {
     "tools-list-changed": "tools",
     "prompts-list-changed": "prompts",
 }
-"""The colour of each kind of change."""
+"""The color of each kind of change."""
 
 
-def theme(name: str, inks: ColorScheme, *, dark: bool) -> Theme:
-    """The scheme as Textual wants it; each colour is there for style sheets, as `$t-name`."""
-    ours = {f"t-{each.name.replace('_', '-')}": getattr(inks, each.name) for each in fields(inks)}
+def theme(name: str, colors: ColorScheme, *, dark: bool) -> Theme:
+    """Returns the scheme as a Textual theme; style sheets use each color as `$t-name`."""
+    ours = {f"t-{each.name.replace('_', '-')}": getattr(colors, each.name) for each in fields(colors)}
     return Theme(
         name=name,
-        primary=inks.accent,
-        secondary=inks.updated,
-        warning=inks.warn,
-        error=inks.bad,
-        success=inks.ok,
-        accent=inks.accent,
-        foreground=inks.ink,
-        background=inks.ground,
-        surface=inks.pane,
-        panel=inks.hover,
+        primary=colors.accent,
+        secondary=colors.updated,
+        warning=colors.warn,
+        error=colors.bad,
+        success=colors.ok,
+        accent=colors.accent,
+        foreground=colors.ink,
+        background=colors.ground,
+        surface=colors.pane,
+        panel=colors.hover,
         dark=dark,
         variables={
             **ours,
-            "border": inks.accent,
-            "border-blurred": inks.line,
-            "block-cursor-background": inks.chosen,
-            "block-cursor-foreground": inks.ink,
+            "border": colors.accent,
+            "border-blurred": colors.line,
+            "block-cursor-background": colors.chosen,
+            "block-cursor-foreground": colors.ink,
             "block-cursor-text-style": "bold",
-            "block-cursor-blurred-background": inks.chosen_blurred,
-            "block-cursor-blurred-foreground": inks.ink,
-            "input-selection-background": inks.chosen,
-            "footer-key-foreground": inks.accent,
-            "scrollbar": inks.line,
-            "scrollbar-hover": inks.faint,
-            "scrollbar-active": inks.accent,
-            "scrollbar-background": inks.ground,
-            "scrollbar-background-hover": inks.ground,
-            "scrollbar-background-active": inks.ground,
-            "scrollbar-corner-color": inks.ground,
+            "block-cursor-blurred-background": colors.chosen_blurred,
+            "block-cursor-blurred-foreground": colors.ink,
+            "input-selection-background": colors.chosen,
+            "footer-key-foreground": colors.accent,
+            "scrollbar": colors.line,
+            "scrollbar-hover": colors.faint,
+            "scrollbar-active": colors.accent,
+            "scrollbar-background": colors.ground,
+            "scrollbar-background-hover": colors.ground,
+            "scrollbar-background-active": colors.ground,
+            "scrollbar-corner-color": colors.ground,
         },
     )
 
@@ -165,14 +163,14 @@ def theme(name: str, inks: ColorScheme, *, dark: bool) -> Theme:
 SCHEMES: Final = {"tidings-dark": DARK, "tidings-light": LIGHT}
 """The schemes by the name of their theme."""
 
-THEMES: Final = [theme(name, inks, dark=inks is DARK) for name, inks in SCHEMES.items()]
+THEMES: Final = [theme(name, colors, dark=colors is DARK) for name, colors in SCHEMES.items()]
 
 
-def desk_of(widget: Widget) -> "InspectorApp":
-    """The application."""
+def inspector_of(widget: Widget) -> "InspectorApp":
+    """Returns the app of a widget."""
     return cast("InspectorApp", widget.app)  # pyright: ignore[reportUnknownMemberType]
 
 
-def inks_of(widget: Widget) -> ColorScheme:
-    """The colours of the scheme in use."""
-    return SCHEMES.get(desk_of(widget).theme, DARK)
+def colors_of(widget: Widget) -> ColorScheme:
+    """Returns the color scheme of a widget."""
+    return SCHEMES.get(inspector_of(widget).theme, DARK)

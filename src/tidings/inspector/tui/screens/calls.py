@@ -1,12 +1,6 @@
-"""Form left, result right: for a tool, a prompt, and a resource template.
+"""Tools and prompts: a list, a form for the selected item, and its results. Also used for resource templates.
 
-The last results stay, newest first; each can be looked at again, repeated, and cancelled while it runs.
-
-A list of what can be called by its name, and the chosen one's form and results: what tools and prompts share.
-
-Tools: what the server can do, a form for it from its schema, and what came of each call.
-
-Prompts: what the server offers to say, a form for its arguments, and the messages it makes of them.
+The last results stay, newest first. Each can be viewed again, repeated, and cancelled while it runs.
 """
 
 from collections.abc import Callable
@@ -18,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Static
 
-from tidings._kit.bounded_json import as_dict
+from tidings._kit.bounded_json import as_dict, shown
 from tidings.inspector.forms import Field, Filled, check, check_output, form, prompt_form
 from tidings.inspector.records import ListName
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
@@ -29,41 +23,41 @@ from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import Column, RowList
 from tidings.inspector.tui.widgets.text import TextView, Words
-from tidings.inspector.tui.words import clock, compact, one_line
+from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
 HISTORY = 5
-"""So many of the last results are listed at once; the others are scrolled to."""
+"""The number of results that are visible at once."""
 
 
 @dataclass(frozen=True)
 class Callee:
-    """What can be called: how it is shown, what it wants, and how to send it."""
+    """Something that can be called: its presentation, its form, and how to send it."""
 
     key: str
     name: str
     verb: str
-    """What the button says."""
+    """The label of the button."""
     form: Field
     send: Callable[[Any], str]
-    """Sends it with these arguments, and gives the request's id."""
+    """Sends the request with these arguments, and returns its id."""
     asked: Callable[[Any], tuple[str, dict[str, Any]]]
-    """The method and the parameters that this comes to."""
+    """Returns the method and the parameters."""
     is_its: Callable[[RequestView], bool]
-    """Whether a request is one of its."""
+    """Returns whether a request belongs to it."""
     description: str = ""
     badges: list[BarPart] = field(default_factory=list[BarPart])
     check: Callable[[Any], list[str]] | None = None
-    """What is wrong with arguments, as sentences."""
+    """Returns problems of the arguments, as sentences."""
     check_result: Callable[[Any], list[str] | None] | None = None
-    """What is wrong with a result; None if nothing was promised."""
+    """Returns problems of a result; None without an output schema."""
     complete: Any = None
     """Suggests values of a field: `await complete(name, so_far, others) -> list[str]`."""
 
 
 class Caller(Container):
-    """One thing that can be called, its form and its results."""
+    """A callable item with its form and its results."""
 
     DEFAULT_CSS = """
     Caller { layout: horizontal; height: 1fr; width: 5fr; }
@@ -105,7 +99,7 @@ class Caller(Container):
             yield self.reader
 
     def show(self, callee: Callee | None) -> None:
-        """Show this one. What was typed into its form before is still there."""
+        """Shows a callee, with its earlier input."""
         if self.callee is not None:
             self._kept[self.callee.key] = self.form.keep()
         self.callee = callee
@@ -140,7 +134,7 @@ class Caller(Container):
         )
 
     def take(self) -> None:
-        """Read what is new of its requests."""
+        """Updates from its requests."""
         callee = self.callee
         if callee is None:
             return
@@ -163,7 +157,7 @@ class Caller(Container):
                 verb = self.callee.verb.lower() if self.callee is not None else "send"
                 self.reader.say(f"The result appears here. ctrl+r {verb}s it.")
             return
-        now = self._pane.desk.now()
+        now = self._pane.inspector.now()
         words, ink = request_state(request, now)
         running = not request.over
         right = [BarPart("Cancel", "b-warn", "cancel"), BarPart(" ctrl+x", "faint", "cancel")] if running else []
@@ -176,16 +170,16 @@ class Caller(Container):
             problems = check(request.result) if check is not None and request.status == "completed" else None
             self.reader.show(outcome_page(request, problems), request.id)
 
-    def _draw(self, request: RequestView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-        words, ink = request_state(request, self._pane.desk.now())
-        arguments = compact(request.params.get("arguments") or request.params.get("uri") or {})
-        left: Line = [(clock(request.created_at), inks["faint"]), ("  " + one_line(arguments), inks["ink"])]
-        return [(left, [(words, inks[ink])])]
+    def _draw(self, request: RequestView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+        words, ink = request_state(request, self._pane.inspector.now())
+        arguments = shown(request.params.get("arguments") or request.params.get("uri") or {})
+        left: Line = [(clock(request.created_at), colors["faint"]), ("  " + one_line(arguments), colors["ink"])]
+        return [(left, [(words, colors[ink])])]
 
     # What one can do
 
     def action_send(self) -> None:
-        """Send it, if what was filled in is what it wants; say what is not."""
+        """Sends the request if the input is valid; otherwise shows the problems."""
         callee = self.callee
         if callee is None:
             return
@@ -199,11 +193,11 @@ class Caller(Container):
         self._complain([])
         if any(problem.fault == "value" for problem in filled.problems):
             return
-        self._pane.desk.ask(lambda: callee.send(filled.value))
+        self._pane.inspector.ask(lambda: callee.send(filled.value))
         self.history.choose_newest()
 
     def _insisted(self, problems: list[str]) -> bool:
-        """Whether the same was sent before and complained about: a second time means that it is meant."""
+        """Returns whether the same invalid input was sent twice, which sends it anyway."""
         return self._complaints == problems
 
     def _complain(self, problems: list[str]) -> None:
@@ -213,20 +207,20 @@ class Caller(Container):
         self._problems.update("\n".join(one_line(each, 300) for each in problems[:4]) + again)
 
     def action_json(self) -> None:
-        """From the form to JSON and back."""
+        """Switches between form and JSON."""
         if (problem := self.form.toggle()) is not None:
             self._complain([problem])
         self._say_buttons()
 
     def action_cancel(self) -> None:
-        """Cancel the call that is looked at."""
+        """Cancels the selected call."""
         request = self.history.chosen
         if request is not None and not request.over:
-            self._pane.desk.cancel(request.id)
+            self._pane.inspector.cancel(request.id)
 
 
 class CallerPane(Pane):
-    """A tab with something to call. Its keys work from the list as well as from the form."""
+    """A tab with something to call. Its keys work in the list and in the form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "send", "Send", show=False, priority=True),
@@ -240,26 +234,26 @@ class CallerPane(Pane):
         self.caller = Caller(self)
 
     def action_send(self) -> None:
-        """Send what the form says."""
+        """Sends the input of the form."""
         self.caller.action_send()
 
     def action_json(self) -> None:
-        """From the form to JSON and back."""
+        """Switches between form and JSON."""
         self.caller.action_json()
 
     def action_cancel(self) -> None:
-        """Cancel the call that is looked at."""
+        """Cancels the selected call."""
         self.caller.action_cancel()
 
     def action_copy_as(self) -> None:
-        """What the form says, as something to paste."""
+        """Shows the request as text to paste."""
         callee = self.caller.callee
         if callee is not None:
-            self.desk.copy_as(*callee.asked(self.caller.form.filled().value or {}))
+            self.inspector.copy_as(*callee.asked(self.caller.form.filled().value or {}))
 
 
 class ListedPane(CallerPane):
-    """A tab for one of a server's lists. A subclass says which, and how an item is called."""
+    """A tab for one of a server's lists. A subclass names the list and makes the callee of an item."""
 
     LIST: ClassVar[ListName]
     EMPTY: ClassVar[str]
@@ -272,7 +266,7 @@ class ListedPane(CallerPane):
         self._item: dict[str, Any] | None = None
 
     def callee(self, item: dict[str, Any]) -> Callee:
-        """How this item is called."""
+        """Returns the callee of an item."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -314,18 +308,18 @@ class ListedPane(CallerPane):
 
 
 def item_text(item: dict[str, Any]) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{item.get('name')} {item.get('title') or ''} {item.get('description') or ''}"
 
 
-def draw_item(item: dict[str, Any], inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: the name, and what it is for."""
+def draw_item(item: dict[str, Any], colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: the name and the description."""
     description = item.get("title") or item.get("description") or ""
-    return [([(one_line(item.get("name")), inks["ink"]), ("  " + one_line(description), inks["faint"])], [])]
+    return [([(one_line(item.get("name")), colors["ink"]), ("  " + one_line(description), colors["faint"])], [])]
 
 
 def fault_parts(view: ServerView, name: str) -> list[BarPart]:
-    """What is wrong with a list: that it could not be loaded, or that items of it are not as the protocol says."""
+    """Returns the problems of a list: it could not be loaded, or has invalid items."""
     if (error := view.list_errors.get(name)) is not None:
         return [BarPart(f"not loaded: {one_line(error.message, 80)}", "bad")]
     bad, twice = len(view.malformed.get(name) or ()), len(view.duplicates.get(name) or ())
@@ -335,9 +329,9 @@ def fault_parts(view: ServerView, name: str) -> list[BarPart]:
 
 _HINTS: Final = (
     ("readOnlyHint", True, "reads only", "ok"),
-    ("destructiveHint", True, "may destroy", "bad"),
+    ("destructiveHint", True, "destructive", "bad"),
     ("idempotentHint", True, "repeatable", "soft"),
-    ("openWorldHint", True, "reaches outside", "soft"),
+    ("openWorldHint", True, "open world", "soft"),
 )
 
 
@@ -376,7 +370,7 @@ class ToolsPane(ListedPane):
 
 
 def badges(tool: dict[str, Any]) -> list[BarPart]:
-    """What the server says of a tool: a hint, never a promise."""
+    """Returns the annotations of a tool: hints of the server, not guarantees."""
     hints = tool.get("annotations")
     if not isinstance(hints, dict):
         return []

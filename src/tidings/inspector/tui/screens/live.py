@@ -1,10 +1,11 @@
-"""Live: the last minutes as a strip, the changes as they come, and for the chosen one what really changed."""
+"""Live: the timeline of the last minutes, the changes as they arrive, and the difference of the selected one."""
 
 from typing import Final
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from tidings._kit.text import counted
 from tidings.inspector.tui.frame import Timeline
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.versions import Versions
@@ -13,7 +14,7 @@ from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, Parts
 from tidings.inspector.tui.widgets.entries import ArrivingEntries
 from tidings.inspector.tui.widgets.lists import Column, RowList
 from tidings.inspector.tui.widgets.text import TextSource, Words
-from tidings.inspector.tui.words import clock, counted, one_line, took
+from tidings.inspector.tui.words import clock, one_line, took
 from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import difference_words
 
@@ -50,7 +51,7 @@ class LivePane(Pane):
     def take(self) -> None:
         if not self.has_server:
             return
-        self._strip.show(self.desk.pace(self.view.name), self.desk.now())
+        self._strip.show(self.inspector.pace(self.view.name), self.inspector.now())
         self.feed.update(self.view.changes)
         self.column.take()
         self._show(self.column.rows.chosen)
@@ -80,7 +81,7 @@ class LivePane(Pane):
 
 
 def change_words(change: ChangeView) -> str:
-    """A change in words: the URI, or which list."""
+    """Returns the URI or the list of a change, in words."""
     if change.uri:
         return str(change.uri)
     words = str(change.change).replace("-list-changed", " list").replace("-", " ")
@@ -88,7 +89,7 @@ def change_words(change: ChangeView) -> str:
 
 
 def list_page(change: ChangeView) -> TextSource:
-    """What is different in a list, a name a line."""
+    """Shows the differences of a list, one name per line."""
     items = change.items
     if items is None:
         return Words([("The list is about to be loaded again.", "soft")])
@@ -104,25 +105,25 @@ def list_page(change: ChangeView) -> TextSource:
     return Words(*lines or [[("The list was loaded again, and nothing in it is different.", "soft")]])
 
 
-def draw_change(change: ChangeView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: when, which kind, what, and how long until it was fresh."""
+def draw_change(change: ChangeView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: time, kind, subject, and the time until it was fresh."""
     ink = KINDS.get(change.change, "soft")
     left: Line = [
-        (clock(change.at), inks["faint"]),
-        (" ■ ", inks[ink]),
-        (one_line(change_words(change)), inks["ink"]),
+        (clock(change.at), colors["faint"]),
+        (" ■ ", colors[ink]),
+        (one_line(change_words(change)), colors["ink"]),
     ]
     if change.away:
-        right = "while away"
+        right = "while offline"
     elif change.merged:
         right = f"{change.merged + 1} merged"
     else:
         right = took(change.fresh_in) if change.fresh_in is not None else ""
-    return [(left, [(right, inks["faint"])] if right else [])]
+    return [(left, [(right, colors["faint"])] if right else [])]
 
 
 def hop_parts(change: ChangeView) -> tuple[list[BarPart], list[BarPart], Parts, Parts, Parts]:
-    """How long each hop took, and all of them together; with fewer words where there is less room."""
+    """Returns the time of each hop and the total, in fewer words if there is less room."""
     merged = f"   {counted(change.merged, 'change')} before it merged into this"
     more = [BarPart(merged, "faint")] if change.merged else []
     fresh = took(change.fresh_in) if change.fresh_in is not None else ""

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Final
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from tidings._kit.bounded_json import shown
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.text import JoinedText, TextSource, Words, json_page, text_page
-from tidings.inspector.tui.words import clock, compact, one_line
+from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import LineView, LogView, NotificationView
 from tidings.inspector.view.rings import Ring
 
@@ -20,7 +21,7 @@ _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning"
 
 
 class LogsPane(SourcesPane):
-    """What a server says by itself."""
+    """The log messages, error output and notifications of one server."""
 
     DEFAULT_CSS = """
     LogsPane Column { width: 3fr; }
@@ -65,13 +66,13 @@ class LogsPane(SourcesPane):
         self._bar.show(parts, right if self.source == "logs" else [])
 
     def action_level(self) -> None:
-        """Show only what is at least as grave as the next level."""
+        """Shows only messages from the next level on."""
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % 5]
         self.feeds["logs"].reset()
         self.take()
 
     def action_ask(self) -> None:
-        """Ask the server to send from the next level on."""
+        """Asks the server to send messages from the next level on."""
         if not self.has_server:
             return
         self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
@@ -80,37 +81,37 @@ class LogsPane(SourcesPane):
 
 
 def level_of(log: LogView) -> int:
-    """How grave it is; a level nobody knows counts as the gravest, so that it is never hidden."""
+    """Returns the severity of a message; an unknown level counts as the highest, so that it is never hidden."""
     return LEVELS.index(log.level) if log.level in LEVELS else len(LEVELS)
 
 
 def as_words(value: Any, limit: int = 300) -> str:
-    """What a log message says, in one line."""
-    return one_line(value if isinstance(value, str) else compact(value), limit)
+    """Returns a log message in one line."""
+    return one_line(value if isinstance(value, str) else shown(value), limit)
 
 
 def log_text(log: LogView) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{log.level} {log.logger or ''} {as_words(log.data, 2000)}"
 
 
 def notification_text(told: NotificationView) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{told.method} {as_words(told.params or {}, 2000)}"
 
 
-def draw_log(log: LogView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: when, how grave, what."""
+def draw_log(log: LogView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: time, level, text."""
     left: Line = [
-        (clock(log.at), inks["faint"]),
-        (f" {one_line(log.level)[:8]:<8} ", inks[_INKS.get(log.level, "bad")]),
-        (as_words(log.data), inks["ink"]),
+        (clock(log.at), colors["faint"]),
+        (f" {one_line(log.level)[:8]:<8} ", colors[_INKS.get(log.level, "bad")]),
+        (as_words(log.data), colors["ink"]),
     ]
-    return [(left, [(one_line(log.logger), inks["faint"])] if log.logger else [])]
+    return [(left, [(one_line(log.logger), colors["faint"])] if log.logger else [])]
 
 
 def log_page(log: LogView) -> TextSource:
-    """All of a log message."""
+    """Shows a whole log message."""
     facts = [
         (one_line(log.level), "b-" + _INKS.get(log.level, "bad")),
         (f" at {clock(log.at, millis=True)}" + (f" by {one_line(log.logger)}" if log.logger else ""), "soft"),
@@ -119,30 +120,30 @@ def log_page(log: LogView) -> TextSource:
     return JoinedText([Words(facts, []), body])
 
 
-def draw_line(line: LineView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row of error output; what was sent as a message and is none is marked."""
-    mark: Line = [(" no message ", inks["bad"])] if line.garbage else [(" ", inks["soft"])]
-    return [([(clock(line.at), inks["faint"]), *mark, (one_line(line.text), inks["ink"])], [])]
+def draw_line(line: LineView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a line of error output; invalid messages are marked."""
+    mark: Line = [(" no message ", colors["bad"])] if line.garbage else [(" ", colors["soft"])]
+    return [([(clock(line.at), colors["faint"]), *mark, (one_line(line.text), colors["ink"])], [])]
 
 
 def line_page(line: LineView) -> TextSource:
-    """All of a line."""
+    """Shows a whole line."""
     what = "sent on its output, and is no message" if line.garbage else "error output"
     return JoinedText([Words([(f"{what}, at {clock(line.at, millis=True)}", "soft")], []), text_page(line.text)])
 
 
-def draw_notification(told: NotificationView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: when, what."""
+def draw_notification(told: NotificationView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: time, method."""
     left: Line = [
-        (clock(told.at), inks["faint"]),
-        (" " + one_line(told.method), inks["ink"]),
-        ("  " + as_words(told.params or {}), inks["faint"]),
+        (clock(told.at), colors["faint"]),
+        (" " + one_line(told.method), colors["ink"]),
+        ("  " + as_words(told.params or {}), colors["faint"]),
     ]
     return [(left, [])]
 
 
 def notification_page(told: NotificationView) -> TextSource:
-    """All of a notification."""
+    """Shows a whole notification."""
     facts = [(one_line(told.method), "b-ink"), (f" at {clock(told.at, millis=True)}", "soft")]
     return JoinedText([Words(facts, []), json_page(told.params or {})])
 

@@ -1,19 +1,20 @@
-"""Messages: every JSON-RPC message as it went over the wire, and every HTTP exchange; secrets masked."""
+"""Messages: every JSON-RPC message on the wire, and every HTTP exchange, with secrets masked."""
 
 from typing import Any, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
+from tidings._kit.bounded_json import shown
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.text import JoinedText, TextSource, Words, cut_page, is_cut, json_page
-from tidings.inspector.tui.words import clock, compact, one_line, size, took
+from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ExchangeView, MessageView
 
 
 class MessagesPane(SourcesPane):
-    """The wire of one server."""
+    """The messages and exchanges of one server."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h", "source", "Messages or HTTP", show=False),
@@ -30,71 +31,71 @@ class MessagesPane(SourcesPane):
         self.column.extra = [BarPart(f"h shows {other}", "faint", "app.pane_do('source')")]
 
     def action_partner(self) -> None:
-        """From a request to its answer and back."""
+        """Goes from a request to its response and back."""
         message = self.column.rows.chosen
         if self.source == "messages" and message is not None and message.partner is not None:
             self.column.rows.choose(message.partner)
 
     def action_edit(self) -> None:
-        """Change the chosen request, and send it."""
+        """Edits the selected request, and sends it."""
         if (request := self._request()) is not None:
-            self.desk.edit_request(*request)
+            self.inspector.edit_request(*request)
 
     def action_copy_as(self) -> None:
-        """The chosen request as something to paste."""
+        """Shows the selected request as text to paste."""
         if (request := self._request()) is not None:
-            self.desk.copy_as(*request)
+            self.inspector.copy_as(*request)
 
     def _request(self) -> tuple[str, Any] | None:
-        """The chosen message, if it is a request of ours; of an answer, what was asked."""
+        """Returns the selected message if it is a request of ours; for a response, its request."""
         message = self.column.rows.chosen
         if self.source == "messages" and message is not None and message.kind in ("response", "error"):
             message = self.view.messages.get(message.partner) if message.partner is not None else None
         if self.source != "messages" or message is None or message.kind != "request" or message.incoming:
-            self.desk.notify("Choose a request that was sent, or its answer.", timeout=3)
+            self.inspector.notify("Choose a request that was sent, or its answer.", timeout=3)
             return None
         return str(message.method), message.body.get("params")
 
 
 def message_text(message: MessageView) -> str:
-    """What a filter looks in: the names, and the beginning of what was said."""
+    """Returns the text for a filter: the names, and the beginning of the message."""
     return f"{message.method or ''} {message.id or ''} {message.kind} {summary(message.body, 2000)}"
 
 
 def exchange_text(exchange: ExchangeView) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{exchange.method} {exchange.url} {exchange.status or ''} {exchange.error or ''}"
 
 
 def summary(body: dict[str, Any], limit: int = 160) -> str:
-    """What a message says besides its frame."""
+    """Returns the content of a message without its frame."""
     for part in ("params", "result", "error", "head"):
         if part in body:
             value = body[part]
-            return one_line(value if isinstance(value, str) else compact(value), limit)
+            return one_line(value if isinstance(value, str) else shown(value), limit)
     return ""
 
 
-def draw_message(message: MessageView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: when, which way, what."""
+def draw_message(message: MessageView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: time, direction, content."""
     arrow, ink = ("←", "updated") if message.incoming else ("→", "tools")
     name = message.method or ("answer" if message.kind == "response" else message.kind)
     left: Line = [
-        (clock(message.at, millis=True), inks["faint"]),
-        (f" {arrow} ", inks[ink]),
-        (one_line(name), inks["bad" if message.kind == "error" else "ink"]),
+        (clock(message.at, millis=True), colors["faint"]),
+        (f" {arrow} ", colors[ink]),
+        (one_line(name), colors["bad" if message.kind == "error" else "ink"]),
     ]
     if message.kind == "response":
-        left.append((" answered", inks["soft"]))
+        left.append((" answered", colors["soft"]))
     if message.kind == "error":
-        left.append((" failed", inks["bad"]))
-    left.append(("  " + summary(message.body), inks["faint"]))
+        left.append((" failed", colors["bad"]))
+    left.append(("  " + summary(message.body), colors["faint"]))
     right = took(message.took) if message.incoming and message.took is not None else size(message.size)
-    return [(left, [(right, inks["faint"])])]
+    return [(left, [(right, colors["faint"])])]
 
 
 def message_page(message: MessageView) -> TextSource:
-    """All of a message."""
+    """Shows a whole message."""
     facts = [
         ("received" if message.incoming else "sent", "b-ink"),
         (f" at {clock(message.at, millis=True)}, {size(message.size)}", "soft"),
@@ -108,22 +109,22 @@ def message_page(message: MessageView) -> TextSource:
     return JoinedText([Words(facts, [("   ".join(hints), "faint")], []) if hints else Words(facts, []), body])
 
 
-def draw_exchange(exchange: ExchangeView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-    """A row: when, what, and what came of it."""
+def draw_exchange(exchange: ExchangeView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    """Draws a row: time, request, response."""
     status = exchange.error or (str(exchange.status) if exchange.status else "waiting")
     failed = bool(exchange.error) or (exchange.status or 0) >= 400
     left: Line = [
-        (clock(exchange.at, millis=True), inks["faint"]),
-        (f" {one_line(exchange.method):<5}", inks["tools"]),
-        (one_line(status) + " ", inks["bad" if failed else "soft"]),
-        (one_line(exchange.url), inks["ink"]),
+        (clock(exchange.at, millis=True), colors["faint"]),
+        (f" {one_line(exchange.method):<5}", colors["tools"]),
+        (one_line(status) + " ", colors["bad" if failed else "soft"]),
+        (one_line(exchange.url), colors["ink"]),
     ]
     right = "open stream" if exchange.is_stream and exchange.open else took(exchange.took)
-    return [(left, [(right, inks["faint"])] if right else [])]
+    return [(left, [(right, colors["faint"])] if right else [])]
 
 
 def exchange_page(exchange: ExchangeView) -> TextSource:
-    """All of an exchange: its headers both ways, and its times."""
+    """Shows a whole exchange: the headers in both directions, and its times."""
     began, answered, ended = (
         clock(at, millis=True) or "not yet" for at in (exchange.began, exchange.answered, exchange.ended)
     )

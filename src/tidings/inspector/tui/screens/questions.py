@@ -1,6 +1,7 @@
-"""What servers ask of the user: a panel beside everything else. Nothing waits for it but the server that asked.
+"""Questions of servers to the user, in a panel beside everything else. Only the server that asked waits for it.
 
-Sampling is answered with a text, an elicitation with its form (or refused, or dismissed), roots with one folder a line.
+Sampling is answered with a text, an elicitation with its form (or declined, or dismissed), roots with one folder
+per line.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,16 +11,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from tidings._kit.bounded_json import as_dict, as_dicts
+from tidings._kit.text import counted
 from tidings.inspector.forms import Field, form
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import message_pages
-from tidings.inspector.tui.theme import ColorScheme, desk_of
+from tidings.inspector.tui.theme import ColorScheme, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.widgets.text import JoinedText, TextSource, TextView, Words, json_page
-from tidings.inspector.tui.words import counted, one_line, took
+from tidings.inspector.tui.words import one_line, took
 from tidings.inspector.view.items import QuestionView
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Asked = tuple[str, QuestionView]
 
 
 class Questions(Vertical):
-    """The questions of all servers, oldest first, and a way to answer the chosen one."""
+    """The questions of all servers, oldest first, and the answer to the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "answer", "Answer", show=False, priority=True),
@@ -58,8 +60,8 @@ class Questions(Vertical):
         self._shown: object = None
 
     @property
-    def _desk(self) -> "InspectorApp":
-        return desk_of(self)
+    def _inspector(self) -> "InspectorApp":
+        return inspector_of(self)
 
     def compose(self) -> ComposeResult:
         yield self._head
@@ -71,26 +73,26 @@ class Questions(Vertical):
                 yield self._buttons
 
     def toggle(self) -> None:
-        """Open it, or close it."""
+        """Opens or closes the panel."""
         self.set_class(not self.has_class("open"), "open")
         if self.has_class("open"):
             self.take()
             self.list.focus()
         else:
-            self._desk.pane.main_list().focus()
+            self._inspector.pane.main_list().focus()
 
     def action_close(self) -> None:
-        """Close it; what waits goes on waiting."""
+        """Closes the panel; questions go on waiting."""
         if self.has_class("open"):
             self.toggle()
 
     def take(self) -> None:
-        """Read what is asked now."""
+        """Updates from the view."""
         if not self.has_class("open"):
             return
         waiting = [
             (name, question)
-            for name, server in self._desk.session.servers.items()
+            for name, server in self._inspector.session.servers.items()
             for question in server.view.questions.values()
         ]
         self.table.update(sorted(waiting, key=lambda asked: asked[1].seq))
@@ -129,25 +131,25 @@ class Questions(Vertical):
         self._buttons.show(button_parts(answer, "ctrl+", dismiss), [], (button_parts(answer, "^", dismiss), []))
 
     def action_answer(self) -> None:
-        """Answer the chosen question with what was filled in."""
+        """Answers the selected question with the filled form."""
         asked = self.list.chosen
         if asked is None:
             return
         name, question = asked
         filled = self.form.filled()
         if filled.problems:
-            self._desk.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
+            self._inspector.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
             return
         value = answer_of(question, filled.value)
-        self._desk.do(lambda: self._desk.session.servers[name].answer(question.id, value))
+        self._inspector.do(lambda: self._inspector.session.servers[name].answer(question.id, value))
         self._after()
 
     def action_refuse(self) -> None:
-        """Refuse: an elicitation is declined, the others get an error."""
+        """Declines an elicitation; other questions get an error."""
         self._refuse("decline")
 
     def action_dismiss(self) -> None:
-        """Dismiss an elicitation without a choice."""
+        """Dismisses an elicitation without a choice."""
         self._refuse("cancel")
 
     def _refuse(self, how: str) -> None:
@@ -155,35 +157,35 @@ class Questions(Vertical):
         if asked is None:
             return
         name, question = asked
-        self._desk.do(lambda: refuse(self._desk.session.servers[name], question, how))
+        self._inspector.do(lambda: refuse(self._inspector.session.servers[name], question, how))
         self._after()
 
     def _after(self) -> None:
-        """Back to the list: the next question, or none."""
+        """Returns to the list: the next question, or none."""
         self.list.focus()
-        self._desk.touch()
+        self._inspector.touch()
 
-    def _draw(self, asked: Asked, inks: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, asked: Asked, colors: ColorScheme) -> list[tuple[Line, Line]]:
         name, question = asked
         left: Line = [
-            (one_line(question.kind), inks["warn"]),
-            (" " + one_line(name), inks["soft"]),
-            ("  " + one_line(question.message), inks["ink"]),
+            (one_line(question.kind), colors["warn"]),
+            (" " + one_line(name), colors["soft"]),
+            ("  " + one_line(question.message), colors["ink"]),
         ]
         if question.deadline is None:
             return [(left, [])]
-        return [(left, [(took(max(0.0, question.deadline - self._desk.now())) + " left", inks["faint"])])]
+        return [(left, [(took(max(0.0, question.deadline - self._inspector.now())) + " left", colors["faint"])])]
 
 
 def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
-    """What one can do with a question, and the keys for it."""
+    """Returns the buttons of a question with their keys."""
     parts = [BarPart(f" {answer} ", "b-accent on chosen", "answer"), BarPart(f" {control}r   ", "faint")]
     parts += [BarPart("Refuse", "warn", "refuse"), BarPart(f" {control}x", "faint")]
     return parts + ([BarPart("   Dismiss", "soft", "dismiss"), BarPart(f" {control}o", "faint")] if dismiss else [])
 
 
 def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
-    """Say no, as the kind of question wants it said."""
+    """Refuses a question, as its kind requires."""
     if question.kind != "elicitation":
         server.refuse(question.id)
     elif how == "decline":
@@ -193,7 +195,7 @@ def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
 
 
 def question_page(question: QuestionView) -> TextSource:
-    """What is asked, in full."""
+    """Shows a whole question."""
     params = as_dict(question.params)
     lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
     if question.kind == "roots":
@@ -214,7 +216,7 @@ def question_page(question: QuestionView) -> TextSource:
 
 
 def answer_form(question: QuestionView) -> Field:
-    """What one fills in to answer."""
+    """Returns the form for an answer."""
     params = as_dict(question.params)
     match question.kind:
         case "elicitation" if isinstance(params.get("requestedSchema"), dict):
@@ -230,7 +232,7 @@ def answer_form(question: QuestionView) -> Field:
 
 
 def answer_of(question: QuestionView, value: Any) -> Any:
-    """What was filled in, as the client takes it."""
+    """Returns the filled form as the client takes it."""
     match question.kind:
         case "sampling":
             return value.get("answer") or ""

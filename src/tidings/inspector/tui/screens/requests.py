@@ -1,7 +1,4 @@
-"""Requests: what was asked of the server, what runs, what came of it, and who was at fault.
-
-Requests and what came of them, as words and pages: how far they are, the result, the error and who is at fault.
-"""
+"""Requests: their state, progress, result or error, and who is at fault."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from tidings._kit.bounded_json import as_dict
+from tidings._kit.bounded_json import as_dict, shown
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import BarPart, Line
@@ -30,7 +27,7 @@ from tidings.inspector.tui.widgets.text import (
     json_page,
     text_of,
 )
-from tidings.inspector.tui.words import clock, compact, one_line, size, took
+from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ErrorView, RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -38,15 +35,15 @@ Parts = list[tuple[str, str]]
 
 
 def subject_of(request: RequestView) -> str:
-    """What a request is about: the tool and its arguments, the resource, the prompt."""
+    """Returns the subject of a request: the tool and its arguments, the resource, the prompt."""
     params = request.params
     subject = params.get("name") or params.get("uri") or ""
     arguments = params.get("arguments")
-    return f"{subject} {compact(arguments)}" if arguments else str(subject)
+    return f"{subject} {shown(arguments)}" if arguments else str(subject)
 
 
 def request_state(request: RequestView, now: float) -> tuple[str, str]:
-    """How a request stands, and the colour of that."""
+    """Returns the state of a request, and its color."""
     match request.status:
         case "completed":
             return (took(request.took) or "done", "bad" if failed(request) else "faint")
@@ -61,12 +58,12 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
 
 
 def failed(request: RequestView) -> bool:
-    """Whether a tool said that it failed."""
+    """Returns whether a tool reported an error."""
     return as_dict(request.result).get("isError") is True
 
 
 def progress_words(request: RequestView, now: float) -> str:
-    """How far it is, with numbers."""
+    """Returns the progress of a request, with numbers."""
     since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
     if request.progress is None:
         return f"running {since}".strip()
@@ -76,7 +73,7 @@ def progress_words(request: RequestView, now: float) -> str:
 
 
 def error_page(error: ErrorView) -> TextSource:
-    """What went wrong, who is at fault, what to do, and what was sent."""
+    """Shows an error: what went wrong, who is at fault, what to do, and what was sent."""
     whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
     fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
     lines: list[Parts] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
@@ -91,7 +88,7 @@ def error_page(error: ErrorView) -> TextSource:
 
 
 def result_page(result: Any, problems: list[str] | None = None) -> TextSource:
-    """What a server answered, as what it is: a tool's result, contents of a resource, a prompt's messages."""
+    """Shows a result by its kind: a tool's result, contents of a resource, a prompt's messages."""
     if is_cut(result):
         return cut_page(result)
     if not isinstance(result, Mapping):
@@ -115,7 +112,7 @@ def result_page(result: Any, problems: list[str] | None = None) -> TextSource:
 
 
 def structured_words(problems: list[str] | None) -> Parts:
-    """Whether the structured output is what the tool promised."""
+    """Returns whether the structured output matches the tool's schema."""
     title: Parts = [("Structured output", "b-ink")]
     if problems is None:
         return title
@@ -129,7 +126,7 @@ def _block(block: Any) -> TextSource:
 
 
 def message_pages(message: Any) -> list[TextSource]:
-    """Who says what: a message of a prompt or of a conversation."""
+    """Shows a message of a prompt or of a conversation."""
     if not isinstance(message, Mapping):
         return [json_page(message)]
     said = cast("Mapping[str, Any]", message)
@@ -139,7 +136,7 @@ def message_pages(message: Any) -> list[TextSource]:
 
 
 def request_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
-    """A request with all that is known of it."""
+    """Shows a request with everything known about it."""
     facts: Parts = [
         (one_line(request.method), "b-ink"),
         (f"   asked at {clock(request.created_at, millis=True)}", "soft"),
@@ -159,7 +156,7 @@ def request_page(request: RequestView, problems: list[str] | None = None) -> Tex
 
 
 def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
-    """What came of a request so far."""
+    """Shows the outcome of a request so far."""
     if request.status == "cancelled":
         words = Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
         return words if request.error is None else JoinedText([words, Words([]), Prose(request.error.message, "soft")])
@@ -175,7 +172,7 @@ def outcome_page(request: RequestView, problems: list[str] | None = None) -> Tex
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A content that somebody asked for, as a version beside those that a subscription brought."""
+    """A content that the user read, as a version beside those of a subscription."""
 
     seq: int
     at: float
@@ -189,7 +186,7 @@ class Read:
 
 
 def versions_of(view: ServerView, uri: str) -> list[Any]:
-    """Every version of a resource that is known, oldest first: those of its subscription, and those that were read."""
+    """Returns all known versions of a resource, oldest first: those of its subscription, and those that were read."""
     versions: list[Any] = list(view.contents.get(uri) or ())
     known = [version.contents for version in versions]
     for request in view.requests.values():
@@ -209,7 +206,7 @@ def _contents_read(request: RequestView, uri: str) -> Any:
 
 
 def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | None:
-    """Why the last reading of a resource failed, if nothing was read since."""
+    """Returns the error of the last read of a resource, if nothing was read since."""
     newest = versions[-1].at if versions else 0.0
     for request in reversed(view.requests.values()):
         if request.method == "resources/read" and request.params.get("uri") == uri and not request.aside:
@@ -261,31 +258,31 @@ class RequestsPane(Pane):
         self._show(self.column.rows.chosen)
 
     def action_own(self) -> None:
-        """Show or hide what the client asks for by itself."""
+        """Shows or hides the client's own requests."""
         self.aside = not self.aside
         self.take()
 
     def action_cancel(self) -> None:
-        """Cancel the chosen request."""
+        """Cancels the selected request."""
         request = self.column.rows.chosen
         if request is not None and not request.over:
-            self.desk.cancel(request.id)
+            self.inspector.cancel(request.id)
 
     def action_repeat(self) -> None:
-        """Ask for the same again."""
+        """Repeats the selected request."""
         request = self.column.rows.chosen
         if request is not None and self.has_server:
-            self.desk.ask(lambda: self.server.request(request.method, request.params))
+            self.inspector.ask(lambda: self.server.request(request.method, request.params))
 
     def action_edit(self) -> None:
-        """Change the chosen request, and send it."""
+        """Edits the selected request, and sends it."""
         if (request := self.column.rows.chosen) is not None:
-            self.desk.edit_request(request.method, request.params)
+            self.inspector.edit_request(request.method, request.params)
 
     def action_copy_as(self) -> None:
-        """The chosen request as something to paste."""
+        """Shows the selected request as text to paste."""
         if (request := self.column.rows.chosen) is not None:
-            self.desk.copy_as(request.method, request.params)
+            self.inspector.copy_as(request.method, request.params)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         event.stop()
@@ -302,16 +299,16 @@ class RequestsPane(Pane):
             self._shown = shown
             reader.show(request_page(request), request.id)
 
-    def _draw(self, request: RequestView, inks: ColorScheme) -> list[tuple[Line, Line]]:
-        words, ink = request_state(request, self.desk.now())
+    def _draw(self, request: RequestView, colors: ColorScheme) -> list[tuple[Line, Line]]:
+        words, ink = request_state(request, self.inspector.now())
         left: Line = [
-            (clock(request.created_at), inks["faint"]),
-            (" " + one_line(request.method), inks["soft"]),
-            ("  " + one_line(subject_of(request)), inks["ink"]),
+            (clock(request.created_at), colors["faint"]),
+            (" " + one_line(request.method), colors["soft"]),
+            ("  " + one_line(subject_of(request)), colors["ink"]),
         ]
-        return [(left, [(words, inks[ink])])]
+        return [(left, [(words, colors[ink])])]
 
 
 def request_text(request: RequestView) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     return f"{request.method} {subject_of(request)} {request.status}"

@@ -1,7 +1,4 @@
-"""Resources: a list or a tree, templates with their fields, subscriptions, contents, and what changed.
-
-Resources as rows: a list in the server's order, or a tree by the parts of their addresses.
-"""
+"""Resources: a list or a tree, templates with their forms, subscriptions, contents and changes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,43 +8,44 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
+from tidings._kit.text import counted
+from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.forms import template_form
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
 from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.theme import ColorScheme
-from tidings.inspector.tui.uris import expand, matches
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.lists import Column, RowList
-from tidings.inspector.tui.words import clock, counted, one_line, size
+from tidings.inspector.tui.words import clock, one_line, size
 from tidings.inspector.view.view import ServerView
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource, a template, or a folder that holds some."""
+    """A resource, a template, or a folder of resources."""
 
     kind: Literal["resource", "template", "folder"]
     key: str
-    """The URI, the template, or what the addresses in a folder begin with."""
+    """The URI, the template, or the common beginning of the URIs in a folder."""
     label: str
     depth: int = 0
     item: Mapping[str, Any] | None = None
     count: int = 0
-    """How many resources a folder holds, at all depths."""
+    """The number of resources in a folder, at all depths."""
     folded: bool = False
 
 
 def as_list(resources: Mapping[str, Any], templates: Mapping[str, Any]) -> list[ResourceRow]:
-    """The templates, then the resources, in the server's order."""
+    """Returns the templates, then the resources, in the server's order."""
     rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
     rows += [ResourceRow("resource", uri, uri, item=item) for uri, item in resources.items()]
     return rows
 
 
 def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: Iterable[str]) -> list[ResourceRow]:
-    """The templates, then the resources under the folders that their addresses name."""
+    """Returns the templates, then the resources in the folders of their URIs."""
     closed = frozenset(folded)
     rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
     root: dict[str, Any] = {}
@@ -61,7 +59,7 @@ def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: 
 
 
 def parts_of(uri: str) -> list[str]:
-    """`vault://note/a/b.md` as `vault://`, `note/`, `a/`, `b.md`."""
+    """Splits `vault://note/a/b.md` into `vault://`, `note/`, `a/`, `b.md`."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return [uri]
@@ -161,7 +159,7 @@ class ResourcesPane(CallerPane):
         self._show(self.column.rows.chosen)
 
     def _extra(self) -> list[str]:
-        """What is subscribed to, or was read, and is in no list: it is shown all the same."""
+        """Returns resources that are subscribed or were read, but are in no list."""
         listed = self.view.resources
         return [uri for uri in self.view.subscriptions if uri not in listed]
 
@@ -193,20 +191,20 @@ class ResourcesPane(CallerPane):
         return self.column.rows.chosen
 
     def action_read(self) -> None:
-        """Read the chosen resource."""
+        """Reads the selected resource."""
         row = self._row
         if row is not None and row.kind == "resource":
-            self.desk.ask(lambda: self.server.read(row.key))
+            self.inspector.ask(lambda: self.server.read(row.key))
 
     def action_copy_as(self) -> None:
-        """Reading the chosen resource, as something to paste."""
+        """Shows the read request as text to paste."""
         if self._row is not None and self._row.kind == "resource":
-            self.desk.copy_as("resources/read", {"uri": self._row.key})
+            self.inspector.copy_as("resources/read", {"uri": self._row.key})
         else:
             super().action_copy_as()
 
     def action_subscribe(self) -> None:
-        """Subscribe to the chosen resource (a folder: to all that is in it), or end that."""
+        """Subscribes to the selected resource (a folder: to everything in it), or unsubscribes."""
         row = self._row
         if row is None or row.kind == "template":
             return
@@ -217,16 +215,16 @@ class ResourcesPane(CallerPane):
             self.attempt(self.server.subscribe(uri))
 
     def action_tree(self) -> None:
-        """From the list to the tree and back."""
+        """Switches between list and tree."""
         self.is_tree = not self.is_tree
         self.take()
 
     def action_mode(self) -> None:
-        """The next way to look at the content."""
+        """Switches the view of the content."""
         self.versions.action_mode()
 
     def action_version(self, by: int) -> None:
-        """An earlier or a later version."""
+        """Shows an earlier or a later version."""
         self.versions.action_version(by)
 
     def go(self, key: str) -> None:
@@ -296,36 +294,36 @@ class ResourcesPane(CallerPane):
             complete=complete,
         )
 
-    def _draw(self, row: ResourceRow, inks: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, row: ResourceRow, colors: ColorScheme) -> list[tuple[Line, Line]]:
         indent = "  " * row.depth
         if row.kind == "folder":
             mark = "▸ " if row.folded else "▾ "
-            left: Line = [(indent + mark, inks["faint"]), (one_line(row.label), inks["soft"])]
-            return [(left, [(f"{row.count:,}", inks["faint"])])]
+            left: Line = [(indent + mark, colors["faint"]), (one_line(row.label), colors["soft"])]
+            return [(left, [(f"{row.count:,}", colors["faint"])])]
         if row.kind == "template":
-            return [([("{} ", inks["tools"]), (one_line(row.label), inks["ink"])], [("template", inks["faint"])])]
+            return [([("{} ", colors["tools"]), (one_line(row.label), colors["ink"])], [("template", colors["faint"])])]
         subscription = self.view.subscriptions.get(row.key)
         mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
         right: Line = []
         if subscription is not None:
             if subscription.error is not None:
-                right = [("failed", inks["bad"])]
+                right = [("failed", colors["bad"])]
             elif subscription.last_update is not None:
-                right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", inks["faint"])]
+                right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", colors["faint"])]
             else:
-                right = [("subscribed", inks["faint"])]
+                right = [("subscribed", colors["faint"])]
         label = row.label if self.is_tree else row.key
-        return [([(indent, inks["faint"]), (mark, inks[ink]), (one_line(label), inks["ink"])], right)]
+        return [([(indent, colors["faint"]), (mark, colors[ink]), (one_line(label), colors["ink"])], right)]
 
 
 def resource_text(row: ResourceRow) -> str:
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     item = row.item or {}
     return f"{row.key} {item.get('name') or ''} {item.get('title') or ''} {item.get('mimeType') or ''}"
 
 
 def subscription_parts(view: ServerView, row: ResourceRow) -> list[BarPart]:
-    """Whether it is subscribed to, and how to change that."""
+    """Returns the state of a subscription, and how to change it."""
     subscription = view.subscriptions.get(row.key + "*" if row.kind == "folder" else row.key)
     if subscription is None:
         return [BarPart("s subscribes", "faint", "app.pane_do('subscribe')")]

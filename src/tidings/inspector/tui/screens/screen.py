@@ -1,7 +1,4 @@
-"""What every tab is: a list on the left, the chosen thing on the right, brought up to date when asked.
-
-What arrives from one of several sources, and all of the chosen entry: what messages and logs share.
-"""
+"""The base of every tab: a list on the left, the selected item on the right; and a tab for several sources."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.tui.theme import desk_of
+from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.entries import ArrivingEntries
 from tidings.inspector.tui.widgets.lists import Column, Draw, RowList
 from tidings.inspector.tui.widgets.text import TextSource, TextView, Words
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pane(Vertical):
-    """One tab. It is told which server it shows, and when there is something new to read from its view."""
+    """One tab. The app calls `restart` for another server, and `take` when there is something new."""
 
     DEFAULT_CSS = """
     Pane { height: 1fr; }
@@ -33,48 +30,44 @@ class Pane(Vertical):
     """
 
     @property
-    def desk(self) -> "InspectorApp":
-        """The application."""
-        return desk_of(self)
+    def inspector(self) -> "InspectorApp":
+        """The app."""
+        return inspector_of(self)
 
     @property
     def has_server(self) -> bool:
-        """Whether there is a server to show."""
-        return self.desk.server is not None
+        """True if there is a server to show."""
+        return self.inspector.server is not None
 
     @property
     def server(self) -> InspectedServer:
-        """The server that is shown.
-
-        Raises:
-            LookupError: There is none.
-        """
-        if self.desk.server is None:
+        """The current server. Raises `LookupError` if there is none."""
+        if self.inspector.server is None:
             raise LookupError("There is no server yet: n adds one.")
-        return self.desk.server
+        return self.inspector.server
 
     @property
     def view(self) -> ServerView:
-        """What is known of it."""
+        """The view of the current server."""
         return self.server.view
 
     def restart(self) -> None:
-        """Another server is shown from now on."""
+        """Starts again with another server."""
 
     def take(self) -> None:
-        """Read what is new."""
+        """Reads what is new."""
 
     def main_list(self) -> RowList:
-        """The list that has the focus when the tab is opened."""
+        """Returns the list that gets the focus when the tab is opened."""
         return self.query(RowList).first()
 
     def go(self, key: str) -> None:
-        """Choose the thing of this name."""
+        """Selects the item of this key."""
         self.main_list().choose(key)
 
     def attempt(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do this beside everything else; what a server or a person did wrong is said, and nothing breaks."""
-        self.desk.attempt(work)
+        """Runs work in the background. Faults of a server or the user are shown as a message."""
+        self.inspector.attempt(work)
 
 
 @dataclass(frozen=True)
@@ -84,12 +77,12 @@ class EntrySource:
     noun: str
     empty: str
     text: Callable[[Any], str]
-    """What a filter looks in."""
+    """Returns the text for a filter."""
     draw: Draw
     page: Callable[[Any], TextSource]
-    """All of an entry."""
+    """Shows a whole entry."""
     state: Callable[[Any], object] = lambda _: None
-    """What an entry's page is made anew for."""
+    """Returns the state of an entry: its page is made again when it changes."""
 
 
 class SourcesPane(Pane):
@@ -126,14 +119,14 @@ class SourcesPane(Pane):
         self._show(self.column.rows.chosen)
 
     def say(self) -> None:
-        """Bring what is said of the sources up to date."""
+        """Updates the head."""
 
     def entries(self) -> Sequence[Any] | Ring[Any]:
-        """The entries of the source that is shown."""
+        """Returns the entries of the current source."""
         return getattr(self.view, self.source)
 
     def action_source(self, name: str | None = None) -> None:
-        """The next source, or this one."""
+        """Shows the next source, or this one."""
         names = list(self.sources)
         self.source = name or names[(names.index(self.source) + 1) % len(names)]
         source = self.sources[self.source]

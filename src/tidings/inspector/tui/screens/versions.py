@@ -1,7 +1,4 @@
-"""A resource's content through time: what changed, the content rendered, and its source; with earlier versions.
-
-What changed between two versions of a content, as a page: lines with their numbers, the changed words marked.
-"""
+"""The versions of a content: the differences, the rendered content, and its source."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
@@ -36,18 +33,18 @@ class DiffPage(TextSource):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
         row = self._rows[index]
         if isinstance(row, str):
-            return [(row, inks["faint"])], None
+            return [(row, colors["faint"])], None
         numbers = f"{row.old or '':>5} {row.new or '':>5} "
         if row.sign == " ":
-            return [(numbers, inks["faint"]), (f"  {_shown(row.text)}", inks["ink"])], None
+            return [(numbers, colors["faint"]), (f"  {_shown(row.text)}", colors["ink"])], None
         ground, ink, mark = _GROUNDS[row.sign]
-        marked = Style(bgcolor=getattr(inks, mark))
-        spans: Line = [(numbers, inks["faint"]), (f"{row.sign} ", inks[ink])]
-        spans += [(_shown(piece.text), inks[ink] + marked if piece.changed else inks[ink]) for piece in row.pieces]
-        return spans, Style(bgcolor=getattr(inks, ground))
+        marked = Style(bgcolor=getattr(colors, mark))
+        spans: Line = [(numbers, colors["faint"]), (f"{row.sign} ", colors[ink])]
+        spans += [(_shown(piece.text), colors[ink] + marked if piece.changed else colors[ink]) for piece in row.pieces]
+        return spans, Style(bgcolor=getattr(colors, ground))
 
     def plain(self) -> str:
         return "\n".join(self._diff.unified())
@@ -58,17 +55,17 @@ def _shown(text: str) -> str:
 
 
 def diff_page(before: Any, after: Any) -> DiffPage:
-    """The lines that differ, with those around them."""
+    """Shows the lines that differ, with those around them."""
     return DiffPage(diff_texts(content_text(before.contents), content_text(after.contents)), before.at)
 
 
 MODES: Final = ("changes", "rendered", "source")
 SHOWN: Final = 5
-"""So many versions are offered by their time; the others are reached with the keys."""
+"""The number of versions that are offered by their time; the others are reached with the keys."""
 
 
 class Versions(Vertical):
-    """Shows one of several versions, compared with the one before it or by itself."""
+    """Shows one of several versions, compared with the previous one or by itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "mode", "Changes, rendered, source", show=False),
@@ -94,7 +91,7 @@ class Versions(Vertical):
         yield self.reader
 
     def show(self, versions: Iterable[Any], seq: int | None = None) -> None:
-        """Show the version of this number, or the newest."""
+        """Shows the version of this number, or the newest."""
         kept = self.versions[self.at].seq if 0 <= self.at < len(self.versions) else None
         was_newest = self.at == len(self.versions) - 1
         shown, self.versions = self.versions, list(versions)
@@ -105,27 +102,27 @@ class Versions(Vertical):
         self._draw()
 
     def clear(self, words: str = "") -> None:
-        """Show no content."""
+        """Shows no content."""
         self.show_page(SentenceText(words))
 
     def show_page(self, page: TextSource, key: object = None) -> None:
-        """Show this in the place of a content."""
+        """Shows a page instead of a content."""
         self.versions, self.at, self._drawn = [], -1, None
         self._bar.show([])
         self.reader.show(page, key)
 
     def action_mode(self, mode: str | None = None) -> None:
-        """The next way to look at it, or this one."""
+        """Switches to the next view, or to this one."""
         self.mode = mode or MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self._draw()
 
     def action_version(self, by: int) -> None:
-        """An earlier or a later version."""
+        """Shows an earlier or a later version."""
         self.at = max(0, min(self.at + by, len(self.versions) - 1))
         self._draw()
 
     def action_pick(self, at: int) -> None:
-        """The version at this place."""
+        """Shows the version at this position."""
         self.action_version(at - self.at)
 
     def _draw(self) -> None:

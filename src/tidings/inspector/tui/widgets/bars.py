@@ -1,7 +1,4 @@
-"""One line of words, some of which can be clicked: the facts on top, the tabs, the head of a list, the numbers.
-
-Lines made of styled words, for widgets that draw line by line.
-"""
+"""One line of styled words, some of them clickable: the facts, the tabs, the head of a list, the numbers."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,7 +10,7 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tidings.inspector.tui.theme import inks_of
+from tidings.inspector.tui.theme import colors_of
 
 Span = tuple[str, Style]
 """Words in one style."""
@@ -22,12 +19,12 @@ Line = list[Span]
 
 
 def width_of(spans: Iterable[Span]) -> int:
-    """How many columns they take."""
+    """Returns the number of columns."""
     return sum(cell_len(text) for text, _ in spans)
 
 
 def fit(spans: Iterable[Span], width: int) -> Line:
-    """As much of `spans` as goes into `width` columns; what is cut off is shown by an ellipsis."""
+    """Cuts `spans` to `width` columns, with an ellipsis."""
     fitted: Line = []
     left = width
     for text, style in spans:
@@ -43,13 +40,13 @@ def fit(spans: Iterable[Span], width: int) -> Line:
 
 
 def crop(spans: Iterable[Span], start: int, width: int) -> Line:
-    """The columns from `start` on, `width` at most."""
+    """Returns the columns from `start` on, at most `width`."""
     strip = Strip([Segment(text, style) for text, style in spans]).crop(start, start + width)
     return [(segment.text, segment.style or Style.null()) for segment in strip]
 
 
 def row(width: int, left: Line, right: Line | None = None, ground: Style | None = None) -> Strip:
-    """One line of exactly `width` columns: `left` cut as needed, `right` at its end if there is room for both."""
+    """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit."""
     right = right or []
     reserved = width_of(right) + 1 if right else 0
     if reserved and reserved > width - 8:
@@ -62,7 +59,7 @@ def row(width: int, left: Line, right: Line | None = None, ground: Style | None 
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A paragraph broken at spaces where possible."""
+    """Breaks a paragraph, at spaces if possible."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         current = ""
@@ -85,7 +82,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 class BarPart(NamedTuple):
-    """Words in a colour of the scheme; with an action they can be clicked."""
+    """Words in a color of the scheme; with an action they can be clicked."""
 
     text: str
     ink: str = "soft"
@@ -93,11 +90,11 @@ class BarPart(NamedTuple):
 
 
 Parts = tuple[list[BarPart], list[BarPart]]
-"""What stands on the left, and on the right."""
+"""The parts on the left, and on the right."""
 
 
 class Bar(Widget):
-    """A line of parts, some on the left and some on the right."""
+    """A line of parts on the left and on the right."""
 
     DEFAULT_CSS = """
     Bar { height: 1; width: 1fr; background: $t-pane; }
@@ -109,8 +106,9 @@ class Bar(Widget):
         self._ways: list[Parts] = [([], [])]
 
     def show(self, left: list[BarPart], right: list[BarPart] | None = None, *shorter: Parts) -> None:
-        """Show these parts; where they do not fit, the first of the `shorter` ones that do. Nothing is drawn if they
-        are the same as before.
+        """Shows these parts; if they do not fit, the first of the `shorter` ones that do.
+
+        Draws nothing if they are unchanged.
         """
         ways = [(left, right or []), *shorter]
         if ways != self._ways:
@@ -123,7 +121,7 @@ class Bar(Widget):
         return "".join(part.text for parts in self._ways[0] for part in parts)
 
     def fits(self, way: Parts) -> bool:
-        """Whether there is room for all of it."""
+        """Returns whether all of it fits."""
         return room_for(way) <= self.size.width
 
     @property
@@ -131,12 +129,12 @@ class Bar(Widget):
         return next((way for way in self._ways if self.fits(way)), self._ways[-1])
 
     def render_line(self, y: int) -> Strip:
-        inks = inks_of(self)
-        left, right = ([(part.text, inks[part.ink]) for part in parts] for parts in self._shown)
-        ground = Style(bgcolor=getattr(inks, self._ground))
+        colors = colors_of(self)
+        left, right = ([(part.text, colors[part.ink]) for part in parts] for parts in self._shown)
+        ground = Style(bgcolor=getattr(colors, self._ground))
         if y:
             return row(self.size.width, [], None, ground)
-        return row(self.size.width, [(" ", inks["soft"]), *left], [*right, (" ", inks["soft"])], ground)
+        return row(self.size.width, [(" ", colors["soft"]), *left], [*right, (" ", colors["soft"])], ground)
 
     async def on_click(self, event: events.Click) -> None:
         part = self._part_at(event.x)
@@ -157,11 +155,11 @@ class Bar(Widget):
 
 
 def cells(parts: list[BarPart]) -> int:
-    """How many columns they take."""
+    """Returns the number of columns."""
     return sum(cell_len(part.text) for part in parts)
 
 
 def room_for(way: Parts) -> int:
-    """How many columns a line of them takes, with its margins."""
+    """Returns the number of columns of a line, with its margins."""
     left, right = way
     return cells(left) + 1 + (cells(right) + 2 if right else 0)

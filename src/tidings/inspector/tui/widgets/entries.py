@@ -1,12 +1,11 @@
-"""What a list shows: entries as they arrive, or a table that changes. Plain data, no widgets.
+"""The data of a list: entries as they arrive, or a table that changes. No widgets.
 
-`ArrivingEntries` shows the newest entry first. While it follows, what arrives is shown; while it does not, what arrives
-is held back and counted, so that nothing moves under the eyes. What its source drops, the oldest, it lets go of.
+`ArrivingEntries` shows the newest entry first. While it does not follow, new entries are held back and counted, so that
+nothing moves under the user's eyes. It forgets what its source drops, the oldest.
 
-A `Table` shows items in an order that their owner gives. The chosen row is known by its key, not by its place.
+`Table` shows items in the order of their owner. The selected row is found by its key, not by its position.
 
-Both can be filtered. A filter looks at `CHUNK` entries a step, newest first, so that a long history keeps
-nobody waiting.
+Both can be filtered. A filter checks `CHUNK` entries per step, newest first, so that a long history blocks nothing.
 """
 
 from bisect import bisect_left
@@ -18,31 +17,31 @@ from tidings.inspector.view.rings import Ring
 T = TypeVar("T")
 
 CHUNK: Final = 4000
-"""So many entries are looked at in one step of a filter."""
+"""The number of entries that one step of a filter checks."""
 
 
 class RowSource(Protocol[T]):
-    """What the list widget needs of its data."""
+    """The data that the list widget needs."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> T: ...
     def key(self, item: T) -> Hashable:
-        """What an item is known by."""
+        """Returns the key of an item."""
         ...
 
     def find(self, key: Hashable) -> int | None:
-        """Where the item of this key is."""
+        """Returns the position of the item with this key."""
         ...
 
     def filter(self, words: str) -> None:
-        """Show only what has all of these words in it."""
+        """Shows only items that contain all of these words."""
         ...
 
     @property
     def filtered(self) -> str: ...
     @property
     def total(self) -> int:
-        """How many there are, the filter aside."""
+        """The number of items, without the filter."""
         ...
 
 
@@ -50,8 +49,8 @@ class ArrivingEntries(Generic[T]):
     """Entries that arrive, newest first.
 
     Args:
-        seq: The running number of an entry: it rises.
-        text: What a filter looks in.
+        seq: Returns the number of an entry, which rises.
+        text: Returns the text for a filter.
     """
 
     def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
@@ -75,12 +74,12 @@ class ArrivingEntries(Generic[T]):
 
     @property
     def held(self) -> int:
-        """How many are held back."""
+        """The number of entries that are held back."""
         return len(self._rows) - self._shown
 
     @property
     def searching(self) -> bool:
-        """Whether the filter has not looked at everything yet."""
+        """True if the filter has not checked everything yet."""
         return bool(self.filtered) and self._unsearched > 0
 
     def __len__(self) -> int:
@@ -102,12 +101,12 @@ class ArrivingEntries(Generic[T]):
         return self._shown - 1 - at if at < self._shown and self._seq(rows[at]) == key else None
 
     def reset(self) -> None:
-        """Forget everything: another source follows."""
+        """Forgets everything, for another source."""
         self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
         self.following = True
 
     def update(self, newest: Sequence[T] | Ring[T]) -> bool:
-        """Take what the source has now, oldest first. Whether anything that is shown or counted changed."""
+        """Takes the source's entries, oldest first. Returns whether anything that is shown or counted changed."""
         changed = self._drop(self._seq(newest[0]) if newest else None)
         fresh = newest if self._last is None else newest[bisect_left(newest, self._last + 1, key=self._seq) :]
         if fresh:
@@ -124,7 +123,7 @@ class ArrivingEntries(Generic[T]):
         return changed
 
     def follow(self, following: bool) -> None:
-        """Show what arrives, or hold it back."""
+        """Shows new entries, or holds them back."""
         self.following = following
         if following:
             self._shown = len(self._rows)
@@ -149,7 +148,7 @@ class ArrivingEntries(Generic[T]):
         return all(word in text for word in self.filtered.split())
 
     def _drop(self, oldest: int | None) -> bool:
-        """Let go of what the source no longer has."""
+        """Forgets what the source no longer has."""
         if not self._all or (oldest is not None and self._seq(self._all[0]) >= oldest):
             return False
         for rows in (self._all, self._matching):
@@ -194,11 +193,11 @@ class Table(Generic[T]):
         return self._places.get(key)
 
     def reset(self) -> None:
-        """Forget everything: another owner follows."""
+        """Forgets everything, for another owner."""
         self.update([])
 
     def update(self, items: Sequence[T]) -> None:
-        """Show these from now on."""
+        """Shows these items from now on."""
         self._all = list(items)
         self._places = None
         words = self.filtered.split()

@@ -1,11 +1,7 @@
-"""A form as widgets: one line for what a field is, one to fill it in; or all of it as JSON.
+"""A form as widgets: one line for the label of a field, one for its input; or the whole value as JSON.
 
-The form itself is plain data (`schemas.Field`), and so is what was typed (`Typed`). When the shape changes (another
-alternative is chosen, an entry is added), the widgets are made anew from both.
-
-What was typed into a form: texts in the shape of the value (see `schemas.values`), changed place by place.
-
-What a form is drawn as: one line for what a field is, one to fill it in.
+The form is plain data (`forms.Field`), and so is the input (`Typed`): texts in the shape of the value (see
+`forms.values`). When the shape changes (another alternative is chosen, an entry is added), the widgets are made again.
 """
 
 import json
@@ -19,22 +15,23 @@ from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import Button, Input, Select, SelectionList, Static, TextArea
 
+from tidings._kit.text import counted
 from tidings.inspector.forms import Field, FieldProblem, Filled, expand, from_texts, initial, to_texts
-from tidings.inspector.tui.theme import desk_of
+from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart
-from tidings.inspector.tui.words import counted, one_line
+from tidings.inspector.tui.words import one_line
 
 Path = tuple[str | int, ...]
 
 
 class Typed:
-    """The texts of a form. What is emptied is left out again, with the objects that are empty then."""
+    """The input of a form. Emptied values are removed, with objects that are then empty."""
 
     def __init__(self, texts: Any = None) -> None:
         self.texts: Any = texts
 
     def get(self, path: Path) -> Any:
-        """What stands at this place; None if nothing does."""
+        """Returns the value at a path; None if there is none."""
         here = self.texts
         for key in path:
             if isinstance(here, dict) and isinstance(key, str):
@@ -46,11 +43,11 @@ class Typed:
         return here
 
     def put(self, path: Path, value: Any) -> None:
-        """Put this there, with all that has to be around it."""
+        """Sets a value, and creates everything around it."""
         self.texts = _put(self.texts, path, value)
 
     def drop(self, path: Path) -> None:
-        """Take away what stands there: a key of an object, or an entry of a list."""
+        """Removes a value: a key of an object, or an entry of a list."""
         if not path:
             self.texts = None
             return
@@ -69,7 +66,7 @@ class Typed:
             self.put(path[:-1], entries[:key] + entries[key + 1 :])
 
     def _prune(self, path: Path) -> None:
-        """An object without keys is left out, unless it is an entry of a list or a choice: then it keeps its place."""
+        """Removes an object without keys, unless it is an entry of a list or a choice."""
         around = self.get(path[:-1]) if path else None
         is_chosen = bool(path) and path[-1] == "value" and isinstance(around, dict) and "$choice" in around
         if not path or isinstance(path[-1], int) or is_chosen:
@@ -93,15 +90,15 @@ def _put(here: Any, path: Path, value: Any) -> Any:
 
 
 MOST = 60
-"""So many fields are drawn; a larger form is begun as JSON."""
+"""The largest number of fields that are drawn; a larger form begins as JSON."""
 MOST_OPTIONS = 400
-"""A choice of more values than these is typed."""
+"""A choice of more values becomes a text field."""
 
 Complete = Callable[[str, str, dict[str, str]], Awaitable[list[str]]]
 
 
 class Completer(Suggester):
-    """Asks the server how what was typed may go on."""
+    """Asks the server for completions of the input."""
 
     def __init__(self, name: str, complete: Complete, typed: Typed) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
@@ -119,22 +116,22 @@ class Completer(Suggester):
 
 
 class Drawing:
-    """The widgets of a form, made of its fields and of what was typed.
+    """Makes the widgets of a form from its fields and its input.
 
     Args:
-        opened: Where a field that refers to another was opened.
-        complete: Suggests values of a field, if the server does that.
+        opened: The paths of recursive fields that were opened.
+        complete: Suggests values of a field, if the server supports that.
     """
 
     def __init__(self, root: Field, typed: Typed, opened: set[Path], complete: Complete | None) -> None:
         self.root, self.typed = root, typed
         self._opened, self._complete = opened, complete
         self.paths: dict[Widget, tuple[Field, Path]] = {}
-        """Which field a widget fills in, and where what is typed there belongs."""
+        """The field of each widget, and the path of its input."""
         self._drawn = 0
 
     def widgets(self) -> list[Widget]:
-        """All of them, in order."""
+        """Yields all widgets in order."""
         made = list(self._widgets(self.root, ()))
         if self._drawn > MOST:
             made.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
@@ -247,7 +244,7 @@ class Drawing:
 
 
 def _select(options: list[tuple[str, Any]], value: Any) -> Select[Any]:
-    """A list to choose from. Values that cannot be told apart by `==` (1 and true) are told apart by their place."""
+    """Returns a select. Values that are equal for Python (1 and true) are told apart by their position."""
     values = [each for _, each in options]
     known = value is not None and any(each == value and type(each) is type(value) for each in values)
     return Select(options, prompt="left out", value=value if known else Select.NULL, compact=True)
@@ -258,12 +255,12 @@ def _named(field: Field, name: str) -> Field:
 
 
 def fields_in(field: Field) -> int:
-    """How many there are to fill in."""
+    """Returns the number of fields to fill in."""
     return sum(fields_in(each) if each.kind == "object" else 1 for each in field.fields)
 
 
 class Form(VerticalScroll):
-    """What one fills in."""
+    """A form to fill in."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back to the list", show=False),
@@ -296,7 +293,7 @@ class Form(VerticalScroll):
     # What it is for
 
     def show(self, root: Field, kept: Any = None, complete: Complete | None = None) -> None:
-        """The form of `root`; with what was typed before, if it is known."""
+        """Shows the form of `root`, with earlier input if given."""
         self.root, self._complete = root, complete
         self._opened = set()
         if kept is not None:
@@ -309,24 +306,24 @@ class Form(VerticalScroll):
         self._draw()
 
     def clear(self) -> None:
-        """No form."""
+        """Shows no form."""
         self.root, self.typed, self.is_json, self._json = None, Typed(), False, ""
         self._draw()
 
     def keep(self) -> Any:
-        """What was typed, to be given to `show` later."""
+        """Returns the input, to pass to `show` later."""
         return (self.typed.texts, self.is_json, self._json)
 
     def enter(self) -> None:
-        """Put the focus on the first thing to fill in."""
+        """Focuses the first field."""
         target = next((each for each in self.query("*") if each.focusable), None)
         if target is not None:
             target.focus()
         else:
-            desk_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
+            inspector_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
 
     def filled(self) -> Filled:
-        """What was filled in, and what is no value."""
+        """Returns the value and its problems."""
         if self.root is None:
             return Filled({})
         if not self.is_json:
@@ -337,7 +334,7 @@ class Form(VerticalScroll):
             return Filled(None, (FieldProblem("", f"This is not JSON: {error}"),))
 
     def toggle(self) -> str | None:
-        """From the form to JSON and back; what stands in the way, if something does."""
+        """Switches between form and JSON. Returns what prevents it, if anything."""
         if self.root is None:
             return None
         if self.is_json:
@@ -357,15 +354,15 @@ class Form(VerticalScroll):
         return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
 
     def action_leave(self) -> None:
-        """Back to the list of what can be called, or to where it was opened from."""
+        """Returns to the list, or to where the form was opened from."""
         if self._leave is not None:
             self._leave()
         else:
-            desk_of(self).pane.main_list().focus()
+            inspector_of(self).pane.main_list().focus()
 
     def action_null(self) -> None:
-        """Set the field that has the focus to null, where that is a value."""
-        found = self._paths.get(cast("Widget", desk_of(self).focused))
+        """Sets the focused field to null, if null is allowed."""
+        found = self._paths.get(cast("Widget", inspector_of(self).focused))
         if found is not None and found[0].nullable:
             self.typed.put(found[1], None)
             self._draw()

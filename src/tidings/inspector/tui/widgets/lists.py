@@ -1,10 +1,8 @@
-"""The list: one widget for every list there is. It draws the rows one sees, however many there are.
+"""The widget of every list: it draws only the visible rows; and a list with its head and filter.
 
-A row is one line (or `height` lines) that `draw` makes of an item. The chosen row stays the same item when others come
-and go: in a feed because a list that is read does not follow, in a table because the chosen one is found again by its
-key and the list scrolled along with it.
-
-A list with its head and its filter: what stands on the left of every screen.
+A row is one line (or `height` lines) that `draw` makes of an item. The selected item stays selected when others come
+and go: entries that arrive are held back while the user reads, and in a table the selected item is found again by
+its key.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,17 +19,17 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input
 
-from tidings.inspector.tui.theme import ColorScheme, desk_of, inks_of
+from tidings._kit.text import counted
+from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row, wrap
 from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
-from tidings.inspector.tui.words import counted
 
 Draw = Callable[[Any, ColorScheme], "list[tuple[Line, Line]]"]
 """An item, as lines of a left and a right part."""
 
 
 class RowList(ScrollView, can_focus=True):
-    """A list of rows, of which one is chosen."""
+    """A list of rows, of which one is selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False),
@@ -55,7 +53,7 @@ class RowList(ScrollView, can_focus=True):
     """
 
     class Chosen(Message):
-        """Another row is chosen, or none."""
+        """Another row is selected, or none."""
 
         def __init__(self, rows: "RowList", item: Any) -> None:
             super().__init__()
@@ -67,7 +65,7 @@ class RowList(ScrollView, can_focus=True):
             return self.rows
 
     class Opened(Chosen):
-        """Enter was pressed on a row, or it was clicked twice."""
+        """Enter was pressed on a row, or it was double-clicked."""
 
     class Moved(Message):
         """The list began or stopped following, or was scrolled."""
@@ -97,7 +95,7 @@ class RowList(ScrollView, can_focus=True):
         self.row_height = height
         self.cursor = 0
         self.drawn = 0
-        """How many lines it has drawn so far."""
+        """The number of lines drawn so far."""
         self._chosen: Hashable = None
         self._hovered: int | None = None
 
@@ -105,7 +103,7 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """How wide a row is: the scroll bar has a column of its own."""
+        """The width of a row, without the scroll bar."""
         return self.scrollable_content_region.width
 
     @property
@@ -115,22 +113,22 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> Any:
-        """The item of the chosen row; None if there is none."""
+        """The selected item; None if there is none."""
         return self.model[self.cursor] if 0 <= self.cursor < len(self.model) else None
 
     def show(self, model: RowSource[Any], draw: Draw, empty: str) -> None:
-        """Another model from now on."""
+        """Shows another model."""
         self.model, self.draw, self.empty = model, draw, empty
         self.restart()
 
     def restart(self) -> None:
-        """Begin at the top: what the model holds is another's."""
+        """Starts at the top, for another owner's items."""
         self.cursor, self._chosen = 0, None
         self.scroll_to(y=0, animate=False)
         self.take()
 
     def take(self) -> None:
-        """Show what the model holds now."""
+        """Shows the model's current items."""
         count = len(self.model)
         self.virtual_size = Size(self.width, count * self.row_height)
         if self.feed is not None and self.feed.following:
@@ -147,7 +145,7 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     def choose(self, key: Hashable) -> bool:
-        """Choose the item of this key, if it is there."""
+        """Selects the item of this key, if it exists."""
         at = self.model.find(key)
         if at is None:
             return False
@@ -155,12 +153,12 @@ class RowList(ScrollView, can_focus=True):
         return True
 
     def choose_newest(self) -> None:
-        """Choose the first row as soon as there is another one: what was just asked for is what one looks at."""
+        """Selects the first row as soon as there is another one, which is the request that the user just sent."""
         self.cursor, self._chosen = 0, None
         self.scroll_to(y=0, animate=False)
 
     def filter(self, words: str) -> None:
-        """Show only what has these words in it."""
+        """Shows only items that contain these words."""
         self.model.filter(words)
         if self.feed is not None:
             self.feed.follow(True)
@@ -184,7 +182,7 @@ class RowList(ScrollView, can_focus=True):
         self._go(self.cursor + by * max(1, self.size.height // self.row_height - 1))
 
     def action_first(self) -> None:
-        """To the top; in a feed also to whatever comes."""
+        """Goes to the top, and follows new entries."""
         if self.feed is not None:
             self.feed.follow(True)
             self.post_message(self.Moved(self))
@@ -199,7 +197,7 @@ class RowList(ScrollView, can_focus=True):
             self.post_message(self.Opened(self, item))
 
     def action_pause(self) -> None:
-        """Hold back what arrives, or go on following."""
+        """Holds back new entries, or follows them."""
         if self.feed is None:
             return
         if self.feed.following:
@@ -271,24 +269,28 @@ class RowList(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = inks_of(self), self.width
+        colors, width = colors_of(self), self.width
         index, part = divmod(y + int(self.scroll_y), self.row_height)
         if index >= len(self.model):
-            return self._blank(y, inks, width)
-        lines = self.draw(self.model[index], inks)
+            return self._blank(y, colors, width)
+        lines = self.draw(self.model[index], colors)
         left, right = lines[part] if part < len(lines) else ([], [])
-        ground = inks.ground
+        ground = colors.ground
         if index == self.cursor:
-            ground = inks.chosen if self.has_focus else inks.chosen_blurred
+            ground = colors.chosen if self.has_focus else colors.chosen_blurred
         elif index == self._hovered:
-            ground = inks.hover
+            ground = colors.hover
         edge = "▌" if index == self.cursor and self.has_focus else " "
         style = Style(bgcolor=ground)
         return Strip.join(
-            [row(1, [(edge, inks["accent"])], None, style), row(width - 2, left, right, style), row(1, [], None, style)]
+            [
+                row(1, [(edge, colors["accent"])], None, style),
+                row(width - 2, left, right, style),
+                row(1, [], None, style),
+            ]
         )
 
-    def _blank(self, y: int, inks: ColorScheme, width: int) -> Strip:
+    def _blank(self, y: int, colors: ColorScheme, width: int) -> Strip:
         words = ""
         if not len(self.model):
             text = (
@@ -296,15 +298,11 @@ class RowList(ScrollView, can_focus=True):
             )
             lines = wrap(text or self.empty, max(10, width - 4))
             words = lines[y - 1] if 1 <= y <= len(lines) else ""
-        return row(width, [("  " + words, inks["soft"])], None, Style(bgcolor=inks.ground))
+        return row(width, [("  " + words, colors["soft"])], None, Style(bgcolor=colors.ground))
 
 
 class Column(Vertical):
-    """The head says how many there are and whether the list follows; `/` opens the filter, Esc closes it.
-
-    Args:
-        noun: What a row is, for the head.
-    """
+    """A list with its head and filter. `noun` names a row in the head. `/` opens the filter, Esc closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False),
@@ -331,9 +329,9 @@ class Column(Vertical):
         self.rows = RowList(model, draw, empty=empty, height=height)
         self.noun = noun
         self.extra: list[BarPart] = []
-        """What else the head says, on its right."""
+        """More words of the head, on its right."""
         self.said = ""
-        """What the head says instead of how many there are."""
+        """The words of the head instead of the count."""
         self._head = Bar("hover")
 
     def compose(self) -> ComposeResult:
@@ -347,12 +345,12 @@ class Column(Vertical):
         return self._head.text
 
     def take(self) -> None:
-        """Show what the model holds now."""
+        """Shows the model's current items."""
         self.rows.take()
         self.say()
 
     def say(self) -> None:
-        """Bring the head up to date."""
+        """Updates the head."""
         model, feed = self.rows.model, self.rows.feed
         found = f"{len(model):,} of {counted(model.total, self.noun)}" if model.filtered else ""
         words = found or self.said or counted(model.total, self.noun)
@@ -378,18 +376,18 @@ class Column(Vertical):
         self.say()
 
     def action_rows_pause(self) -> None:
-        """A click on the head: hold back, or follow."""
+        """Holds back new entries, or follows them, after a click on the head."""
         self.rows.action_pause()
 
     def action_filter(self) -> None:
-        """Open the filter."""
+        """Opens the filter."""
         self.add_class("filtering")
         self.query_one(Input).focus()
 
     def action_unfilter(self) -> None:
-        """Show everything again."""
+        """Removes the filter."""
         if not self.has_class("filtering"):
-            desk_of(self).action_focus_servers()
+            inspector_of(self).action_focus_servers()
             return
         self.remove_class("filtering")
         self.query_one(Input).value = ""

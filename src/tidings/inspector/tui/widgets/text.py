@@ -1,8 +1,7 @@
-"""Text of any length: it draws the lines one sees. For contents, results, differences and messages.
+"""Text of any length, for contents, results, differences and messages.
 
-Pages: lines that are made when they are seen, so that eight megabytes open as quickly as eight lines.
-
-Contents and results as pages: JSON, markdown, text; what is binary or was cut is said.
+Only visible lines are made and drawn, so that eight megabytes open as quickly as eight lines. JSON and Markdown are
+rendered; binary and truncated contents are described.
 """
 
 import base64
@@ -21,7 +20,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tidings.inspector.tui.theme import ColorScheme, desk_of, inks_of
+from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Line, crop, row, width_of, wrap
 from tidings.inspector.tui.words import lines_of, one_line, size
 
@@ -32,25 +31,25 @@ _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word":
 
 
 class TextSource:
-    """Lines that are made when they are seen. This one has none."""
+    """Lines that are made when they are visible. This one has none."""
 
     def fit(self, width: int) -> None:
-        """Lay it out for so many columns, if that makes a difference."""
+        """Lays it out for a width, if that makes a difference."""
 
     def __len__(self) -> int:
         return 0
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        """One line, and the ground it stands on."""
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        """Returns one line, and its background."""
         raise IndexError(index)
 
     def plain(self) -> str:
-        """All of it as text, to be copied."""
+        """Returns all of it as text, to copy."""
         return ""
 
 
 class SentenceText(TextSource):
-    """A few words where there is nothing else to show."""
+    """A sentence in an empty view."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -62,15 +61,15 @@ class SentenceText(TextSource):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], inks["soft"])], None
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        return [(self._lines[index], colors["soft"])], None
 
     def plain(self) -> str:
         return self._words
 
 
 class TextPage(TextSource):
-    """Lines of plain text, with numbers if asked for."""
+    """Lines of plain text, with numbers if wanted."""
 
     def __init__(self, text: str, *, ink: str = "ink") -> None:
         self._lines = lines_of(text)
@@ -79,22 +78,22 @@ class TextPage(TextSource):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], inks[self._ink])], None
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        return [(self._lines[index], colors[self._ink])], None
 
     def plain(self) -> str:
         return "\n".join(self._lines)
 
 
 class JsonPage(TextPage):
-    """JSON, indented and coloured."""
+    """JSON, indented and colored."""
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        return json_line(self._lines[index], inks), None
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        return json_line(self._lines[index], colors), None
 
 
 class MarkdownPage(TextSource):
-    """Markdown, laid out for the width at which it is seen."""
+    """Markdown, laid out for the current width."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -114,26 +113,26 @@ class MarkdownPage(TextSource):
     def __len__(self) -> int:
         return len(self._laid)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
         if index >= len(self._laid):
             return [], None
         # What the layout left without a colour is written in the scheme's ink; grounds of its own are left out.
-        return [(text, inks["ink"] + _plain(style, inks)) for text, style in self._laid[index]], None
+        return [(text, colors["ink"] + _plain(style, colors)) for text, style in self._laid[index]], None
 
     def plain(self) -> str:
         return self._text
 
 
-def _plain(style: Style, inks: ColorScheme) -> Style:
-    """A style of the layout in the scheme's colours: what was coloured is accented, what was bold stays so."""
+def _plain(style: Style, colors: ColorScheme) -> Style:
+    """Returns a style of the layout in the scheme's colors: colored text is accented, bold stays bold."""
     accented = style.color is not None and not style.color.is_default
     return Style(
-        color=inks.accent if accented else inks.ink, bold=style.bold, italic=style.italic, underline=style.underline
+        color=colors.accent if accented else colors.ink, bold=style.bold, italic=style.italic, underline=style.underline
     )
 
 
 class Prose(TextSource):
-    """Sentences, broken where the screen ends."""
+    """Sentences, wrapped at the width of the screen."""
 
     def __init__(self, text: str, ink: str = "ink") -> None:
         self._text, self._ink = text, ink
@@ -145,8 +144,8 @@ class Prose(TextSource):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], inks[self._ink])], None
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        return [(self._lines[index], colors[self._ink])], None
 
     def plain(self) -> str:
         return self._text
@@ -165,10 +164,10 @@ class JoinedText(TextSource):
     def __len__(self) -> int:
         return sum(map(len, self._pages))
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
         for page in self._pages:
             if index < len(page):
-                return page.line(index, inks)
+                return page.line(index, colors)
             index -= len(page)
         return [], None
 
@@ -177,7 +176,7 @@ class JoinedText(TextSource):
 
 
 class Words(TextSource):
-    """Lines given as parts in colours of the scheme: `[("fresh in 14 ms", "accent")]`."""
+    """Lines of parts in colors of the scheme: `[("fresh in 14 ms", "accent")]`."""
 
     def __init__(self, *lines: list[tuple[str, str]]) -> None:
         self._lines = lines
@@ -185,23 +184,23 @@ class Words(TextSource):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def line(self, index: int, inks: ColorScheme) -> tuple[Line, Style | None]:
-        return [(text, inks[ink]) for text, ink in self._lines[index]], None
+    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+        return [(text, colors[ink]) for text, ink in self._lines[index]], None
 
     def plain(self) -> str:
         return "\n".join("".join(text for text, _ in line) for line in self._lines)
 
 
-def json_line(line: str, inks: ColorScheme) -> Line:
-    """One line of indented JSON, coloured."""
+def json_line(line: str, colors: ColorScheme) -> Line:
+    """Returns one line of indented JSON, colored."""
     spans: Line = []
     at = 0
     for found in _JSON.finditer(line[:4000]):
         if found.start() > at:
-            spans.append((line[at : found.start()], inks["faint"]))
-        spans.append((found.group(), inks[_JSON_INKS[found.lastgroup or "text"]]))
+            spans.append((line[at : found.start()], colors["faint"]))
+        spans.append((found.group(), colors[_JSON_INKS[found.lastgroup or "text"]]))
         at = found.end()
-    spans.append((line[at:], inks["faint"]))
+    spans.append((line[at:], colors["faint"]))
     return spans
 
 
@@ -241,11 +240,11 @@ class TextView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """How wide a line is: the scroll bar has a column of its own."""
+        """The width of a line, without the scroll bar."""
         return self.scrollable_content_region.width
 
     def show(self, page: TextSource, key: object = None) -> None:
-        """Show this. The place one reads at is kept if `key` is that of the page before."""
+        """Shows a page. The scroll position is kept if `key` is that of the previous page."""
         page.fit(self.width)
         self.page = page
         if key is None or key != self._key:
@@ -256,7 +255,7 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def say(self, words: str) -> None:
-        """Show a sentence where there is nothing else to show."""
+        """Shows a sentence in an empty view."""
         self.show(SentenceText(words))
 
     def on_resize(self) -> None:
@@ -264,34 +263,34 @@ class TextView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.width, len(self.page))
 
     def action_sideways(self, by: int) -> None:
-        """Lines longer than the screen are read sideways."""
+        """Scrolls sideways."""
         self._shift = max(0, self._shift + by)
         self.refresh()
 
     def action_copy(self) -> None:
-        """Put all of it on the clipboard, as far as the terminal permits."""
-        desk_of(self).copy_to_clipboard(self.page.plain())
-        desk_of(self).notify("Copied, if your terminal permits it.", timeout=2)
+        """Copies all of it to the clipboard, if the terminal permits."""
+        inspector_of(self).copy_to_clipboard(self.page.plain())
+        inspector_of(self).notify("Copied, if your terminal permits it.", timeout=2)
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        inks, width = inks_of(self), self.width
-        base = Style(bgcolor=inks.pane if self.has_focus else inks.ground)
+        colors, width = colors_of(self), self.width
+        base = Style(bgcolor=colors.pane if self.has_focus else colors.ground)
         index = y + int(self.scroll_y)
         if index >= len(self.page):
             return row(width, [], None, base)
-        line, ground = self.page.line(index, inks)
+        line, ground = self.page.line(index, colors)
         if self._shift:
             line = crop(line, self._shift, max(self._shift, width_of(line)))
         return row(width, line, None, ground or base)
 
 
 MARKDOWN_LIMIT: Final = 200_000
-"""A longer markdown text is shown as it is: laying it out would take longer than one waits."""
+"""A longer Markdown text is shown as source: its layout would take too long."""
 
 
 def json_page(value: Any) -> JsonPage:
-    """A JSON value, indented."""
+    """Shows a JSON value, indented."""
     try:
         return JsonPage(json.dumps(value, indent=2, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):
@@ -299,18 +298,18 @@ def json_page(value: Any) -> JsonPage:
 
 
 def is_cut(value: Any) -> bool:
-    """Whether this stands for something too large to be kept."""
+    """Returns whether a value stands for one that was too large to keep."""
     return isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("cut") is True
 
 
 def cut_page(value: Mapping[str, Any]) -> JoinedText:
-    """What was too large to be kept: how large it was, and its beginning."""
+    """Describes a value that was too large to keep: its size, and its beginning."""
     words = f"{size(int(value.get('size') or 0))}: too large to be kept whole. It begins:"
     return JoinedText([Words([(words, "warn")], []), TextPage(str(value.get("head") or ""))])
 
 
 def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextSource:
-    """One content of a resource: `{"uri", "mimeType", "text" | "blob"}`. With `source`, as it was sent."""
+    """Shows one content of a resource: `{"uri", "mimeType", "text" | "blob"}`. With `source`, as it was sent."""
     if is_cut(content):
         return cut_page(content)
     mime = str(content.get("mimeType") or "")
@@ -323,7 +322,7 @@ def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextSou
 
 
 def text_page(text: str, mime: str = "", *, source: bool = False) -> TextSource:
-    """A text, shown as what it is."""
+    """Shows a text by its type."""
     if source:
         return TextPage(text)
     if "markdown" in mime and len(text) <= MARKDOWN_LIMIT:
@@ -337,7 +336,7 @@ def text_page(text: str, mime: str = "", *, source: bool = False) -> TextSource:
 
 
 def contents_page(contents: Any, *, source: bool = False) -> TextSource:
-    """All contents of a resource, each under its address if there are several."""
+    """Shows all contents of a resource, each under its URI if there are several."""
     if is_cut(contents):
         return cut_page(contents)
     if not isinstance(contents, list):
@@ -358,7 +357,7 @@ def contents_page(contents: Any, *, source: bool = False) -> TextSource:
 
 
 def block_page(block: Mapping[str, Any]) -> TextSource:
-    """One content block of a result or a message."""
+    """Shows one content block of a result or a message."""
     match block.get("type"):
         case "text":
             return text_page(str(block.get("text") or ""))
@@ -375,7 +374,7 @@ def block_page(block: Mapping[str, Any]) -> TextSource:
 
 
 def text_of(contents: Any) -> str:
-    """Contents as one text, to be compared with another."""
+    """Returns contents as one text, for a comparison."""
     if is_cut(contents):
         return str(cast("Mapping[str, Any]", contents).get("head") or "")
     texts: list[str] = []
@@ -389,7 +388,7 @@ def text_of(contents: Any) -> str:
 
 
 def blob_size(blob: Any) -> str:
-    """How large what was sent in base64 is."""
+    """Returns the size of base64 data."""
     try:
         return size(len(base64.b64decode(str(blob), validate=False)))
     except (binascii.Error, ValueError):

@@ -62,7 +62,7 @@ async def on_server(server: object, name: str = "weather", era: str = "auto") ->
             yield pilot
 
 
-def desk(pilot: Pilot[None]) -> InspectorApp:
+def inspector(pilot: Pilot[None]) -> InspectorApp:
     app = pilot.app
     assert isinstance(app, InspectorApp)
     return app
