@@ -51,7 +51,7 @@ async def test_a_text_of_ones_own_can_be_cut_too() -> None:
         assert [chunk["chunk_id"] for chunk in said["chunks"]] == ["given:c0"]
         assert "source_id of a fetched page" in await agent.refused("chunk")
         assert "is not kept, or no longer" in await agent.refused("chunk", source_id="0123456789abcdef")
-        assert "is no source_id" in await agent.refused("compact", source_id="nonsense")
+        assert "is not a source_id" in await agent.refused("compact", source_id="nonsense")
 
 
 @pytest.mark.parametrize("mode", ["structural", "salience", "question_focused"])
@@ -134,7 +134,7 @@ async def test_a_diff_says_what_changed_between_versions() -> None:
             assert "+It is said to cost three million." in said["diff"]
         said = await agent.call("diff", page=first["page_id"], since=second["source_id"])
         assert "has the same content" in said["diff"]
-        assert "is no version of" in await agent.refused("diff", page=first["page_id"], since="0123456789abcdef")
+        assert "is not a version of" in await agent.refused("diff", page=first["page_id"], since="0123456789abcdef")
         assert "No page" in await agent.refused("diff", page="https://example.org/never")
         paths = agent.site.paths().count("/")
         assert paths == 2
