@@ -235,6 +235,9 @@ def _interrupts(lines: Sequence[str], at: int) -> bool:
 def _paragraph(lines: Sequence[str], at: int) -> tuple[BlockKind, int, int]:
     end = at + 1
     while end < len(lines) and not _blank(lines[end]):
+        if lines[end][0].isalpha() and "|" not in lines[end]:  # The usual case: nothing begins so.
+            end += 1
+            continue
         under = lines[end].strip()
         if under[:2] in {"==", "--"} and not under.strip(under[0]) and end - at <= _HEADING_LINES:
             return "heading", 1 if under[0] == "=" else 2, end + 1
