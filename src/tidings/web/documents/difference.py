@@ -220,7 +220,8 @@ def _left_out(hunks: tuple[Hunk, ...], places: int, added: int, removed: int) ->
         removed=removed - sum(line.sign == "-" for line in lines),
         characters=sum(line.left_out for line in lines),
     )
-    return missing if any(vars(missing).values()) else None
+    # Of a hunk, lines around a change may be left out, too, which are neither added nor removed.
+    return missing if any(vars(missing).values()) or any(hunk.left_out for hunk in hunks) else None
 
 
 def _shortened(line: DiffLine) -> DiffLine:
