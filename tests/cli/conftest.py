@@ -1,4 +1,4 @@
-"""What the tests of commands share: a command that runs in this process leaves the log as it was."""
+"""Fixtures of the tests of commands: the log is restored after a command that ran in this process."""
 
 import logging
 from collections.abc import Generator

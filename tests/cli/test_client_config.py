@@ -1,4 +1,4 @@
-"""What to paste where: each client's own shape, and a name that all of them take."""
+"""The configuration for each client, and a name that all of them accept."""
 
 import json
 import shlex

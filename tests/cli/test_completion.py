@@ -16,7 +16,7 @@ from tests.cli.running import PROGRAM, WITHIN, environment, odd, tidings
 
 
 def completed(words: list[str], incomplete: str, **env: str) -> list[str]:
-    """What bash would be offered after these words."""
+    """Returns the offers of bash after these words."""
     line = " ".join(["tidings", *map(shlex.quote, words), incomplete])
     run = subprocess.run(
         PROGRAM,
@@ -56,7 +56,7 @@ def test_it_is_installed_where_the_shell_looks(shell: str, place: str, tmp_path:
 
 
 def pressed(home: Path, typed: str, until: str) -> str:
-    """What a new bash in a terminal shows when this is typed."""
+    """Returns the screen of a new bash in which this is typed."""
     bin_ = home / "bin"
     bin_.mkdir(exist_ok=True)
     (bin_ / "tidings").write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')

@@ -19,7 +19,7 @@ RUN_ON = ("vault", "web", "mock", "inspect", "demo", "watch")
 
 
 def logged(*args: str, work: Callable[[], object] = lambda: None, **env: str) -> Result:
-    """What a command with the options of the log says while it does this work."""
+    """Returns the output of a command with the options of the log that does this work."""
 
     @click.command()
     @log_options

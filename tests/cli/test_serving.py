@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def status_of(scope: dict[str, Any]) -> int:
-    """What a request is answered with by an app that says 200 to all it gets, behind the token 's3cret'."""
+    """Returns the status of a request to an app that always answers 200, behind the token 's3cret'."""
     answers: list[Any] = []
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:

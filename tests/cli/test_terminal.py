@@ -1,4 +1,4 @@
-"""What people see in a terminal: colour, width, questions, and no harm from what a server sends."""
+"""Output in a terminal: colour, width, questions, and harmless text from servers."""
 
 from pathlib import Path
 

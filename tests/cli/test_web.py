@@ -43,7 +43,7 @@ def refused(*args: object, **env: str) -> str:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[web.WebOptions]:
-    """What the command was asked for, instead of serving."""
+    """The options of the command, which does not serve."""
     ran: list[web.WebOptions] = []
     monkeypatch.setattr(web, "serve", ran.append)
     return ran

@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
@@ -78,31 +79,24 @@ def command(
         sys.exit(load.exit_codes[load.errors.most_common(1)[0][0]])
 
 
+@dataclass
 class Load:
-    """Calls of one tool, and their response times.
+    """Calls of one tool, and their response times."""
 
-    Args:
-        options: The server.
-        tool: The name of the tool.
-        concurrency: Calls at the same time.
-        calls: The number of calls. None: call for `seconds`.
-        seconds: How long to call.
-    """
+    options: OneShotOptions
+    tool: str
+    concurrency: int
+    calls: int | None
+    """None: call for `seconds`."""
+    seconds: float | None
+    times: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
+    exit_codes: dict[str, int] = field(default_factory=dict[str, int])
+    took: float = 0.0
 
-    def __init__(
-        self, options: OneShotOptions, tool: str, concurrency: int, calls: int | None, seconds: float | None
-    ) -> None:
-        self._options = options
-        self._tool = tool
-        self._concurrency = concurrency
-        self._calls = calls
-        self._left = calls
-        self._seconds = seconds
+    def __post_init__(self) -> None:
+        self._left = self.calls
         self._began = 0.0
-        self.took = 0.0
-        self.times: list[float] = []
-        self.errors: Counter[str] = Counter()
-        self.exit_codes: dict[str, int] = {}
 
     async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
         """Connects and makes the calls."""
@@ -110,21 +104,21 @@ class Load:
         from tidings.client.config import Backoff, CacheLimits, ClientConfig
 
         config = ClientConfig(
-            timeouts=timeouts(self._options),
+            timeouts=timeouts(self.options),
             backoff=Backoff(tries=0),
             list_changed=NO_LISTS,
             cache=CacheLimits(entries=1),
-            concurrency=self._concurrency,
+            concurrency=self.concurrency,
             history=0,
         )
-        async with live_client(self._options, config) as client:
-            found = (await tools_of(client)).find(self._tool)
-            arguments = arguments_for(self._tool, found["inputSchema"], pairs, given)
+        async with live_client(self.options, config) as client:
+            found = (await tools_of(client)).find(self.tool)
+            arguments = arguments_for(self.tool, found["inputSchema"], pairs, given)
             self._began = time.perf_counter()
             showing = asyncio.create_task(self._show_progress())
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for _ in range(self._concurrency):
+                    for _ in range(self.concurrency):
                         tasks.create_task(self._call(client, arguments))
             finally:
                 self.took = time.perf_counter() - self._began
@@ -136,7 +130,7 @@ class Load:
             while line.shows:
                 await asyncio.sleep(_DRAWN_SECONDS)
                 passed, calls = time.perf_counter() - self._began, len(self.times)
-                part = calls / self._calls if self._calls else passed / (self._seconds or passed)
+                part = calls / self.calls if self.calls else passed / (self.seconds or passed)
                 line.draw(f"{bar(part)} {counted(calls, 'call')} in {passed:.0f} s")
         finally:
             line.clear()
@@ -145,7 +139,7 @@ class Load:
         while self._goes_on():
             at = time.perf_counter()
             try:
-                call = await client.call_tool(self._tool, arguments)
+                call = await client.call_tool(self.tool, arguments)
             except TidingsError as error:
                 self._failed(error.code, exit_code_of(error))
             else:
@@ -157,7 +151,7 @@ class Load:
 
     def _goes_on(self) -> bool:
         if self._left is None:
-            return time.perf_counter() - self._began < (self._seconds or 0)
+            return time.perf_counter() - self._began < (self.seconds or 0)
         self._left -= 1
         return self._left >= 0
 
@@ -169,10 +163,10 @@ class Load:
         """Returns the result as JSON. Times are in milliseconds."""
         times = sorted(self.times)
         return {
-            "tool": self._tool,
+            "tool": self.tool,
             "calls": len(times),
             "seconds": round(self.took, 3),
-            "concurrency": self._concurrency,
+            "concurrency": self.concurrency,
             "perSecond": round(len(times) / self.took, 1) if self.took else 0.0,
             "ms": {name: round(_percentile(times, part) * 1000, 3) for name, part in _PARTS.items()} if times else {},
             "errors": dict(self.errors),
@@ -182,8 +176,8 @@ class Load:
         """Prints the result."""
         figures = self.figures()
         click.echo(
-            f"{counted(figures['calls'], 'call')} of {self._tool} in {figures['seconds']:.1f} s, "
-            f"{self._concurrency} at a time: " + styled(f"{figures['perSecond']:,.0f} per second", "name")
+            f"{counted(figures['calls'], 'call')} of {self.tool} in {figures['seconds']:.1f} s, "
+            f"{self.concurrency} at a time: " + styled(f"{figures['perSecond']:,.0f} per second", "name")
         )
         table([(name, f"{ms:,.2f} ms") for name, ms in figures["ms"].items()], ("dim", ""), sys.stdout, indent="  ")
         for kind, number in self.errors.most_common():
