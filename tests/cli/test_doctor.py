@@ -331,7 +331,7 @@ def test_what_is_not_mine_is_asked_for_and_what_is_read_only_is_told_so(
     )
     frozen = os.statvfs_result((4096, 4096, 10, 10, 10, 0, 0, 0, os.ST_RDONLY, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: frozen)
-    assert not_writable(place.home, place) == ("~ is on a file system that is read-only", "")
+    assert not_writable(place.home, place) == ("~ is on a read-only file system", "")
 
 
 def test_files_that_cannot_be_made_or_written_are_told_with_a_cure_that_helps(
@@ -483,7 +483,7 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: CheckedPath
     assert found["TIDINGS_WEB_ALLOW_DOMAIN"].verdict == "ok"
     assert found["TIDINGS_INSPECT_PORT"].verdict == "wrong"
     assert (found["TIDINGS_VAULT_HTTP"].verdict, found["TIDINGS_WEB_HTTP"].verdict) == ("wrong", "wrong")
-    assert "'nonsense' is no address" in found["TIDINGS_VAULT_HTTP"].words
+    assert "'nonsense' is not an address" in found["TIDINGS_VAULT_HTTP"].words
     assert found["TIDINGS_MOCK_HTTP"].words == "':8000'; it is what `tidings mock --http` would be."
     assert len(found) == 16
     said = " ".join(f"{each}" for each in found.values())

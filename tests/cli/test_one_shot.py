@@ -159,7 +159,7 @@ def test_a_mistake_is_named_with_its_cure(args: tuple[str, ...], code: int, word
     ("target", "code", "words"),
     [
         ("http://127.0.0.1:9/mcp", 3, "Error (network): Nothing answers at"),
-        ("no-such-program-anywhere", 2, "is no server and no program"),
+        ("no-such-program-anywhere", 2, "is not a known server or program"),
         ("ftp://host/mcp", 2, "MCP does not use"),
         ("localhost:8000", 2, "Did you mean http://localhost:8000?"),
         ("", 2, "The target is empty"),
