@@ -484,7 +484,7 @@ def test_variables_are_told_with_their_values_but_for_secrets(place: CheckedPath
     assert found["TIDINGS_INSPECT_PORT"].verdict == "wrong"
     assert (found["TIDINGS_VAULT_HTTP"].verdict, found["TIDINGS_WEB_HTTP"].verdict) == ("wrong", "wrong")
     assert "'nonsense' is not an address" in found["TIDINGS_VAULT_HTTP"].words
-    assert found["TIDINGS_MOCK_HTTP"].words == "':8000'; it is what `tidings mock --http` would be."
+    assert found["TIDINGS_MOCK_HTTP"].words == "':8000'; it sets `tidings mock --http`."
     assert len(found) == 16
     said = " ".join(f"{each}" for each in found.values())
     assert not any(secret in said for secret in ("a-secret", "two words", "hush"))
