@@ -15,7 +15,6 @@ from typing import Any, Final, Self, cast
 from tidings._kit.pool import WorkerFailed, WorkerPool
 from tidings._kit.worker import LastAnswer, WorkerLimits
 from tidings.web.extract.dispatch import extract
-from tidings.web.extract.html import choose, read
 from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import (
     Extracted,
@@ -116,6 +115,8 @@ class ExtractionPool:
 
 def warm_up() -> None:
     """Prepares the process for its first job: loading the learned model is most of the start."""
+    from tidings.web.extract.html import choose, read  # noqa: PLC0415 - with lxml, which only workers need
+
     choose.model()
     read.read_html(b"<p>ready</p>", None, "", ExtractOptions())
 
