@@ -471,7 +471,7 @@ async def test_liveness_checks_do_not_push_out_what_matters() -> None:
         view = server.view
         before = view.counts["messages"].total
         answered = view.last_answer_at or 0.0
-        await eventually(lambda: (view.last_answer_at or 0.0) > answered + 1)
+        await eventually(lambda: (view.last_answer_at or 0.0) > answered)
         assert view.counts["messages"].total == before
         assert await server.ping() > 0
         assert view.counts["messages"].total == before + 2
@@ -515,7 +515,7 @@ async def test_http_exchanges_are_shown_without_secrets_and_without_liveness_che
         assert all(each.url and each.method for each in view.exchanges)
         before = view.counts["exchanges"].total
         answered = view.last_answer_at or 0.0
-        await eventually(lambda: (view.last_answer_at or 0.0) > answered + 1)
+        await eventually(lambda: (view.last_answer_at or 0.0) > answered)
         assert view.counts["exchanges"].total == before
         assert all("s3cr3t-of-mine" not in record.to_line() for record in session.since(0) or [])
         await server.reconnect()

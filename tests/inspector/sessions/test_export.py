@@ -21,7 +21,7 @@ from tidings.inspector.view.fold import fold_session, replay
 from tidings.inspector.view.view import SessionView
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(sessions())
 def test_records_fold_the_same_live_from_a_journal_and_from_a_file(records: list[Record]) -> None:
     live = SessionView()

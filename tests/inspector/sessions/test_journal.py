@@ -73,7 +73,7 @@ def test_a_killed_inspector_loses_nothing_that_is_a_moment_old(tmp_path: Path) -
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from tests.inspector.test_journal import some\n"
+        "from tests.inspector.sessions.test_journal import some\n"
         "from tidings.inspector.sessions.journal import Journal\n"
         f"journal = Journal(Path({str(path)!r}))\n"
         "journal.open()\n"
