@@ -177,5 +177,5 @@ async def test_a_program_that_ends_while_a_tool_runs_is_not_asked_again() -> Non
     async with connect(program(code), config=QUICK) as client:
         error = await failure(client.call_tool("tool"))
         assert isinstance(error, EffectUnknown)
-        assert "whether it took effect is not known. Look at the server before you repeat it" in error.message
+        assert "It may have taken effect or not: check the server before you repeat it" in error.message
         assert (await client.read_resource("note://a")).text == "content"

@@ -197,7 +197,7 @@ async def test_a_tool_whose_answer_is_cut_off_is_not_called_again(era: str, answ
         async with connect(here.url, config=QUICK) as client:
             error = await failure(client.call_tool("tool"))
             assert isinstance(error, EffectUnknown)
-            assert "Look at the server before you repeat it" in error.message
+            assert "check the server before you repeat it" in error.message
             assert isinstance(error.__cause__, ConnectionLost)
             await client.reconnect()
             await still_lists(client)

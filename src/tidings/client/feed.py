@@ -36,12 +36,15 @@ class ChangeFeed(Protocol):
     @property
     def is_deaf(self) -> bool:
         """True if changes are missed at present: a stream was lost, and is not open again yet."""
+        ...
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
         """Subscribes to exactly `wanted`. Returns what was refused, and why."""
+        ...
 
     def hear(self, method: str, params: object) -> bool:
         """Takes a notification. Returns True if it announced a change."""
+        ...
 
     async def ping(self) -> None:
         """Asks the server for any answer."""

@@ -25,14 +25,17 @@ class Holder(Protocol):
     @property
     def name(self) -> str:
         """The server's name for people."""
+        ...
 
     @property
     def over(self) -> bool:
         """True if the connection has ended."""
+        ...
 
     @property
     def is_open(self) -> bool:
         """True if the handshake was completed."""
+        ...
 
     def lose(self, error: TidingsError) -> None:
         """Ends the connection because of an error."""

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
 
 import anyio
@@ -270,7 +271,9 @@ class _QuietWriter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
