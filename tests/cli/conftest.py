@@ -5,6 +5,8 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.cli.running import free_port, serving
+
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Generator[None]:
@@ -16,3 +18,11 @@ def log_as_it_was() -> Generator[None]:
     root.setLevel(levels[0])
     ours.setLevel(levels[1])
     logging.captureWarnings(capture=False)
+
+
+@pytest.fixture(scope="module")
+def weather() -> Generator[str]:
+    """The URL of the weather server: one process for all tests of a file."""
+    port = free_port()
+    with serving(port):
+        yield f"http://127.0.0.1:{port}/mcp"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import WEATHER, odd, tidings
+from tests.cli.running import odd, tidings
 
 
 @pytest.mark.parametrize("era", ["modern", "plain"])
@@ -84,27 +84,27 @@ def test_an_image_is_described_and_saved(tmp_path: Path) -> None:
     assert (done.code, "no binary content" in done.err) == (2, True)
 
 
-def test_progress_is_told_in_lines() -> None:
-    done = tidings("call", WEATHER, "slow", "steps=2", "--progress")
+def test_progress_is_told_in_lines(weather: str) -> None:
+    done = tidings("call", weather, "slow", "steps=2", "--progress")
     assert (done.code, done.out) == (0, "done\n")
     assert done.err.splitlines() == ["1/2 (50 %) step 1", "2/2 (100 %) step 2"]
 
 
-def test_progress_is_told_as_events() -> None:
-    *events, last = tidings("call", WEATHER, "slow", "steps=2", "--progress", "--json").lines
+def test_progress_is_told_as_events(weather: str) -> None:
+    *events, last = tidings("call", weather, "slow", "steps=2", "--progress", "--json").lines
     assert events == [{"progress": n, "total": 2.0, "message": f"step {n}"} for n in (1, 2)]
     assert last["result"]["content"][0]["text"] == "done"
 
 
-def test_a_question_is_answered_by_a_script(tmp_path: Path) -> None:
+def test_a_question_is_answered_by_a_script(weather: str, tmp_path: Path) -> None:
     script = tmp_path / "answers.json"
     script.write_text(json.dumps([{"elicitation": "*your name*", "accept": {"name": "Ada"}}]))
-    done = tidings("call", WEATHER, "greet", "--era", "legacy", "--answers", str(script))
+    done = tidings("call", weather, "greet", "--era", "legacy", "--answers", str(script))
     assert (done.code, done.out) == (0, "accept name='Ada' age=3\n")
 
 
-def test_a_question_that_nobody_can_answer_is_refused_with_the_cure() -> None:
-    done = tidings("call", WEATHER, "greet", "--era", "legacy")
+def test_a_question_that_nobody_can_answer_is_refused_with_the_cure(weather: str) -> None:
+    done = tidings("call", weather, "greet", "--era", "legacy")
     assert done.code == 2
     assert "The server asks (elicitation): What is your name?" in done.err
     assert "--answers FILE" in done.err
@@ -126,11 +126,11 @@ def test_a_call_that_takes_too_long_is_ended() -> None:
     assert (done.code, done.error["code"]) == (5, "request-timed-out")
 
 
-def test_the_documentation_has_a_script_of_answers_that_works(tmp_path: Path) -> None:
+def test_the_documentation_has_a_script_of_answers_that_works(weather: str, tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs/cli.md").read_text("utf-8")
     script = tmp_path / "answers.yaml"
     script.write_text(text.partition("```yaml\n")[2].partition("```")[0])
-    done = tidings("call", WEATHER, "greet", "--era", "legacy", "--answers", str(script))
+    done = tidings("call", weather, "greet", "--era", "legacy", "--answers", str(script))
     assert (done.code, done.out) == (0, "accept name='Ada' age=36\n"), done.err
 
 

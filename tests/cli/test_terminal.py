@@ -55,15 +55,15 @@ def test_a_document_is_indented_for_people() -> None:
         assert '\r\n  "protocolVersion"' in screen.end()[1]
 
 
-def test_progress_is_one_line_that_goes_away() -> None:
-    with terminal("call", WEATHER, "slow", "steps=2") as screen:
+def test_progress_is_one_line_that_goes_away(weather: str) -> None:
+    with terminal("call", weather, "slow", "steps=2") as screen:
         assert "\r\x1b[K1/2 (50 %) step 1" in screen.expect("2/2 (100 %) step 2")
         code, said = screen.end()
     assert (code, said) == (0, "\r\x1b[Kdone\r\n")
 
 
-def test_a_load_shows_how_far_it_is_and_then_what_it_took() -> None:
-    with terminal("load", WEATHER, "slow", "steps=2", "--requests", "2") as screen:
+def test_a_load_shows_how_far_it_is_and_then_what_it_took(weather: str) -> None:
+    with terminal("load", weather, "slow", "steps=2", "--requests", "2") as screen:
         screen.expect("\r\x1b[K[##########..........] 1 call in ")
         code, said = screen.end()
     assert code == 0
@@ -82,8 +82,8 @@ def test_an_index_that_is_built_is_one_line_until_it_is_there(tmp_path: Path) ->
     assert "of 1,500 files\r\n" not in drawn
 
 
-def test_a_form_is_asked_field_by_field_and_checked() -> None:
-    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+def test_a_form_is_asked_field_by_field_and_checked(weather: str) -> None:
+    with terminal("call", weather, "greet", "--era", "legacy", NO_COLOR="1") as screen:
         screen.expect("What is your name?")
         screen.expect("Name*: ")
         screen.type("\n")  # Needed, so asked again.
@@ -102,8 +102,8 @@ def test_a_form_is_asked_field_by_field_and_checked() -> None:
 
 
 @pytest.mark.parametrize(("last", "action"), [("d", "decline"), ("c", "cancel")])
-def test_a_form_may_be_declined_or_cancelled_at_its_end(last: str, action: str) -> None:
-    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+def test_a_form_may_be_declined_or_cancelled_at_its_end(weather: str, last: str, action: str) -> None:
+    with terminal("call", weather, "greet", "--era", "legacy", NO_COLOR="1") as screen:
         for question, answer in (("Name*: ", "Ada"), ("Age [3]: ", ""), ("Send this?", last)):
             screen.expect(question)
             screen.type(f"{answer}\n")
@@ -112,8 +112,8 @@ def test_a_form_may_be_declined_or_cancelled_at_its_end(last: str, action: str) 
     assert f"{action} None" in said
 
 
-def test_a_form_may_be_declined_at_once() -> None:
-    with terminal("call", WEATHER, "greet", "--era", "legacy", NO_COLOR="1") as screen:
+def test_a_form_may_be_declined_at_once(weather: str) -> None:
+    with terminal("call", weather, "greet", "--era", "legacy", NO_COLOR="1") as screen:
         screen.expect("Name*: ")
         screen.type("\x04")
         code, said = screen.end()
