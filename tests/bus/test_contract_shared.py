@@ -75,7 +75,7 @@ async def test_a_publish_into_a_lost_log_is_stored_in_the_new_one(bus_factory: B
 
 
 @buses_that(lambda bus: bus.outlives)
-@pytest.mark.parametrize("lines", [1, 40, 400])
+@pytest.mark.parametrize("lines", [40, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 400))])
 async def test_a_process_killed_while_it_publishes_loses_nothing_it_was_told_of(
     bus_factory: BusFactory, lines: int
 ) -> None:

@@ -141,12 +141,13 @@ class Walk(RuleBasedStateMachine):
             assert expected <= set(ear.heard)
 
 
+@pytest.mark.parametrize("walks", [10, pytest.param(100, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("kind", BUSES, ids=name_of)
-def test_a_random_walk_never_contradicts_the_full_log(kind: type[BusFactory]) -> None:
+def test_a_random_walk_never_contradicts_the_full_log(kind: type[BusFactory], walks: int) -> None:
     walk = type("Walk", (Walk,), {"kind": kind})
     run_state_machine_as_test(
         walk,
         settings=settings(
-            max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=walks, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
         ),
     )

@@ -231,10 +231,11 @@ class Walk(RuleBasedStateMachine):
 
 
 @pytest.mark.usefixtures("little_room")
-def test_a_random_walk_never_takes_a_dropped_message_for_a_replaced_one() -> None:
+@pytest.mark.parametrize("walks", [10, pytest.param(50, marks=pytest.mark.thorough)])
+def test_a_random_walk_never_takes_a_dropped_message_for_a_replaced_one(walks: int) -> None:
     run_state_machine_as_test(
         Walk,
         settings=settings(
-            max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=walks, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
         ),
     )

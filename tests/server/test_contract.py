@@ -29,6 +29,13 @@ def way(request: pytest.FixtureRequest) -> Way:
     return request.param
 
 
+# A stdio server is a process of its own, which takes long to start. Some tests start one only in the thorough tier.
+few_processes = pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=pytest.mark.thorough) if way.transport == "stdio" else way for way in WAYS],
+    ids=str,
+)
+
 # For what the transport has no part in: those with a process of their own, or many requests, take long.
 quick_ways = pytest.mark.parametrize("way", [Way("memory", MODERN), Way("memory", LEGACY)], ids=str)
 
@@ -69,6 +76,7 @@ async def test_each_alteration_of_a_list_is_told_by_itself(way: Way) -> None:
             assert set(ear.changes) == {_list_of(step)}, step
 
 
+@few_processes
 async def test_alterations_at_once_are_told_as_one_for_each_list(way: Way) -> None:
     async with hearing(way, build()) as ear:
         await ear.subscribe(FENCE)
@@ -93,6 +101,7 @@ async def test_what_is_disabled_is_off_its_list_and_comes_back(way: Way) -> None
         assert await _lists(ear) == everything
 
 
+@few_processes
 async def test_the_server_says_beforehand_that_it_tells_of_all_this(way: Way) -> None:
     async with hearing(way, build()) as ear:
         if way.mode == LEGACY:
@@ -133,6 +142,7 @@ async def test_the_same_subscription_twice_is_one(way: Way) -> None:
         assert (await ear.call("counts"))[TODAY] == 1
 
 
+@few_processes
 async def test_a_tool_publishes_with_the_sdks_own_context(way: Way) -> None:
     async with hearing(way, build()) as ear:
         await ear.subscribe(TODAY, FENCE)
@@ -149,6 +159,7 @@ async def test_a_thread_publishes(way: Way) -> None:
         await ear.hears(ResourceUpdated(TODAY))
 
 
+@few_processes
 async def test_many_updates_at_once_end_with_the_last_of_each(way: Way) -> None:
     uris = [f"city://{number}" for number in range(20)]
     async with hearing(way, build()) as ear:

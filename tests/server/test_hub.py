@@ -2,9 +2,10 @@
 
 from collections.abc import Collection
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.server.doubles import Log, Reader
 from tidings.changes import Change, Cursor, Filter, ResourceUpdated, ToolsListChanged
@@ -102,8 +103,9 @@ def nothing_is_left(hub: Hub) -> bool:
     return not (hub._all or hub._groups or hub._prefix_lengths or any(hub._features.values()))
 
 
-TestAHubAgreesWithAskingEverybody = Walk.TestCase
-TestAHubAgreesWithAskingEverybody.settings = settings(max_examples=50, stateful_step_count=30)
+@pytest.mark.parametrize("walks", [15, pytest.param(100, marks=pytest.mark.thorough)])
+def test_a_hub_agrees_with_asking_everybody(walks: int) -> None:
+    run_state_machine_as_test(Walk, settings=settings(max_examples=walks, stateful_step_count=30))
 
 
 class Shy(Reader):
