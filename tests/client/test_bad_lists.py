@@ -50,8 +50,8 @@ async def endless(asked: Asked) -> None:
         ({**HINTS, "tools": None}, MalformedMessage, "has no list of tools"),
         (HINTS, MalformedMessage, "has no list of tools"),
         (tools("a", nextCursor=5), MalformedMessage, "has a cursor that is not a text"),
-        (tools("a", nextCursor="again"), MalformedMessage, "repeats a cursor, and so never ends"),
-        (tools("a", nextCursor=""), MalformedMessage, "repeats a cursor, and so never ends"),
+        (tools("a", nextCursor="again"), MalformedMessage, "repeats a cursor, so it never ends"),
+        (tools("a", nextCursor=""), MalformedMessage, "repeats a cursor, so it never ends"),
         (endless, RequestFailed, "more than 5 pages. If that is right, raise ClientConfig.max_pages"),
     ],
 )
