@@ -146,6 +146,7 @@ class Recorder:
     def _hello(self, client: LiveClient) -> None:
         data = {
             "transport": client.transport,
+            "era": client.era,
             "protocol_version": client.protocol_version,
             "server_info": _dumped(client.server_info),
             "capabilities": _dumped(client.capabilities),

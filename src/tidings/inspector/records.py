@@ -6,7 +6,8 @@ that was exported and imported are the same. The kinds of records, and their dat
 - `server`, a server was added, changed or removed: `what`, `entry` (of the catalog, secrets masked).
 - `state`, the state changed: `state` (`disconnected`, `connecting`, `connected`, `disconnecting`, `error`),
   `old`, `signal`, `error`, `tries` (failed attempts in a row), `next_retry`.
-- `hello`, the handshake is done: `transport`, `protocol_version`, `server_info`, `capabilities`, `instructions`, `pid`.
+- `hello`, the handshake is done: `transport`, `era` (`modern`, `legacy`), `protocol_version`, `server_info`,
+  `capabilities`, `instructions`, `pid`.
 - `list`, a list was loaded: `list`, `added`, `changed`, `removed` (names), `order` (names; left out if it is the old
   order, then what was added), `duplicates`, `malformed` (`item`, `reason`), `total`. If it failed: `list`, `error`.
 - `message`, a JSON-RPC message was sent or received: `incoming`, `body`, `size`, `exchange` (id).

@@ -12,9 +12,7 @@ view, gives it to the journal, and calls the listeners. A listener must be quick
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidings._kit.bounded_json import as_size
+from tidings._kit.process import signal_group
 from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.server import InspectedServer
@@ -46,8 +45,7 @@ _GRACE: Final = 0.5
 def stop_commands(pids: list[int], number: int) -> None:
     """Sends a signal to the process groups of commands. Commands that have ended are skipped."""
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no groups.
-            os.killpg(pid, number)
+        signal_group(pid, number)
 
 
 class Session:

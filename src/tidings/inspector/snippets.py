@@ -81,7 +81,7 @@ def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
     """Returns a shell command: curl for a server over HTTP, a pipe for a command."""
     entry = view.entry or {}
     words = _words(entry)
-    modern = (view.protocol_version or "") >= "2026"
+    modern = view.era == "modern"
     meta = _meta(view) if modern else {}
     message = _message(method, {**params, "_meta": {**meta, **as_dict(params.get("_meta"))}} if meta else params)
     if words is not None:

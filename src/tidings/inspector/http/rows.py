@@ -32,6 +32,10 @@ def _sent(row: items.Row) -> Row:
     return {name: value for name, value in row.items() if value is not None and value is not False}
 
 
+def _head(server: str, seq: int, at: float) -> items.RowHead:
+    return {"seq": seq, "at": at, "server": server}
+
+
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 2)
 
@@ -44,9 +48,7 @@ def change_row(server: str, view: ChangeView) -> Row:
     """Returns the row of a change."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "change",
             "change": view.change,
             "uri": None if view.uri is None else shortened(view.uri, _LONGEST_URI),
@@ -62,9 +64,7 @@ def message_row(server: str, view: items.MessageView) -> Row:
     """Returns the row of a message."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "message",
             "incoming": view.incoming,
             "method": _short(view.method),
@@ -80,9 +80,7 @@ def notification_row(server: str, view: items.NotificationView) -> Row:
     """Returns the row of a notification."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "notification",
             "method": shortened(view.method, _LONGEST),
             "summary": _summary(view.params),
@@ -94,9 +92,7 @@ def log_row(server: str, view: items.LogView) -> Row:
     """Returns the row of a log message."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "log",
             "level": shortened(view.level, _LONGEST),
             "logger": _short(view.logger),
@@ -109,9 +105,7 @@ def line_row(server: str, view: items.LineView) -> Row:
     """Returns the row of a line of error output, or of something that is not a message."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "stderr",
             "line": shortened(view.text, _LONGEST),
             "garbage": view.garbage,
@@ -123,9 +117,7 @@ def request_row(server: str, view: items.RequestView) -> Row:
     """Returns the row of a request."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.created_at or 0.0,
-            "server": server,
+            **_head(server, view.seq, view.created_at or 0.0),
             "kind": "request",
             "id": view.id,
             "method": view.method,
@@ -151,9 +143,7 @@ def exchange_row(server: str, view: items.ExchangeView) -> Row:
     """Returns the row of an HTTP exchange."""
     return _sent(
         {
-            "seq": view.seq,
-            "at": view.at,
-            "server": server,
+            **_head(server, view.seq, view.at),
             "kind": "exchange",
             "id": view.id,
             "method": view.method,
@@ -169,9 +159,7 @@ def content_row(server: str, view: ContentVersion, seq: int, at: float, change: 
     """Returns the row of a content that was read."""
     return _sent(
         {
-            "seq": seq,
-            "at": at,
-            "server": server,
+            **_head(server, seq, at),
             "kind": "content",
             "uri": shortened(view.uri, _LONGEST_URI),
             "hash": view.hash,
@@ -186,9 +174,7 @@ def content_row(server: str, view: ContentVersion, seq: int, at: float, change: 
 def state_row(server: str, record: Record, view: ServerView) -> Row:
     """Returns the row of a change of the connection's state."""
     words = view.words_at(record.at)
-    return _sent(
-        {"seq": record.seq, "at": record.at, "server": server, "kind": "state", "state": view.state, "words": words}
-    )
+    return _sent({**_head(server, record.seq, record.at), "kind": "state", "state": view.state, "words": words})
 
 
 def _summary(params: dict[str, Any] | None) -> str:
@@ -273,9 +259,6 @@ _MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]
 
 Facts = dict[str, Any]
 
-_FIRST_MODERN: Final = "2026"
-"""Versions of the protocol are dates: the modern era begins with this year."""
-
 
 def error_of(view: ErrorView | None) -> Facts | None:
     """Returns an error as the page shows it."""
@@ -305,11 +288,10 @@ def _connection(view: ServerView) -> Facts:
 
 
 def _hello(view: ServerView) -> Facts:
-    version = view.protocol_version
     return {
         "transport": view.transport,
-        "protocol_version": version,
-        "era": None if version is None else "modern" if version >= _FIRST_MODERN else "legacy",
+        "protocol_version": view.protocol_version,
+        "era": view.era,
         "server_info": view.server_info,
         "capabilities": view.capabilities or {},
         "instructions": view.instructions,

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_ASKED: Final = 10_000
 """Requests on the wire without a response. The oldest beyond that are forgotten."""
+_FIRST_MODERN: Final = "2026"
+"""Versions of the protocol are dates: the modern era begins with this year."""
 _SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
 
@@ -102,7 +104,10 @@ def _state(view: ServerView, record: Record) -> None:
 def _hello(view: ServerView, record: Record) -> None:
     data = record.data
     view.transport = as_text(data.get("transport"))
-    view.protocol_version = as_text(data.get("protocol_version"))
+    view.protocol_version = version = as_text(data.get("protocol_version"))
+    view.era = as_text(data.get("era"))
+    if view.era is None and version is not None:  # A session of an older Tidings.
+        view.era = "modern" if version >= _FIRST_MODERN else "legacy"
     view.server_info = as_dict(data.get("server_info")) or None
     view.capabilities = as_dict(data.get("capabilities")) or None
     view.instructions = as_text(data.get("instructions"))

@@ -341,13 +341,15 @@ class Count:
     dropped: int
 
 
-class _Row(TypedDict):
+class RowHead(TypedDict):
+    """The fields of every row."""
+
     seq: int
     at: float
     server: str
 
 
-class ChangeRow(_Row):
+class ChangeRow(RowHead):
     """A change of a resource or a list. Sent again when more is known of it."""
 
     kind: Literal["change"]
@@ -363,7 +365,7 @@ class ChangeRow(_Row):
     """the differences of a list, as text"""
 
 
-class ContentRow(_Row):
+class ContentRow(RowHead):
     """A content that was read."""
 
     kind: Literal["content"]
@@ -378,7 +380,7 @@ class ContentRow(_Row):
     """differs from the previous version"""
 
 
-class MessageRow(_Row):
+class MessageRow(RowHead):
     """A JSON-RPC message."""
 
     kind: Literal["message"]
@@ -390,7 +392,7 @@ class MessageRow(_Row):
     is_error: bool
 
 
-class NotificationRow(_Row):
+class NotificationRow(RowHead):
     """A notification."""
 
     kind: Literal["notification"]
@@ -398,7 +400,7 @@ class NotificationRow(_Row):
     summary: str
 
 
-class LogRow(_Row):
+class LogRow(RowHead):
     """A log message."""
 
     kind: Literal["log"]
@@ -407,7 +409,7 @@ class LogRow(_Row):
     text: str
 
 
-class StderrRow(_Row):
+class StderrRow(RowHead):
     """A line of error output, or something that is not a message."""
 
     kind: Literal["stderr"]
@@ -415,7 +417,7 @@ class StderrRow(_Row):
     garbage: bool
 
 
-class RequestRow(_Row):
+class RequestRow(RowHead):
     """A request. Sent again when its status changes."""
 
     kind: Literal["request"]
@@ -430,7 +432,7 @@ class RequestRow(_Row):
     """the client sent it by itself"""
 
 
-class ExchangeRow(_Row):
+class ExchangeRow(RowHead):
     """An HTTP exchange. Sent again when it is answered and when it ends."""
 
     kind: Literal["exchange"]
@@ -442,7 +444,7 @@ class ExchangeRow(_Row):
     is_stream: bool
 
 
-class StateRow(_Row):
+class StateRow(RowHead):
     """A change of the connection's state."""
 
     kind: Literal["state"]

@@ -76,6 +76,8 @@ class ServerView:
     """True if it was connected since the user asked for a connection."""
     connected_at: float | None
     transport: str | None
+    era: str | None
+    """`modern` or `legacy`."""
     protocol_version: str | None
     server_info: dict[str, Any] | None
     capabilities: dict[str, Any] | None
@@ -136,7 +138,7 @@ class ServerView:
         self.entry, self.removed, self.missed, self.faults = None, False, 0, 0
         self.state, self.error, self.tries, self.next_retry = "disconnected", None, 0, None
         self.was_connected, self.connected_at = False, None
-        self.transport = self.protocol_version = self.instructions = None
+        self.transport = self.era = self.protocol_version = self.instructions = None
         self.server_info = self.capabilities = self.pid = None
         self.last_answer_at = self.last_answer_ms = None
         self.tools, self.resources, self.templates, self.prompts = {}, {}, {}, {}
