@@ -133,17 +133,17 @@ def opened(url: str, *, asked: bool) -> Generator[bool]:
         return
     from threading import Thread, Timer
 
-    from tidings.inspector.http.serve import can_open, close_door, doorway, open_page
+    from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect, open_page
 
     if not can_open(os.environ):
         yield False
         return
-    redirect = doorway(url)
+    redirect = make_redirect(url)
     try:
         Thread(target=open_page, args=(redirect,), daemon=True).start()
-        closing = Timer(_REDIRECT_SECONDS, close_door, (redirect,))
+        closing = Timer(_REDIRECT_SECONDS, delete_redirect, (redirect,))
         closing.daemon = True
         closing.start()
         yield True
     finally:
-        close_door(redirect)
+        delete_redirect(redirect)

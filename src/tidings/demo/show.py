@@ -91,8 +91,8 @@ class Demo:
         self._work: set[asyncio.Task[None]] = set()
         entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
         # The servers are still starting when the page is served: connecting at once would fail.
-        self._serving = Serving(options.listening, options.key, ServePlan(entries, connect=False, environ=os.environ))
-        self._serving.inspector.guide = self
+        plan = ServePlan(entries, connect=False, environ=os.environ, guide=self)
+        self._serving = Serving(options.listening, options.key, plan)
 
     async def run(self) -> int:
         """Runs the demo and returns the exit code. Raises `StageFailed` if a server cannot be started or used."""
@@ -140,7 +140,7 @@ class Demo:
     async def _begun(self) -> None:
         """Waits for the inspector's session. Raises `RuntimeError` if it cannot be started."""
         inspector = self._serving.inspector
-        while not inspector.failure and not inspector.ready:  # noqa: ASYNC110 - there is no event for it
+        while inspector.failure is None and inspector.running is None:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(_LOOKING_SECONDS)
         if inspector.failure:
             raise RuntimeError(f"The inspector's session could not be started: {inspector.failure.get('message')}")

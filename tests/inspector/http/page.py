@@ -34,9 +34,9 @@ class Page:
 
     @property
     def session(self) -> Session:
-        session = self.serving.inspector.session
-        assert session is not None
-        return session
+        running = self.serving.inspector.running
+        assert running is not None
+        return running.session
 
     async def get(self, path: str, **query: Any) -> Any:
         response = await self.http.get(path, params=query)
@@ -86,12 +86,12 @@ async def _events(response: httpx2.Response) -> AsyncIterator[tuple[str, dict[st
 
 
 @asynccontextmanager
-async def opened(plan: ServePlan | None = None) -> AsyncGenerator[Page]:
+async def opened(plan: ServePlan | None = None, patience: float = 60.0) -> AsyncGenerator[Page]:
     """An inspector that runs until this is left."""
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     key = Key(port)
-    serving = Serving(listening, key, plan or ServePlan())
+    serving = Serving(listening, key, plan or ServePlan(), patience=patience)
     running = asyncio.create_task(serving.run(signals=False))
     base = f"http://127.0.0.1:{port}"
     try:

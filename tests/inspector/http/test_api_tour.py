@@ -1,6 +1,7 @@
 """A tour, where somebody guides one; and what is said where nobody does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,15 @@ pytestmark = pytest.mark.anyio
 
 
 class Guide:
-    """Somebody who shows one thing."""
+    """A tour with one step."""
 
-    def __init__(self, changed: Callable[[], object]) -> None:
+    def __init__(self) -> None:
         self.ready = False
         self.done: list[str] = []
-        self._changed = changed
+        self._changed: Callable[[], object] = lambda: None
 
     def begin(self, session: object, changed: Callable[[], object]) -> None:
-        raise AssertionError("the session is there already")
+        self._changed = changed
 
     def facts(self) -> dict[str, Any]:
         return {"steps": self.done}
@@ -34,16 +35,18 @@ class Guide:
         return self.ready
 
 
-async def test_a_step_is_done_and_the_stream_tells_that_the_tour_is_different(tmp_path: Path) -> None:
+async def test_without_a_guide_there_is_no_tour(tmp_path: Path) -> None:
     async with opened(plan_in(tmp_path)) as page:
         assert (await page.get("/api/hello"))["tour"] is False
         assert (await page.send("GET", "/api/tour", status=404))["error"]["code"] == "no-tour"
         assert (await page.post("/api/tour/edit", status=404))["error"]["code"] == "no-tour"
-        feed = page.serving.inspector.feed
-        assert feed is not None
-        guide = page.serving.inspector.guide = Guide(lambda: feed.mark_stale("tour"))
+
+
+async def test_a_step_is_done_and_the_stream_tells_that_the_tour_is_different(tmp_path: Path) -> None:
+    guide = Guide()
+    async with opened(replace(plan_in(tmp_path), guide=guide)) as page:
         assert (await page.get("/api/hello"))["tour"] is True
-        assert (await page.post("/api/tour/edit", status=409))["error"]["message"] == "The servers are about to start."
+        assert (await page.post("/api/tour/edit", status=409))["error"]["message"] == "The servers are starting."
         assert (await page.post("/api/tour/dance", status=404))["error"]["code"] == "no-such-step"
         guide.ready = True
         async with page.stream((await page.get("/api/snapshot"))["seq"]) as events:

@@ -240,11 +240,8 @@ async def test_headers_without_end_are_not_listened_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("half", ["", "GET / HTTP/1.1\r\nHo", "POST /api/enter HTTP/1.1\r\nContent-Length: 9\r\n"])
-async def test_whoever_sends_half_a_request_is_hung_up_on(
-    tmp_path: Path, half: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(plan_in(tmp_path)) as page:
-        monkeypatch.setattr("tidings.inspector.http.patience.SECONDS", 0.1)
+async def test_whoever_sends_half_a_request_is_hung_up_on(tmp_path: Path, half: str) -> None:
+    async with opened(plan_in(tmp_path), patience=0.5) as page:
         reader, writer = await asyncio.open_connection("127.0.0.1", page.key.port)
         if "POST" in half:
             half += f"Host: 127.0.0.1:{page.key.port}\r\nContent-Type: application/json\r\nX-Tidings: 1\r\n\r\n"

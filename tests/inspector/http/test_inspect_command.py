@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tidings.inspector.http.app import Assets
-from tidings.inspector.http.serve import can_open, close_door, doorway
+from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect
 
 SERVER = """
 from tidings import LiveServer
@@ -100,15 +100,15 @@ def test_what_cannot_be_inspected_is_told_at_once(tmp_path: Path, arguments: lis
     assert words in errors
 
 
-def test_the_door_is_for_its_user_alone_and_leads_to_the_page() -> None:
-    door = doorway("http://127.0.0.1:1/#token=a&b")
+def test_the_redirect_is_for_its_user_alone_and_leads_to_the_page() -> None:
+    redirect = make_redirect("http://127.0.0.1:1/#token=a&b")
     try:
-        assert stat.S_IMODE(door.stat().st_mode) == 0o600
-        assert "url=http://127.0.0.1:1/#token=a&amp;b" in door.read_text()
+        assert stat.S_IMODE(redirect.stat().st_mode) == 0o600
+        assert "url=http://127.0.0.1:1/#token=a&amp;b" in redirect.read_text()
     finally:
-        close_door(door)
-    assert not door.exists()
-    close_door(door)
+        delete_redirect(redirect)
+    assert not redirect.exists()
+    delete_redirect(redirect)
 
 
 def test_a_browser_is_opened_only_where_there_is_a_screen() -> None:

@@ -1,12 +1,9 @@
-"""The app: routes, behind the gate. It answers before there is a session; `inspector` says when there is one.
+"""The ASGI app: the routes behind the gate, and the files of the built page.
 
-The built page: files that the build made, read once, sent as they are.
-
-Their names carry a hash of what is in them, so a browser keeps them for good; the page itself is asked for each time.
-What was built anew while the inspector runs is served at the next load.
+The names of the files contain a hash of their content, so browsers keep them for good; the page itself is asked for
+each time. Files that are built again while the inspector runs are served at the next load.
 """
 
-import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +41,7 @@ class _File:
 
 
 class Assets:
-    """The files of the built page, by path."""
+    """The files of the built page. Only files that the build made can be asked for: a request never names a path."""
 
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
@@ -52,21 +49,20 @@ class Assets:
         self._built_at: int | None = None
 
     async def page(self, request: Request) -> Response:
-        """The page itself."""
+        """Returns the page itself."""
         file = self._load().get("index.html")
         if file is None:
             return PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
         return _response(request, file, "no-cache")
 
     async def asset(self, request: Request) -> Response:
-        """A file of it."""
+        """Returns a file of the page."""
         file = self._load().get(f"assets/{request.path_params['name']}")
         if file is None:
             return PlainTextResponse("There is no such file. Load the page again.\n", 404)
         return _response(request, file, "public, max-age=31536000, immutable")
 
     def _load(self) -> dict[str, _File]:
-        """What was built last. Only what the build listed can be asked for: a path is never made from a request."""
         try:
             built_at = (self._folder / "index.html").stat().st_mtime_ns
         except OSError:
@@ -81,13 +77,9 @@ class Assets:
 
 
 def _read(path: Path) -> _File:
-    encoded: dict[str, bytes] = {}
-    for name, suffix in _ENCODINGS:
-        beside = path.with_name(path.name + suffix)
-        if beside.is_file():
-            encoded[name] = beside.read_bytes()
-    kind = _KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return _File(kind, path.read_bytes(), encoded)
+    beside = {name: path.with_name(path.name + suffix) for name, suffix in _ENCODINGS}
+    encoded = {name: file.read_bytes() for name, file in beside.items() if file.is_file()}
+    return _File(_KINDS[path.suffix], path.read_bytes(), encoded)
 
 
 def _response(request: Request, file: _File, keep: str) -> Response:
@@ -102,47 +94,37 @@ def _response(request: Request, file: _File, keep: str) -> Response:
 API: Final[tuple[Route, ...]] = (
     *session.ROUTES,
     *server.ROUTES,
-    *server.QUESTION_ROUTES,
     *contents.ROUTES,
     *calls.ROUTES,
     *catalog.ROUTES,
     *saved_sessions.ROUTES,
-    *calls.SAVED_ROUTES,
-    *session.HELP_ROUTES,
-    *session.TOUR_ROUTES,
 )
-"""Every endpoint. All of them are behind the cookie, save `/api/enter`."""
+"""Every endpoint. All of them need the cookie, apart from `/api/enter`."""
 
-
-_STEPS: Final = (".\0", "..\0")
+_DOTS: Final = (".\0", "..\0")
 
 
 def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> App:
-    """The ASGI app of an inspector that listens at `host`."""
+    """Returns the ASGI app of an inspector that listens at `host`."""
     files = assets or Assets()
-    routes: list[BaseRoute] = [
-        *API,
-        Route("/", files.page),
-        Route("/assets/{name}", files.asset),
-    ]
+    routes: list[BaseRoute] = [*API, Route("/", files.page), Route("/assets/{name}", files.asset)]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.state.inspector = inspector
-    # Outermost: the gate is to judge the path that is routed, and no other spelling of it.
+    # Outermost, so that the gate judges the path that is routed, not another spelling of it.
     return _by_segments(Gate(app, inspector.key, host=host))
 
 
 def _by_segments(app: App) -> App:
-    """The app, for paths in which a name may have a slash, or be `..`.
+    """Returns the app for paths in which a name may contain a slash, or be `..`.
 
-    A slash that was quoted does not part a name in two. The NUL behind a name of dots alone keeps browsers from taking
-    it for a step.
+    A quoted slash does not divide a name. The NUL after a name of dots keeps browsers from removing it.
     """
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and (b"%2f" in raw.lower() or b"%00" in raw):
             parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
-            scope = {**scope, "path": "/".join(part[:-1] if part in _STEPS else part for part in parts)}
+            scope = {**scope, "path": "/".join(part[:-1] if part in _DOTS else part for part in parts)}
         await app(scope, receive, send)
 
     return routed
@@ -150,6 +132,6 @@ def _by_segments(app: App) -> App:
 
 async def _refused(_: Request, error: Exception) -> Response:
     status: Any = getattr(error, "status_code", 500)
-    words = {404: "There is nothing at this address.", 405: "This address takes another method."}
-    message = words.get(status, "The inspector could not answer this.")
+    words = {404: "There is nothing at this address.", 405: "This address needs another method."}
+    message = words.get(status, "The inspector cannot answer this.")
     return answered({"error": ApiProblem(status, f"http-{status}", message).facts}, status)

@@ -1,4 +1,4 @@
-"""What the endpoints share: the session once it is there, its feed, the catalog, and the word that it is to end."""
+"""The state of a running inspector, which all endpoints share."""
 
 import asyncio
 from collections import deque
@@ -13,119 +13,71 @@ from tidings.inspector.http.gate import Key
 
 if TYPE_CHECKING:
     from tidings.inspector.http.api.calls import SavedCalls
-    from tidings.inspector.http.api.catalog import ServersApi
     from tidings.inspector.http.feed import PageFeed
     from tidings.inspector.server import InspectedServer
+    from tidings.inspector.servers import SessionServers
     from tidings.inspector.session import Session
 
 
 class Guide(Protocol):
-    """Somebody who shows people round, as the demo does. The page shows its steps beside everything else."""
+    """A guided tour, as the demo has one. The page shows its steps."""
 
     def begin(self, session: "Session", changed: Callable[[], object]) -> None:
-        """There is a session. `changed` is to be called when `facts` are different."""
+        """Starts with a new session. Call `changed` when `facts` have changed."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """The steps, as the page shows them."""
+        """Returns the steps as the page shows them."""
         ...
 
     def do(self, step: str) -> bool:
-        """Do a step for the user. False if it is too early.
-
-        Raises:
-            KeyError: There is no such step.
-        """
+        """Does a step for the user. Returns False if it is too early; raises `KeyError` for an unknown step."""
         ...
+
+
+@dataclass(frozen=True)
+class Running:
+    """The session, and what belongs to it."""
+
+    session: "Session"
+    servers: "SessionServers"
+    feed: "PageFeed"
+    saved: "SavedCalls"
 
 
 @dataclass
 class Inspector:
-    """The state of a running inspector. `session` and what goes with it come a moment after the page."""
+    """The state of an inspector. The page is served a moment before its session is `running`."""
 
     key: Key
-    session: "Session | None" = None
-    feed: "PageFeed | None" = None
-    servers: "ServersApi | None" = None
-    saved: "SavedCalls | None" = None
-    failure: dict[str, Any] | None = None
-    """Why there is no session, and there will be none."""
     guide: Guide | None = None
+    running: Running | None = None
+    failure: dict[str, Any] | None = None
+    """The error because of which there will be no session."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
-    """Those that are open; see `stream`."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether there is a session."""
-        return self.session is not None and self.feed is not None
+    """One for each open stream, the oldest first; set to end it (see `stream`)."""
 
 
-def of(request: Request) -> Inspector:
-    """The inspector that a request is to."""
+def inspector_of(request: Request) -> Inspector:
+    """Returns the inspector that a request is sent to."""
     return request.app.state.inspector
 
 
-def _there(value: Any, inspector: Inspector) -> Any:
-    if value is not None:
-        return value
+def running_of(request: Request) -> Running:
+    """Returns the session and what belongs to it. Raises `ApiProblem` if it has not started yet."""
+    inspector = inspector_of(request)
+    if inspector.running is not None:
+        return inspector.running
     if inspector.failure is not None:
         raise ApiProblem(503, "not-started", str(inspector.failure.get("message")), who="this program")
-    raise ApiProblem(503, "starting", "The inspector is about to start.", "Ask again in a moment.", who="this program")
+    raise ApiProblem(503, "starting", "The inspector is starting.", "Try again in a moment.", who="this program")
 
 
-def session_of(request: Request) -> "Session":
-    """Its session.
-
-    Raises:
-        Problem: It is not there yet.
-    """
-    return _there(of(request).session, of(request))
-
-
-def feed_of(request: Request) -> "PageFeed":
-    """Its feed.
-
-    Raises:
-        Problem: It is not there yet.
-    """
-    return _there(of(request).feed, of(request))
-
-
-def servers_of(request: Request) -> "ServersApi":
-    """Its catalog.
-
-    Raises:
-        Problem: It is not there yet.
-    """
-    return _there(of(request).servers, of(request))
-
-
-def saved_of(request: Request) -> "SavedCalls":
-    """The saved calls.
-
-    Raises:
-        Problem: They are not there yet.
-    """
-    return _there(of(request).saved, of(request))
-
-
-def server_of(request: Request) -> "InspectedServer":
-    """The server that the path names.
-
-    Raises:
-        Problem: There is none of this name.
-    """
-    return named_server(session_of(request), request.path_params["server"])
-
-
-def named_server(session: "Session", name: str) -> "InspectedServer":
-    """The server of this name.
-
-    Raises:
-        Problem: There is none.
-    """
-    found = session.servers.get(name)
-    if found is None:
-        raise unknown("server", name, session.servers)
-    return found
+def server_of(request: Request, name: str | None = None) -> "InspectedServer":
+    """Returns the server of this name, or the one in the path. Raises `ApiProblem` if there is none."""
+    servers = running_of(request).session.servers
+    name = name if name is not None else str(request.path_params["server"])
+    if name not in servers:
+        raise unknown("server", name, servers)
+    return servers[name]

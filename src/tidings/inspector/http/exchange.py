@@ -1,6 +1,7 @@
-"""What comes in as JSON and goes out as JSON, errors included.
+"""JSON in, JSON out, errors included; and the routes of endpoints.
 
-An error is `{"error": {code, category, who, message, cure, help_page, payload?}}`: who is at fault, and what to do.
+An error is `{"error": {code, category, who, message, cure, help_page, payload?}}`: `who` is at fault, and `cure` says
+what to do.
 """
 
 import json
@@ -10,20 +11,20 @@ from typing import Any, Final, NoReturn, cast
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from tidings._kit.bounded_json import as_list, as_texts, dumps
-from tidings._kit.suggest import closest
+from tidings._kit.bounded_json import as_list, as_texts, dumps, is_number
+from tidings._kit.suggest import closest, question
 from tidings.errors import HELP_PAGES, TidingsError
+from tidings.inspector.view.error_report import error_data
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 32 * 2**20
-"""Of a request's body. A file for a tool goes through here, as text."""
-MOST_IMPORTED: Final = 256 * 2**20
-"""Of a session that is imported."""
+LARGEST_BODY: Final = 32 * 2**20
+"""Bytes of a body. It may contain a file for a tool."""
 
 SLASH: Final = "\udcff"
-"""Stands for a slash within a part of a path, until the part is known. No text that was decoded has it."""
+"""Stands for a slash within a part of a path until the path is routed. No decoded text contains it."""
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 _STATUS: Final = {
@@ -38,7 +39,7 @@ _STATUS: Final = {
 
 
 class ApiProblem(Exception):
-    """What was asked for cannot be done. Becomes an error of the API."""
+    """An error of the API: the request cannot be fulfilled."""
 
     def __init__(self, status: int, code: str, message: str, cure: str = "", *, who: str = "you", payload: Any = None):
         super().__init__(message)
@@ -54,9 +55,27 @@ class ApiProblem(Exception):
         }
 
 
-def endpoint(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that returns a value, or raises, as one that answers. None is answered with 204."""
+class Routes(list[Route]):
+    """The routes of some endpoints, which are added by a decorator: `@ROUTES.add("GET", "/hello")`.
 
+    An endpoint returns a JSON value, None for 204, or a response. It may raise `ApiProblem` or a `TidingsError`.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def add(self, method: str, path: str = "") -> Callable[[Endpoint], Endpoint]:
+        """Adds an endpoint below the prefix."""
+
+        def decorate(run: Endpoint) -> Endpoint:
+            self.append(Route(self._prefix + path, _answering(run), methods=[method]))
+            return run
+
+        return decorate
+
+
+def _answering(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         parts: dict[str, Any] = request.scope.get("path_params", {})
         for name, part in parts.items():
@@ -72,17 +91,17 @@ def endpoint(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
             return Response(status_code=400)
         except Exception:
             logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
-            facts = ApiProblem(
-                500, "unforeseen", "The inspector could not do this.", "Its terminal says why.", who="this program"
+            problem = ApiProblem(
+                500, "unforeseen", "The inspector failed to do this.", "See its log.", who="this program"
             )
-            return answered({"error": facts.facts}, 500)
+            return answered({"error": problem.facts}, 500)
         return value if isinstance(value, Response) else answered(value)
 
     return answer
 
 
 def answered(value: Any, status: int = 200) -> Response:
-    """A value as an answer."""
+    """Returns a response with a JSON value; 204 for None."""
     headers = {"cache-control": "no-store"}
     if value is None:
         return Response(status_code=204, headers=headers)
@@ -90,14 +109,12 @@ def answered(value: Any, status: int = 200) -> Response:
 
 
 def error_facts(error: BaseException) -> dict[str, Any]:
-    """An error as the page shows it."""
-    from tidings.inspector.view.error_report import error_data  # noqa: PLC0415 - the page is served before this is needed
-
+    """Returns an error as the page shows it."""
     return shown_error(cast("dict[str, Any]", error_data(error)))
 
 
 def shown_error(data: dict[str, Any]) -> dict[str, Any]:
-    """The `ErrorData` of a record, or the fields of an `ErrorView`, as the page shows it."""
+    """Returns the `ErrorData` of a record, or the fields of an `ErrorView`, as the page shows it."""
     code = data.get("code") or "unknown"
     page = data.get("help") or ""
     return {
@@ -111,24 +128,23 @@ def shown_error(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def body(request: Request, most: int = MOST_BYTES) -> "Fields":
-    """The object that was sent.
-
-    Raises:
-        Problem: It is too large, or none.
-    """
+async def body(request: Request, largest: int = LARGEST_BODY) -> "Fields":
+    """Returns the object that was sent. Raises `ApiProblem` if there is none, or it is too large."""
+    too_large = ApiProblem(
+        413, "body-too-large", f"The body is larger than {largest // 2**20} MB.", "Send less at once."
+    )
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
-        _too_large(most)
+    if declared.isdigit() and int(declared) > largest:
+        raise too_large
     pieces: list[bytes] = []
     size = 0
     async for piece in request.stream():
         size += len(piece)
-        if size > most:
-            _too_large(most)
+        if size > largest:
+            raise too_large
         pieces.append(piece)
     try:
-        value = json.loads(b"".join(pieces), parse_constant=_no_constant)
+        value = json.loads(b"".join(pieces), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ApiProblem(400, "bad-json", f"The body is not JSON: {reason}.", "Send a JSON object.") from None
@@ -137,52 +153,48 @@ async def body(request: Request, most: int = MOST_BYTES) -> "Fields":
     return Fields(cast("dict[str, Any]", value))
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _too_large(most: int) -> NoReturn:
-    raise ApiProblem(413, "body-too-large", f"The body is larger than {most // 2**20} MB.", "Send less at once.")
-
-
 class Fields:
-    """The fields of a body, each asked for with its type. What is wrong is told with its path."""
+    """The fields of a body, each read with its type. Every method raises `ApiProblem` with the path of a mistake."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
 
     def text(self, name: str, default: str | None = None, *, empty: bool = False) -> str:
-        """A text; not empty unless it may be."""
+        """Returns a text. It must not be empty unless `empty` or `default` is given."""
         value = self._get(name, default)
         if not isinstance(value, str):
             self._wrong(name, "a text", value)
         if not value and not empty and default is None:
-            raise ApiProblem(400, "bad-body", f"`{name}` is empty.", f"Give `{name}`.", payload={"path": [name]})
+            raise _bad_field("bad-body", name, "is empty")
         return value
 
     def mapping(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-        """An object."""
+        """Returns an object."""
         value = self._get(name, default)
         return cast("dict[str, Any]", value) if isinstance(value, dict) else self._wrong(name, "an object", value)
 
     def texts(self, name: str, default: dict[str, str] | None = None) -> dict[str, str]:
-        """An object whose values are texts."""
+        """Returns an object whose values are texts."""
         for key, value in (found := self.mapping(name, cast("dict[str, Any] | None", default))).items():
             if not isinstance(value, str):
                 self._wrong(f"{name}.{key}", "a text", value)
         return found
 
     def number(self, name: str) -> float | None:
-        """A number above zero, or None if it is not there."""
+        """Returns a number above zero, or None if it is missing."""
         value = self.values.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        if not is_number(value) or not 0 < value < 1e9:
             self._wrong(name, "a number above 0", value)
         return float(value)
 
     def names(self, name: str) -> list[str] | None:
-        """A list of texts, or None if it is not there."""
+        """Returns a list of texts, or None if it is missing."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -192,9 +204,9 @@ class Fields:
         return texts
 
     def any(self, name: str) -> Any:
-        """Anything, if it is there."""
+        """Returns any value, which must not be missing."""
         if name not in self.values:
-            raise ApiProblem(400, "bad-body", f"`{name}` is missing.", f"Give `{name}`.", payload={"path": [name]})
+            raise _bad_field("bad-body", name, "is missing")
         return self.values[name]
 
     def _get(self, name: str, default: Any) -> Any:
@@ -203,47 +215,40 @@ class Fields:
     def _wrong(self, name: str, wanted: str, value: object) -> NoReturn:
         kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
         got = "null" if value is None else kinds.get(type(value), "a number")
-        message = f"`{name}` is {got}, where {wanted} belongs."
-        raise ApiProblem(400, "bad-body", message, f"Give {wanted}.", payload={"path": name.split(".")})
+        raise _bad_field("bad-body", name, f"is {got}, but must be {wanted}", f"Give {wanted}.")
+
+
+def _bad_field(code: str, name: str, what: str, cure: str = "") -> ApiProblem:
+    return ApiProblem(400, code, f"`{name}` {what}.", cure or f"Give `{name}`.", payload={"path": name.split(".")})
 
 
 def number_of(request: Request, name: str, default: int | None = None) -> int:
-    """A whole number of the query.
-
-    Raises:
-        Problem: It is none.
-    """
+    """Returns a whole number of the query. Raises `ApiProblem`."""
     text = request.query_params.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise ApiProblem(
-            400,
-            "bad-query",
-            f"`{name}` is not a whole number.",
-            f"Give `{name}` as a number.",
-            payload={"path": [name]},
-        )
+    if text is None or not is_index(text):
+        raise _bad_field("bad-query", name, "is not a whole number", f"Give `{name}` as a number.")
     return int(text)
 
 
-def text_of(request: Request, name: str) -> str:
-    """A text of the query.
+def is_index(text: str) -> bool:
+    """Returns whether a text is a whole number of a sensible size, from 0."""
+    return text.isascii() and text.isdigit() and len(text) <= 15
 
-    Raises:
-        Problem: It is missing.
-    """
+
+def text_of(request: Request, name: str) -> str:
+    """Returns a text of the query. Raises `ApiProblem` if it is missing."""
     text = request.query_params.get(name)
     if not text:
-        raise ApiProblem(400, "bad-query", f"`{name}` is missing.", f"Give `{name}`.", payload={"path": [name]})
+        raise _bad_field("bad-query", name, "is missing")
     return text
 
 
 def unknown(what: str, name: str, there: Iterable[str]) -> ApiProblem:
-    """There is no such thing; these are close."""
+    """Returns the error that there is no such thing, with close names."""
     names = list(there)
     close = closest(name, names, most=3, cutoff=0.5)
-    cure = f"Did you mean {' or '.join(close)}?" if close else f"There is no {what} yet." if not names else ""
-    return ApiProblem(
-        404, f"no-such-{what.replace(' ', '-')}", f"There is no {what} {name!r}.", cure, payload={"close": close}
-    )
+    cure = question(close, str).strip() or ("" if names else f"There is no {what} yet.")
+    code = f"no-such-{what.replace(' ', '-')}"
+    return ApiProblem(404, code, f"There is no {what} {name!r}.", cure, payload={"close": close})

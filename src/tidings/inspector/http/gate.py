@@ -1,18 +1,17 @@
-"""Who may come in. Every request goes through here, and what does not pass learns nothing.
+"""Admission: every request passes this gate. A request that is refused learns nothing.
 
-The page is given a token in the fragment of its address, which no server and no log ever sees; it trades the token,
-once, for a cookie and a key. All of `/api/` needs both. The cookie no script can read, but browsers send it to every
-port of this machine, behind which another user may listen; the key is kept where only pages of our own port can read
-it, and is sent in `X-Tidings`, or in the query where a browser sends no header (streams, pictures, frames). Besides:
+The address of the page has a token in its fragment, which no server and no log sees. The page exchanges the token once
+for a cookie and a key. Everything below `/api/` needs both. Scripts cannot read the cookie, but browsers send it to
+every port of this machine, where another user may listen. The key is stored where only pages of our own port can read
+it. It is sent in `X-Tidings`, or in the query if a browser sends no header (streams, pictures, frames). Besides:
 
-- `Host` has to be a name of this machine, with this port: a foreign name that leads here is refused (DNS rebinding).
-- `Origin` and `Sec-Fetch-Site`, if a browser sends them, have to say that the page is ours.
-- What changes something has to be JSON and to carry the key in the header: no form of another page can send that.
-- Answers carry a policy under which nothing runs but our own files.
+- `Host` must be a name of this machine with this port: foreign names that lead here are refused (DNS rebinding).
+- `Origin` and `Sec-Fetch-Site`, if a browser sends them, must say that the page is ours.
+- A request that changes something must be JSON and carry the key in the header: no form of another page can send that.
+- Responses carry a policy under which nothing but our own files runs.
 """
 
 import hmac
-import ipaddress
 import re
 import secrets
 import socket
@@ -20,6 +19,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs
+
+from tidings._kit.text import is_ip
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -48,7 +49,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True)
 class Key:
-    """What the page is let in with. Neither half is ever written to a log."""
+    """The secrets that admit the page. They are never logged."""
 
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -56,43 +57,42 @@ class Key:
     _pass: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """In the cookie."""
     word: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """What a page has to say beside the cookie."""
+    """The key that a page sends in addition to the cookie."""
 
     @property
     def cookie_name(self) -> str:
-        """With the port, because cookies do not know of ports: two inspectors do not disturb each other."""
+        """The name of the cookie. Cookies are shared between ports, so it has the port in it."""
         return f"tidings-{self.port}"
 
     @property
     def cookie(self) -> str:
-        """What is set once the token was right."""
+        """The value of `Set-Cookie` for a right token."""
         return f"{self.cookie_name}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
 
     def opens(self, token: object) -> bool:
-        """Whether this is the token."""
+        """Returns whether this is the token."""
         return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def admits(self, cookies: str) -> bool:
-        """Whether the cookie is among these, whatever the others are: any program of this machine may set some."""
+        """Returns whether the cookie is among these. Others may be set by any program of this machine."""
         pairs = (each.partition("=") for each in cookies.split(";"))
         said = [value.strip() for name, _, value in pairs if name.strip() == self.cookie_name]
         return any(hmac.compare_digest(each.encode(), self._pass.encode()) for each in said)
 
     def is_said(self, word: str) -> bool:
-        """Whether this is what a page has to say."""
+        """Returns whether this is the key."""
         return hmac.compare_digest(word.encode(errors="replace"), self.word.encode())
 
 
 class Gate:
-    """ASGI middleware: what passes goes on, with the headers that every answer carries."""
+    """ASGI middleware that refuses requests, and adds the headers that every response carries."""
 
     def __init__(self, app: App, key: Key, *, host: str = "127.0.0.1") -> None:
         self._app = app
         self._key = key
         self._beyond = host not in _LOOPBACK
-        # Who serves this machine alone is never called by its name, which a network may lead elsewhere.
-        beyond = {host.lower(), socket.gethostname().lower()} if self._beyond else set[str]()
-        self._names = _LOOPBACK | beyond
+        # On loopback, the name of this machine is not accepted: a network may lead it elsewhere.
+        self._names = _LOOPBACK | ({host.lower(), socket.gethostname().lower()} if self._beyond else set[str]())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,14 +107,15 @@ class Gate:
                 message["headers"] = [*sent, *(each for each in _HEADERS if each[0] not in names)]
             await send(message)
 
-        refusal = self._refusal(scope)
-        if refusal:
-            await _refuse(guarded, refusal)
-        else:
+        if not (status := self._refusal(scope)):
             await self._app(scope, receive, guarded)
+            return
+        headers = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
+        await guarded({"type": "http.response.start", "status": status, "headers": headers})
+        await guarded({"type": "http.response.body", "body": b""})
 
     def _refusal(self, scope: Scope) -> int:  # noqa: PLR0911 - one for each reason
-        """The status of the answer to what may not pass; 0 if it may."""
+        """Returns the status of the refusal; 0 if the request may pass."""
         headers = _headers(scope)
         host = headers.get("host", "")
         if not self._is_ours(host):
@@ -129,7 +130,7 @@ class Gate:
             return 403
         safe, said = scope["method"] in _SAFE, headers.get("x-tidings", "")
         if path != ENTER:
-            word = said or (_in_query(scope) if safe else "")
+            word = said or (_key_in_query(scope) if safe else "")
             if not self._key.admits(headers.get("cookie", "")) or not self._key.is_said(word):
                 return 401
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -142,12 +143,12 @@ class Gate:
         if found is None or int(found["port"] or 80) != self._key.port:
             return False
         name = found["name"].strip("[]")
-        # An address in figures cannot be a foreign name that leads here; it is ours if we listen beyond this machine.
-        return name in self._names or (self._beyond and _is_ip(name))
+        # An IP address cannot be a foreign name that leads here.
+        return name in self._names or (self._beyond and is_ip(name))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """The headers by name. One that is sent twice counts as both, so that the second cannot hide behind the first."""
+    """Returns the headers by name. Values of a repeated one are joined, so that none of them is overlooked."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
@@ -158,21 +159,6 @@ def _headers(scope: Scope) -> dict[str, str]:
     return found
 
 
-def _in_query(scope: Scope) -> str:
-    """The key, where it had to be part of an address."""
+def _key_in_query(scope: Scope) -> str:
     query: bytes = scope.get("query_string", b"")
     return parse_qs(query.decode("latin-1")).get("key", [""])[0] if b"key=" in query else ""
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-async def _refuse(send: Send, status: int) -> None:
-    headers = [(b"content-length", b"0"), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})

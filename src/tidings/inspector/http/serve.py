@@ -1,17 +1,14 @@
-"""An inspector that runs: the page first, its session right after, and an end within a second.
+"""A running inspector: the page first, its session right after, and an end within a second.
 
-The SDK, which takes longer than everything else, is imported when the first server is connected to: the page is there,
-and answers, before. On SIGINT or SIGTERM every stream is ended, servers that were started are stopped, and what is
-left of them is killed.
+The SDK, which takes longer to import than everything else, is imported when the first server is connected to: the page
+answers before. On SIGINT or SIGTERM every stream is ended, and the servers that were started are stopped; what is left
+of them is killed.
 
-Opening the page in a browser, without anybody else on this machine learning the token.
-
-What a program is started with can be seen by every user. So the browser is given a file that only its user can read,
-which leads on to the page; it is deleted once the page was entered, or after a while.
+The browser opens the page through a file that only its user can read: every user can see the arguments of a program,
+and the address of the page has the token in it.
 """
 
 import asyncio
-import contextlib
 import html
 import logging
 import os
@@ -20,24 +17,22 @@ import socket
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import uvicorn
-
+from tidings._kit.uvicorn_seam import HttpServer
 from tidings.inspector.catalog import Catalog
 from tidings.inspector.http.api.calls import SavedCalls
-from tidings.inspector.http.api.catalog import ServersApi
 from tidings.inspector.http.app import make_app
-from tidings.inspector.http.context import Inspector
+from tidings.inspector.http.context import Guide, Inspector, Running
 from tidings.inspector.http.exchange import error_facts
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
-from tidings.inspector.http.patience import PatientProtocol
+from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session, stop_commands
 
 if TYPE_CHECKING:
@@ -47,112 +42,110 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CLOSING_SECONDS: Final = 0.8
-"""For servers to end by themselves, and because they are asked to. What is left then is killed."""
+"""Servers that have not ended after this time are killed."""
 _WRITING_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
 class ServePlan:
-    """What to inspect, and what to keep of it."""
+    """The servers to inspect, and the files of the inspector."""
 
     given: "tuple[ServerEntry, ...]" = ()
     """The servers of the command line."""
     catalog: Path | None = None
     read_only: bool = False
     journal: Path | None = None
-    """Where sessions are kept. None: nowhere."""
+    """The file of saved sessions. None: they are not saved."""
     saved: Path | None = None
-    """Where saved calls are kept. None: nowhere."""
+    """The file of saved calls. None: they are lost at the end."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What `${NAME}` in an entry stands for."""
+    """The variables for `${NAME}` in an entry."""
     connect: bool = True
-    """Whether the servers of the command line are connected to at once."""
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to others: the session has to end before the process does."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
+    """Connect to the servers of the command line at once."""
+    guide: Guide | None = None
 
 
 class Serving:
-    """One run of an inspector."""
+    """One run of an inspector.
 
-    def __init__(self, listening: socket.socket, key: Key, plan: ServePlan, *, host: str = "127.0.0.1") -> None:
-        self.inspector = Inspector(key)
+    Args:
+        listening: The socket to serve the page on.
+        key: The secrets that admit the page.
+        plan: The servers and the files.
+        host: The address that the socket listens at.
+        patience: Seconds for a client to send a request.
+    """
+
+    def __init__(
+        self, listening: socket.socket, key: Key, plan: ServePlan, *, host: str = "127.0.0.1", patience: float = 60.0
+    ) -> None:
+        self.inspector = Inspector(key, plan.guide)
         self._plan = plan
         self._listening = listening
-        config = uvicorn.Config(
+        self._server = HttpServer(
             make_app(self.inspector, host=host),
+            patience=patience,
             lifespan="off",
-            http=PatientProtocol,
             ws="none",
             log_config=None,
-            log_level=None,  # As the log of the command says.
+            log_level=None,  # As the command has set it.
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=1,
         )
-        self._server = _Server(config)
 
     def stop(self) -> None:
-        """End, soon. A second time: at once."""
-        if self.inspector.stopping.is_set():
-            self._server.force_exit = True
+        """Ends the run in good order; at once if it is called again."""
+        self._server.stop(at_once=self.inspector.stopping.is_set())
         self.inspector.stopping.set()
-        self._server.should_exit = True
 
     async def run(self, *, signals: bool = True) -> None:
-        """Serve until `stop` is called, or a signal asks for it."""
+        """Serves until `stop` is called, or a signal asks for it."""
         loop = asyncio.get_running_loop()
         handled = [signal.SIGINT, signal.SIGTERM] if signals else []
         for number in handled:
-            with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt ends the loop.
+            with suppress(NotImplementedError):  # On Windows, KeyboardInterrupt ends the loop.
                 loop.add_signal_handler(number, self.stop)
         session = asyncio.create_task(self._hold_session(), name="session of the inspector")
         try:
-            await self._server.serve(sockets=[self._listening])
+            await self._server.serve(self._listening)
         finally:
             self.inspector.stopping.set()
             await asyncio.gather(session, return_exceptions=True)
             for number in handled:
-                with contextlib.suppress(NotImplementedError):
+                with suppress(NotImplementedError):
                     loop.remove_signal_handler(number)
 
     async def _hold_session(self) -> None:
         session = Session(journal=self._plan.journal, environ=self._plan.environ)
         try:
-            await self._fill(session)
+            await self._start(session)
             await self.inspector.stopping.wait()
         finally:
             await _end(session)
 
-    async def _fill(self, session: Session) -> None:
+    async def _start(self, session: Session) -> None:
         inspector, plan = self.inspector, self._plan
         try:
             await session.__aenter__()
             if session.journal is not None and session.journal.notice:
                 logger.warning("%s", session.journal.notice)
             catalog = None if plan.catalog is None else Catalog(plan.catalog, read_only=plan.read_only)
-            inspector.saved = SavedCalls(plan.saved)
-            servers = inspector.servers = ServersApi(session, catalog, plan.environ)
-            inspector.feed = PageFeed(session)
+            servers = SessionServers(session, catalog, plan.environ)
+            running = Running(session, servers, PageFeed(session), SavedCalls(plan.saved))
             await servers.begin(plan.given, connect=plan.connect)
-            inspector.session = session
-            if inspector.guide is not None:
-                inspector.guide.begin(session, partial(inspector.feed.mark_stale, "tour"))
+            inspector.running = running
+            if plan.guide is not None:
+                plan.guide.begin(session, partial(running.feed.mark_stale, "tour"))
         except Exception as error:
-            logger.exception("The inspector's session could not be started")
+            logger.exception("The session of the inspector could not be started")
             inspector.failure = error_facts(error)
 
 
 async def _end(session: Session) -> None:
-    """Disconnect from everything within the time there is; then make sure that nothing is left."""
+    """Disconnects from all servers in the time there is, and kills what is left of them."""
     pids = session.pids
-    with contextlib.suppress(TimeoutError):
+    with suppress(TimeoutError):
         async with asyncio.timeout(_CLOSING_SECONDS):
             await session.aclose()
     stop_commands(pids, signal.SIGKILL)
@@ -161,14 +154,14 @@ async def _end(session: Session) -> None:
 
 
 def can_open(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Whether there is a screen to open a browser on: one in the terminal would be in the way."""
-    return platform in ("darwin", "win32") or bool(
-        environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("BROWSER")
+    """Returns whether there is a screen for a browser. One in the terminal would be in the way."""
+    return platform in ("darwin", "win32") or any(
+        environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )
 
 
-def doorway(url: str) -> Path:
-    """A file that leads to the page, readable for its user alone."""
+def make_redirect(url: str) -> Path:
+    """Makes a file that leads to the page, readable for its user alone. Delete it once the page is open."""
     handle, name = tempfile.mkstemp(prefix="tidings-", suffix=".html")  # 0600
     address = html.escape(url, quote=True)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -180,15 +173,15 @@ def doorway(url: str) -> Path:
     return Path(name)
 
 
-def open_page(door: Path) -> bool:
-    """Have the user's browser open it; returns whether one was found. May take a moment."""
+def open_page(redirect: Path) -> bool:
+    """Opens the page in the user's browser, which may take a moment. Returns whether there is one."""
     try:
-        return webbrowser.open(door.as_uri())
+        return webbrowser.open(redirect.as_uri())
     except (webbrowser.Error, OSError):
         return False
 
 
-def close_door(door: Path) -> None:
-    """Delete it."""
+def delete_redirect(redirect: Path) -> None:
+    """Deletes the file, if it is still there."""
     with suppress(OSError):
-        door.unlink()
+        redirect.unlink()

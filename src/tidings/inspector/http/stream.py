@@ -1,12 +1,12 @@
-"""The stream: what happens, as server-sent events, at most one each frame of a screen.
+"""The stream: what happens, as server-sent events, at most one for each frame of a screen.
 
-- `batch`, with the number of its last record as its id: `{to, now, rows, facts, held, stale?}`. A reader who was cut
-  off asks again with that number and goes on from there.
-- `reset`: the past since that number is gone, or was never ours. Take a snapshot.
-- `rest`: others read now. A page that somebody looks at asks again; one in the background waits until somebody does.
+- `batch`, with the number of its last record as its id: `{to, now, rows, facts, held, stale?}`. A reader that was
+  disconnected asks again with that number and continues from there.
+- `reset`: the records since that number are not kept any more, or are of another session. Fetch a snapshot.
+- `rest`: newer pages read now. A visible page asks again at once; one in the background waits until it is visible.
 
-A reader who is slow gets fewer and larger batches, and at most `MOST_IN_BATCH` rows in one: the rest is counted as
-`held`, and stays in the session. One who does not read at all is cut off.
+A slow reader gets fewer and larger batches, with at most `MOST_IN_BATCH` rows each: the rest is counted as `held`, and
+stays in the session. A reader that does not read at all is disconnected.
 """
 
 import asyncio
@@ -15,22 +15,24 @@ from contextlib import suppress
 from typing import Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tidings._kit.bounded_json import dumps
+from tidings.inspector.http.exchange import is_index
 from tidings.inspector.http.feed import PageFeed
 
 FRAME_SECONDS: Final = 0.033
 BEAT_SECONDS: Final = 15.0
 PATIENCE_SECONDS: Final = 30.0
-"""How long a reader may not read before it is cut off."""
+"""A reader that does not read for so long is disconnected."""
 _GOODBYE_SECONDS: Final = 0.5
 MOST_STREAMS: Final = 4
-"""At once. A browser has six connections to a host, for all its tabs: were each a stream, no page could ask more."""
+"""At the same time. A browser has six connections to a host for all its tabs, and pages need some for requests."""
 
 
-class EventStream:
-    """An answer that goes on until the page leaves or the inspector ends."""
+class EventStream(Response):
+    """A response that lasts until the page is closed or the inspector ends."""
 
     def __init__(
         self,
@@ -41,9 +43,9 @@ class EventStream:
         *,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
+        super().__init__()
         self._feed = feed
         self._others: deque[asyncio.Event] = deque() if others is None else others
-        """What each stream that is open waits for, the oldest first: that it is its turn to rest."""
         self._after = after
         self._stopping = stopping
         self._patience = patience
@@ -60,8 +62,8 @@ class EventStream:
         while len(self._others) > MOST_STREAMS:
             self._others.popleft().set()
         tasks: set[asyncio.Task[object]] = {
-            asyncio.create_task(self._tell(send)),
-            asyncio.create_task(_left(receive)),
+            asyncio.create_task(self._send_batches(send)),
+            asyncio.create_task(_disconnected(receive)),
             asyncio.create_task(self._stopping.wait()),
             asyncio.create_task(rest.wait()),
         }
@@ -73,13 +75,13 @@ class EventStream:
             for task in tasks:
                 task.cancel()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
-        if not any(isinstance(end, TimeoutError) for end in ends):  # One who was cut off is to notice it.
+        if not any(isinstance(end, TimeoutError) for end in ends):  # A reader that was disconnected must notice it.
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     body = b"event: rest\ndata: {}\n\n" if rest.is_set() else b""
                     await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def _tell(self, send: Send) -> None:
+    async def _send_batches(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
 
         async def write(text: str) -> None:
@@ -102,14 +104,14 @@ class EventStream:
                 await asyncio.sleep(max(0.0, FRAME_SECONDS - (loop.time() - began)))
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def after_of(request: Request) -> int:
-    """The record that a reader has: the newest that its browser saw, or the one that its page named."""
+    """Returns the last record that a reader has, as its browser or its page says; -1 if neither does."""
     for text in (request.headers.get("last-event-id"), request.query_params.get("after")):
-        if text and text.isascii() and text.isdigit() and len(text) <= 15:
+        if text and is_index(text):
             return int(text)
     return -1

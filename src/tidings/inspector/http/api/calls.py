@@ -1,213 +1,179 @@
-"""Forms from JSON Schemas, and whether what was filled in is right.
-
-Saved calls, and requests as texts to paste.
-
-Saved calls: what one wants to ask again, under a name, in a small file that only its user can read.
-"""
+"""Forms from JSON Schemas and checks of values; saved calls; requests as text to paste."""
 
 import asyncio
 import json
-import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.routing import Route
 
-from tidings._kit.bounded_json import as_dict, dumps, weigh
-from tidings.inspector.http.context import feed_of, named_server, saved_of, server_of, session_of
-from tidings.inspector.http.exchange import ApiProblem, Fields, body, endpoint, unknown
+from tidings._kit import files
+from tidings._kit.bounded_json import as_dict, as_list, dumps, weigh
+from tidings.inspector import forms, snippets
+from tidings.inspector.http.context import running_of, server_of
+from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, unknown
 
-if TYPE_CHECKING:
-    from tidings.inspector.forms import FieldProblem as Wrong
+KINDS: Final = ("call", "read", "prompt", "request")
+_MOST_SAVED: Final = 500
+_LARGEST_CALL: Final = 2**20
+_LARGEST_FILE: Final = 2**30
+
+ROUTES: Final = Routes("/api")
 
 
+@ROUTES.add("POST", "/form")
 async def form(request: Request) -> dict[str, Any]:
-    """The form of a schema."""
+    """Returns the form of a schema."""
     return await asyncio.to_thread(_form, (await body(request)).any("schema"))
 
 
-def _form(schema: object) -> dict[str, Any]:
-    from tidings.inspector import forms  # noqa: PLC0415 - the page is served before this is needed
-
-    field = forms.form(schema)
-    return {"field": field.to_json(), "initial": forms.initial(field)}
-
-
+@ROUTES.add("GET", "/servers/{server}/tools/{tool:path}/form")
 async def tool_form(request: Request) -> dict[str, Any]:
-    """The form of a tool's arguments."""
+    """Returns the form of a tool's arguments."""
     tools, name = server_of(request).view.tools, request.path_params["tool"]
     if name not in tools:
         raise unknown("tool", name, tools)
     return await asyncio.to_thread(_form, tools[name].get("inputSchema"))
 
 
-async def check(request: Request) -> dict[str, Any]:
-    """What is wrong with a value."""
-    from tidings.inspector import forms  # noqa: PLC0415 - likewise
+def _form(schema: object) -> dict[str, Any]:
+    field = forms.form(schema)
+    return {"field": field.to_json(), "initial": forms.initial(field)}
 
+
+@ROUTES.add("POST", "/check")
+async def check(request: Request) -> dict[str, Any]:
+    """Returns the problems of a value."""
     given = await body(request)
     problems = await asyncio.to_thread(forms.check, given.any("schema"), given.any("value"))
     return {"problems": [problem_of(each) for each in problems]}
 
 
-def problem_of(problem: "Wrong") -> dict[str, Any]:
-    """What is wrong, with its place for programs (`path`) and for people (`place`)."""
+def problem_of(problem: forms.FieldProblem) -> dict[str, Any]:
+    """Returns a problem with its place for programs (`path`) and for people (`place`)."""
     return {**problem.to_json(), "path": list(problem.keys), "place": problem.path}
 
 
-ROUTES: Final = [
-    Route("/api/form", endpoint(form), methods=["POST"]),
-    Route("/api/check", endpoint(check), methods=["POST"]),
-    Route("/api/servers/{server}/tools/{tool:path}/form", endpoint(tool_form)),
-]
-
-
+@ROUTES.add("GET", "/saved")
 async def listed(request: Request) -> dict[str, Any]:
-    """All of them."""
-    return {"saved": saved_of(request).all()}
+    """Returns all saved calls."""
+    return {"saved": running_of(request).saved.all()}
 
 
+@ROUTES.add("POST", "/saved")
 async def add(request: Request) -> dict[str, Any]:
-    """Save a call."""
-    given = await body(request)
-    kind = given.text("kind")
-    if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
-    call = saved_of(request).add(given.text("name"), given.text("server"), kind, given.mapping("data"))
-    feed_of(request).mark_stale("saved")
+    """Saves a call."""
+    running, given = running_of(request), await body(request)
+    call = running.saved.add(given.text("name"), given.text("server"), _kind(given), given.mapping("data"))
+    running.feed.mark_stale("saved")
     return call
 
 
-async def remove(request: Request) -> None:
-    """Delete one."""
-    if not saved_of(request).remove(request.path_params["id"]):
-        raise ApiProblem(404, "no-such-call", "This call is not saved any more.")
-    feed_of(request).mark_stale("saved")
-
-
-async def snippet(request: Request) -> dict[str, str]:
-    """A request as a text to paste."""
-    from tidings.inspector import snippets  # noqa: PLC0415 - likewise
-
-    given = await body(request)
-    view = named_server(session_of(request), given.text("server")).view
-    kind, shape = given.text("kind"), given.text("as")
+def _kind(given: Fields) -> str:
+    kind = given.text("kind")
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    method, params = _asked(kind, given)
-    if shape == "json":
-        return {"text": snippets.as_json(method, params)}
-    if shape == "python":
-        return {"text": snippets.as_python(view, kind, method, params)}
-    if shape == "curl":
-        return {"text": snippets.as_shell(view, method, params)}
-    raise unknown("shape", shape, ("json", "python", "curl"))
+    return kind
 
 
-def _asked(kind: str, given: Fields) -> tuple[str, dict[str, Any]]:
-    from tidings.inspector.snippets import METHODS  # noqa: PLC0415 - likewise
+@ROUTES.add("DELETE", "/saved/{id}")
+async def remove(request: Request) -> None:
+    """Deletes a saved call."""
+    running = running_of(request)
+    if not running.saved.remove(request.path_params["id"]):
+        raise ApiProblem(404, "no-such-call", "This call is not saved any more.")
+    running.feed.mark_stale("saved")
 
+
+@ROUTES.add("POST", "/snippet")
+async def snippet(request: Request) -> dict[str, str]:
+    """Returns a request as text to paste."""
+    given = await body(request)
+    view = server_of(request, given.text("server")).view
+    kind, shape = _kind(given), given.text("as")
+    method, params = _request(kind, given)
+    match shape:
+        case "json":
+            return {"text": snippets.as_json(method, params)}
+        case "python":
+            return {"text": snippets.as_python(view, kind, method, params)}
+        case "curl":
+            return {"text": snippets.as_shell(view, method, params)}
+        case _:
+            raise unknown("shape", shape, ("json", "python", "curl"))
+
+
+def _request(kind: str, given: Fields) -> tuple[str, dict[str, Any]]:
     match kind:
         case "call":
             tool = given.text("tool") if "tool" in given.values else given.text("name")
-            return METHODS[kind], {"name": tool, "arguments": given.mapping("arguments", {})}
+            return snippets.METHODS[kind], {"name": tool, "arguments": given.mapping("arguments", {})}
         case "read":
-            return METHODS[kind], {"uri": given.text("uri")}
+            return snippets.METHODS[kind], {"uri": given.text("uri")}
         case "prompt":
-            return METHODS[kind], {"name": given.text("name"), "arguments": given.texts("arguments", {})}
+            return snippets.METHODS[kind], {"name": given.text("name"), "arguments": given.texts("arguments", {})}
         case _:
             return given.text("method"), given.mapping("params", {})
 
 
-SAVED_ROUTES: Final = [
-    Route("/api/saved", endpoint(listed)),
-    Route("/api/saved", endpoint(add), methods=["POST"]),
-    Route("/api/saved/{id}", endpoint(remove), methods=["DELETE"]),
-    Route("/api/snippet", endpoint(snippet), methods=["POST"]),
-]
-
-
-KINDS: Final = ("call", "read", "prompt", "request")
-_MOST: Final = 500
-_MOST_BYTES: Final = 2**20
-
-
 class SavedCalls:
-    """The saved calls of a user; without a file, those of this session."""
+    """The saved calls of a user, in a file that only the user can read; without a path, those of this run."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._calls: dict[str, dict[str, Any]] = {}
         self._unwritten = False
-        """Whether some of them are here alone, because they could not be written."""
-        self._look()
-
-    def _look(self) -> None:
-        """Another inspector may have saved some, or deleted some."""
-        if self._path is not None:
-            found = {each["id"]: each for each in _read(self._path)}
-            self._calls = {**found, **self._calls} if self._unwritten else found
+        """Some calls could not be written to the file."""
+        self._read()
 
     def all(self) -> list[dict[str, Any]]:
-        """All of them, in the order in which they were saved."""
+        """Returns the calls in the order in which they were saved."""
         return list(self._calls.values())
 
     def add(self, name: str, server: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Save one more.
-
-        Raises:
-            Problem: It is too large, or there are too many.
-        """
-        self._look()
-        if len(self._calls) >= _MOST:
-            raise ApiProblem(409, "too-many-saved", f"There are {_MOST} saved calls already.", "Delete some.")
-        if weigh(data, _MOST_BYTES) > _MOST_BYTES:
+        """Saves a call. Raises `ApiProblem` if it is too large, there are too many, or it cannot be written."""
+        self._read()
+        if len(self._calls) >= _MOST_SAVED:
+            raise ApiProblem(409, "too-many-saved", f"There are {_MOST_SAVED} saved calls already.", "Delete some.")
+        if weigh(data, _LARGEST_CALL) > _LARGEST_CALL:
             raise ApiProblem(413, "body-too-large", "It is too large to be saved.", "Save it without its large values.")
-        call: dict[str, Any] = {
-            "id": secrets.token_hex(8),
-            "name": name[:200],
-            "server": server,
-            "kind": kind,
-            "data": data,
-        }
-        self._calls[call["id"]] = call
+        call = {"id": secrets.token_hex(8), "name": name[:200], "server": server, "kind": kind, "data": data}
+        self._calls[str(call["id"])] = call
         self._write()
         return call
 
     def remove(self, known: str) -> bool:
-        """Delete one; returns whether it was there."""
-        self._look()
+        """Deletes a call, and returns whether there was one."""
+        self._read()
         found = self._calls.pop(known, None) is not None
         if found:
             self._write()
         return found
+
+    def _read(self) -> None:
+        """Reads the file again: another inspector may have changed it. What is not a call in it is ignored."""
+        if self._path is None:
+            return
+        try:
+            data = files.read_file(self._path, _LARGEST_FILE)[0]
+            calls = as_list(as_dict(json.loads(data.decode())).get("saved"))
+        except (OSError, ValueError, OverflowError, RecursionError):
+            calls = []
+        found = {each["id"]: each for each in calls if _is_call(each)}
+        self._calls = {**found, **self._calls} if self._unwritten else found
 
     def _write(self) -> None:
         if self._path is None:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            beside = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(dumps({"saved": self.all()}))
-            beside.replace(self._path)
+            files.write_file(self._path, dumps({"saved": self.all()}).encode())
             self._unwritten = False
         except OSError as error:
             self._unwritten = True
             message = f"It is saved until the inspector ends: {self._path} cannot be written ({error.strerror})."
-            raise ApiProblem(500, "not-saved", message, "Look at its permissions.", who="this program") from None
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        calls = cast("list[dict[str, Any]]", found["saved"])
-        return [each for each in calls if _is_call(each)]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return []  # None yet, or not ours: what is saved next begins anew.
+            raise ApiProblem(500, "not-saved", message, "Check its permissions.", who="this program") from None
 
 
 def _is_call(value: Any) -> bool:
