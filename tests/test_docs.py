@@ -163,7 +163,7 @@ def test_docstrings_are_read_as_the_markdown_that_they_are(site: Built) -> None:
     buses = (site.folder / "reference/bus.html").read_text("utf-8")
     assert "<table" in buses
     assert "|---|" not in buses
-    assert "<li><p>What <code" in buses  # a list that follows a line of text
+    assert "<li><p>A change for which <code" in buses  # a list that follows a line of text
 
 
 def test_a_link_that_leads_nowhere_stops_the_building_of_the_site(tmp_path: Path) -> None:
