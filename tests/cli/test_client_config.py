@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.cli.client_config import CLIENTS, CannotUse, Command, HttpEndpoint, server_name, snippet
+from tidings.cli.client_config import CLIENTS, Command, HttpEndpoint, server_name, snippet
+from tidings.cli.exits import Refusal
 
 STDIO = Command("notes", ["/opt/bin/tidings", "vault", "/srv/My notes", "--read-only"])
 HTTP = HttpEndpoint("notes", "http://127.0.0.1:8000/mcp", "s3cret")
@@ -63,7 +64,7 @@ def test_the_command_for_windows_is_quoted_as_windows_does() -> None:
 
 
 def test_claude_desktop_is_not_sent_to_an_address_it_would_not_read() -> None:
-    with pytest.raises(CannotUse, match="Omit --http"):
+    with pytest.raises(Refusal, match="Omit --http"):
         snippet("claude-desktop", HTTP, platform="linux")
 
 

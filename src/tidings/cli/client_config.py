@@ -51,10 +51,7 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
         token: The token that the server requires.
     """
     server = Command(name, argv) if http is None else HttpEndpoint(name, http.url, token)
-    try:
-        made = snippet(client, server, platform=sys.platform)
-    except CannotUse as error:
-        raise Refusal(str(error)) from None
+    made = snippet(client, server, platform=sys.platform)
     click.echo(made.text)
     click.echo(made.use, err=True)
     if http is not None:
@@ -88,10 +85,6 @@ class ConfigSnippet:
     use: str
 
 
-class CannotUse(ValueError):
-    """A client cannot use such a server. The message says why, and what to do."""
-
-
 def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> ConfigSnippet:
     """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
     windows = platform == "win32"
@@ -109,7 +102,7 @@ def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> Co
         file = "%USERPROFILE%\\.cursor\\mcp.json" if windows else "~/.cursor/mcp.json"
         return ConfigSnippet(_json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file}.")
     if isinstance(server, HttpEndpoint):
-        raise CannotUse("Claude Desktop can only use servers that it starts itself. Omit --http.")
+        raise Refusal("Claude Desktop can only use servers that it starts itself. Omit --http.")
     folder = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
     file = folder.get(platform, "~/.config/Claude/") + "claude_desktop_config.json"
     return ConfigSnippet(
