@@ -92,11 +92,7 @@ class BadRule(ValueError):
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """The rules of one watched page.
-
-    Raises:
-        BadRule: One of them cannot be used.
-    """
+    """The rules of one watched page. Raises `BadRule` if one of them cannot be used."""
 
     selectors: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()

@@ -102,10 +102,8 @@ class WebLibrary:
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:
         """Returns a page.
 
-        Raises:
-            FetchError: It could not be fetched; `HttpFailed` if the site answered with an error.
-            ExtractionFailed: It could not be read.
-            StoreError: It could not be kept.
+        Raises `FetchError` if it could not be fetched; `HttpFailed` if the site answered with an error. Raises
+        `ExtractionFailed` if it could not be read. Raises `StoreError` if it could not be kept.
         """
         url = str(parse(url))
         page = await self.store.page_of(url)
@@ -117,27 +115,20 @@ class WebLibrary:
     async def extract(self, body: bytes, content_type: str, url: str, options: FetchOptions = USUAL) -> Fetched:
         """Returns the page of bytes that the caller says to be those of `url`.
 
-        Raises:
-            FetchError: `url` is not valid.
-            ExtractionFailed: They could not be read.
-            StoreError: They could not be kept.
+        Raises `FetchError` if `url` is not valid. Raises `ExtractionFailed` if they could not be read. Raises
+        `StoreError` if they could not be kept.
         """
         return await self._keep(await self._fetching.given(body, content_type, str(parse(url)), options))
 
     async def map(self, url: str, *, limit: int = 500) -> SiteMap:
-        """Returns the pages of the site of `url`; see `site_map`.
-
-        Raises:
-            FetchError: `url` could not be fetched.
-        """
+        """Returns the pages of the site of `url`; see `site_map`. Raises `FetchError` if `url` could not be fetched."""
         return await self._mapper.map(url, limit=limit)
 
     async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
         """Looks at a page again, fetched as it was fetched last.
 
-        Raises:
-            PageUnknown: There is no such page, or none that can be fetched.
-            FetchError, ExtractionFailed, StoreError: As for `fetch`.
+        Raises `PageUnknown` if there is no such page, or none that can be fetched. Raises `FetchError`,
+        `ExtractionFailed`, `StoreError` as for `fetch`.
         """
         page = await self.store.page_of(page_id)
         if page is None or page.url is None:

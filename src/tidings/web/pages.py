@@ -255,11 +255,7 @@ class Fetching:
         return await self._made(extracted, response, request, options)
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
-        """Returns the version of bytes that the caller has.
-
-        Raises:
-            ExtractionFailed: They could not be read.
-        """
+        """Returns the version of bytes that the caller has. Raises `ExtractionFailed` if they could not be read."""
         extracted = await self._read(body, content_type, url, options.extraction)
         response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
         got = await self._made(extracted, response, Request(url), options)

@@ -92,8 +92,7 @@ class KnownPage:
 async def known(store: Store, asked: str) -> KnownPage:
     """Returns a page by its URL, its id, or the URI of one of its resources.
 
-    Raises:
-        BadBrief: Nothing was asked for, or it is not a page.
+    Raises `BadBrief` if nothing was asked for, or it is not a page.
     """
     asked = asked.strip()
     if not asked:
@@ -112,11 +111,7 @@ async def known(store: Store, asked: str) -> KnownPage:
 
 
 async def all_known(store: Store, asked: str) -> list[KnownPage]:
-    """Returns several pages, separated by spaces, commas or lines.
-
-    Raises:
-        BadBrief: There are none, or too many.
-    """
+    """Returns several pages, separated by spaces, commas or lines. Raises `BadBrief` if there are none, or too many."""
     names = list(dict.fromkeys(word for word in re.split(r"[\s,]+", asked) if word))
     if not names or len(names) > MOST_PAGES:
         raise BadBrief(f"Which pages? Give 1 to {MOST_PAGES} URLs, separated by spaces.")

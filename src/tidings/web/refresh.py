@@ -234,9 +234,7 @@ class PageRefresher:
     async def bury(self, page_id: str, url: str, options: FetchOptions, status: int) -> Refreshed:
         """Stores a version that says that the page does not exist any more.
 
-        Raises:
-            PageUnknown: There is no such page.
-            StoreError: It could not be kept.
+        Raises `PageUnknown` if there is no such page. Raises `StoreError` if it could not be kept.
         """
         page = await self._page(page_id)
         got = await self._fetching.gone(url, status, options)

@@ -20,8 +20,7 @@ Robots = Literal["respect", "optional", "ignore"]
 class Settings:
     """The settings of one server.
 
-    Raises:
-        BadSetting: A setting does not take its value, or two of them contradict each other.
+    Raises `BadSetting` if a setting does not take its value, or two of them contradict each other.
     """
 
     max_bytes: int = setting(

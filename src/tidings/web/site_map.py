@@ -87,11 +87,7 @@ class BadSitemap(ValueError):
 
 
 def read_sitemap(body: bytes, url: str) -> Sitemap:
-    """Returns what the sitemap at `url` lists.
-
-    Raises:
-        BadSitemap: It is not a sitemap.
-    """
+    """Returns what the sitemap at `url` lists. Raises `BadSitemap` if it is not a sitemap."""
     if is_gzip(body):
         try:
             body = gunzip(body, MOST_UNPACKED)
@@ -275,8 +271,7 @@ class Mapper:
     async def map(self, url: str, *, limit: int) -> SiteMap:
         """Returns up to `limit` pages of the host of `url`.
 
-        Raises:
-            FetchError: `url` itself could not be fetched.
+        Raises `FetchError` if `url` itself could not be fetched.
         """
         page = await self._fetcher.fetch(Request(url))
         if page.status >= 400:

@@ -125,8 +125,7 @@ def chunk(
 ) -> list[Chunk]:
     """Returns the chunks of `content`, none over `max_tokens` less the margin.
 
-    Raises:
-        ValueError: The budget, the margin or the strategy is not valid. The message says what to give instead.
+    Raises `ValueError` if the budget, the margin or the strategy is not valid. The message says what to give instead.
     """
     if not 0 <= margin_ratio < 1:
         raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1. Give 0.1, for example.")

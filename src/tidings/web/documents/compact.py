@@ -64,8 +64,7 @@ async def compact(
 ) -> Compacted:
     """Returns a content, or chunks of one, within `max_tokens`.
 
-    Raises:
-        ValueError: An option is not valid. The message says what to give instead.
+    Raises `ValueError` if an option is not valid. The message says what to give instead.
     """
     request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
     request.check()

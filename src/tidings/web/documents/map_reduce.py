@@ -54,8 +54,7 @@ async def map_reduce(
 ) -> ModelSummary:
     """Has `content` summarised within about `budget` tokens.
 
-    Raises:
-        SampleFailed: There are no notes on anything, or no summary of them.
+    Raises `SampleFailed` if there are no notes on anything, or no summary of them.
     """
     size = int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, weigh(content) / _CHUNKS)))
     chunks = chunk("", content, max_tokens=size)

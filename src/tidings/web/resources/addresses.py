@@ -77,11 +77,7 @@ class WebAddress(NamedTuple):
 
 
 def parse_address(uri: str) -> WebAddress:
-    """Takes a URI apart.
-
-    Raises:
-        BadAddress: It is not a URI of this server.
-    """
+    """Takes a URI apart. Raises `BadAddress` if it is not a URI of this server."""
     found = _URI.fullmatch(uri)
     kind = FAMILY.get(found[1]) if found else None
     if found is None or kind is None or (found[3] and not kind.query):
@@ -115,8 +111,7 @@ def is_id(text: str) -> bool:
 def source_id_of(text: str) -> str:
     """Returns the id of a version from its source_id or one of its URIs: people and models paste either.
 
-    Raises:
-        BadAddress: It is neither.
+    Raises `BadAddress` if it is neither.
     """
     text = text.strip()
     if text.startswith(SCHEME):

@@ -31,9 +31,8 @@ class VersionDifference(NamedTuple):
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
     """Returns the difference to the newest version: from `since`, or from the last version with another content.
 
-    Raises:
-        ResourceMissing: One of the versions is not kept, or no longer.
-        BadAddress: `since` cannot be a source_id.
+    Raises `ResourceMissing` if one of the versions is not kept, or no longer. Raises `BadAddress` if `since` cannot be
+    a source_id.
     """
     newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
@@ -75,8 +74,7 @@ def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, in
 def newest_of(page: StoredPage) -> Version:
     """Returns the newest version that was fetched; one that was given as bytes only if there is no other.
 
-    Raises:
-        ResourceMissing: No version is kept any more.
+    Raises `ResourceMissing` if no version is kept any more.
     """
     if not page.versions:
         raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
@@ -86,10 +84,8 @@ def newest_of(page: StoredPage) -> Version:
 async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
     """Returns the versions that stand for a page, the newest first: those of one variant.
 
-    It is the variant that is watched, if the page is; otherwise that of `newest_of`.
-
-    Raises:
-        ResourceMissing: No version is kept any more.
+    It is the variant that is watched, if the page is; otherwise that of `newest_of`. Raises `ResourceMissing` if no
+    version is kept any more.
     """
     newest, known = newest_of(page), None
     variant = _variant(newest)

@@ -24,8 +24,7 @@ _LONGEST_TITLE: Final = 200
 async def page(store: Store, cursor: str | None) -> tuple[list[Resource], str | None]:
     """Returns the packets after `cursor`, or the newest ones, and the cursor of the next page if there is one.
 
-    Raises:
-        ValueError: The cursor did not come from this list.
+    Raises `ValueError` if the cursor did not come from this list.
     """
     try:
         summaries, following = await store.listing(cursor, PAGE)

@@ -47,10 +47,8 @@ class ResourceContent(NamedTuple):
 async def read(store: Store, uri: str) -> ResourceContent:
     """Returns the content of the resource at a URI.
 
-    Raises:
-        BadAddress: It is not a URI of this server.
-        ResourceMissing: It does not exist, or no longer.
-        StoreError: The store cannot be read.
+    Raises `BadAddress` if it is not a URI of this server. Raises `ResourceMissing` if it does not exist, or no longer.
+    Raises `StoreError` if the store cannot be read.
     """
     asked = parse_address(uri)
     match asked.kind:
@@ -121,8 +119,7 @@ def timestamp(seconds: float) -> str:
 async def found_page(store: Store, named: str) -> StoredPage | None:
     """Returns the page that is meant, if it is known.
 
-    Raises:
-        BadAddress: It begins as a URI of this server, and is not one.
+    Raises `BadAddress` if it begins as a URI of this server, and is not one.
     """
     name = _name(named)
     page = await store.page_of(name)
@@ -134,9 +131,7 @@ async def found_page(store: Store, named: str) -> StoredPage | None:
 async def page_meant(store: Store, named: str) -> StoredPage:
     """Returns the page that is meant.
 
-    Raises:
-        ResourceMissing: It is not known.
-        BadAddress: As for `found_page`.
+    Raises `ResourceMissing` if it is not known. Raises `BadAddress` as for `found_page`.
     """
     page = await found_page(store, named)
     if page is None:
@@ -147,9 +142,8 @@ async def page_meant(store: Store, named: str) -> StoredPage:
 async def content_meant(store: Store, named: str) -> tuple[str, str]:
     """Returns the source_id of the version that is meant, and its content.
 
-    Raises:
-        ResourceMissing: It is not kept, or no longer.
-        BadAddress: As for `found_page`, or it cannot name anything.
+    Raises `ResourceMissing` if it is not kept, or no longer. Raises `BadAddress` as for `found_page`, or it cannot name
+    anything.
     """
     name = _name(named)
     part = await store.part(name, "content") if is_id(name) else None

@@ -188,8 +188,7 @@ class Prepared:
 def prepare(entry: StoredVersion, facts: PageFacts, bounds: StoreBounds) -> Prepared:
     """Cuts a version into parts, without those that can never fit.
 
-    Raises:
-        EntryTooLarge: Its text alone does not fit.
+    Raises `EntryTooLarge` if its text alone does not fit.
     """
     parts = rows.parts_of(entry)
     size = sum(map(len, parts.values()))

@@ -120,8 +120,7 @@ class Store:
     async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
         """Makes `entry` the newest version of its page. The same version may be put again: it is the newest then.
 
-        Raises:
-            EntryTooLarge: Its text alone is more than the store may hold.
+        Raises `EntryTooLarge` if its text alone is more than the store may hold.
         """
 
         def work() -> PutOutcome:
@@ -145,8 +144,7 @@ class Store:
     async def listing(self, after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]:
         """Returns versions, newest first, and the cursor (`after`) of those that follow.
 
-        Raises:
-            StoreCursorInvalid: `after` did not come from a listing.
+        Raises `StoreCursorInvalid` if `after` did not come from a listing.
         """
         return await self._read(lambda at: pages.listing(at, after, limit))
 

@@ -120,8 +120,7 @@ def fetch_options(
 ) -> FetchOptions:
     """Returns the options of a call; what it leaves out is as the server has it.
 
-    Raises:
-        BadArgument: This server does not do what it asks for.
+    Raises `BadArgument` if this server does not do what it asks for.
     """
     if mode == "render" and not settings.render:
         raise BadArgument(
@@ -168,11 +167,7 @@ def over_limits(
 
 
 def decoded(raw_bytes: str, most: int) -> bytes:
-    """Decodes bytes that were given as base64.
-
-    Raises:
-        BadArgument: They are not base64, or too many.
-    """
+    """Decodes bytes that were given as base64. Raises `BadArgument` if they are not base64, or too many."""
     plain = re.sub(r"\s+", "", raw_bytes.removeprefix("data:").rpartition(";base64,")[2])
     if len(plain) > most * 4 // 3 + 4:
         raise BadArgument(f"raw_bytes has more than {most:,} bytes, which is the limit of this server.")

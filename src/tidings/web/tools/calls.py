@@ -24,11 +24,7 @@ class RunningCalls:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """Surrounds a call.
-
-        Raises:
-            ToolError: It was ended.
-        """
+        """Surrounds a call. Raises `ToolError` if it was ended."""
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:

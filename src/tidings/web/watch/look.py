@@ -69,8 +69,7 @@ class Looker:
     async def look(self, watch: StoredWatch) -> LookOutcome:
         """Looks at a page, and notifies subscribers if it has changed.
 
-        Raises:
-            StoreError: It could not be compared or kept; no client was notified.
+        Raises `StoreError` if it could not be compared or kept; no client was notified.
         """
         plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
         try:

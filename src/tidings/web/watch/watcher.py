@@ -132,8 +132,7 @@ class PageWatcher:
     async def end(self, page_id: str, cause: str = TOOL) -> bool:
         """Ends what was begun for this cause. Returns whether the page is still watched, by any process.
 
-        Raises:
-            StoreError: It could not be written.
+        Raises `StoreError` if it could not be written.
         """
         async with self._turn:
             causes = self._causes.get(page_id, set())
