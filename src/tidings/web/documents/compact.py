@@ -108,7 +108,10 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
     if request.mode != "question_focused" and estimate(whole) <= shares.summary:
         return _bound(request, _Parts(whole), notices)
     salience = Salience(text.content, text.sentences, request.question, request.preserve)
-    order = _order(text, salience, request)
+    if request.mode == "question_focused":
+        order = by_question(text, salience, request.question)
+    else:
+        order = by_section(text, salience) if request.mode == "structural" else by_salience(salience)
     if not order:
         notices.append("Nothing in the text matches the question: the most important sentences are given instead.")
         order = by_salience(salience)
@@ -125,12 +128,6 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
         _omissions(text, {*chosen, *points}, shares.omissions),
     )
     return _bound(request, parts, notices)
-
-
-def _order(text: Document, salience: Salience, request: _Request) -> list[int]:
-    if request.mode == "question_focused":
-        return by_question(text, salience, request.question)
-    return by_section(text, salience) if request.mode == "structural" else by_salience(salience)
 
 
 class _Shares:

@@ -103,7 +103,15 @@ def normalise(
         content_type=content_type,
         metadata=_metadata(extracted),
         outline=outline_of(content, blocks)[:_OUTLINE],
-        key_blocks=[_block(content, number, block) for number, block in key_blocks],
+        key_blocks=[
+            ContentBlock(
+                block_id=f"b{number}",
+                kind=block.kind,
+                text=content[block.start : block.end],
+                char_len=block.end - block.start,
+            )
+            for number, block in key_blocks
+        ],
         content=content,
         source_summary=_summary(content, extracted.title or ""),
         citations=[
@@ -134,11 +142,6 @@ def _key_blocks(blocks: Sequence[BlockSpan]) -> list[tuple[int, BlockSpan]]:
         return numbered
     ranked = sorted(numbered, key=lambda one: (one[1].kind != "heading", one[1].level, one[1].start - one[1].end))
     return sorted(ranked[:_KEY_BLOCKS])
-
-
-def _block(content: str, number: int, block: BlockSpan) -> ContentBlock:
-    text = content[block.start : block.end]
-    return ContentBlock(block_id=f"b{number}", kind=block.kind, text=text, char_len=len(text))
 
 
 def _metadata(extracted: Extracted) -> DocumentMetadata:

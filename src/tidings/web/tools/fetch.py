@@ -227,7 +227,7 @@ def _links(entry: StoredVersion) -> list[ResourceLink]:
 def show_map(found: SiteMap, search: str, limit: int, max_tokens: int) -> CallToolResult:
     """Returns the answer: as many pages as were asked for and fit, and how many there are."""
     words = search.lower().split()
-    pages = [page for page in found.pages if _holds(page, words)]
+    pages = [page for page in found.pages if all(word in f"{page.url} {page.title or ''}".lower() for word in words)]
     total = len(pages) if words else found.total
     shown = _fitting(pages[:limit], max_tokens)
     notes = [disarm(note) for note in found.notes]
@@ -241,11 +241,6 @@ def show_map(found: SiteMap, search: str, limit: int, max_tokens: int) -> CallTo
     if words and not shown:
         head = f"None of the {found.total:,} pages found of {found.url} has {search.strip()!r} in its URL or title."
     return answer("\n".join([head, *lines, *(f"[{note}]" for note in notes)]), data)
-
-
-def _holds(page: SitePage, words: list[str]) -> bool:
-    text = f"{page.url} {page.title or ''}".lower()
-    return all(word in text for word in words)
 
 
 def _fitting(pages: list[SitePage], room: int) -> list[MappedPage]:
