@@ -63,7 +63,7 @@ def test_changes_are_left_to_the_client_unless_they_are_malformed() -> None:
 
 def test_a_check_that_fails_is_told_with_its_exchange() -> None:
     ear = Ear()
-    ear.wire.connected = True
+    ear.wire.begin()
     begun = Exchange(1, "POST", "http://h/mcp", {}, began=1.0)
     ear.wire.exchange(begun)
     ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, 50, 1))
@@ -89,7 +89,7 @@ def test_before_the_handshake_is_done_nothing_is_taken_for_a_check() -> None:
     ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}, 50))
     ear.wire.message(Message(True, {"jsonrpc": "2.0", "id": 1, "result": {}}, 50))
     assert ear.kinds == ["message", "message"]
-    ear.wire.connected = True
+    ear.wire.begin()
     ear.wire.message(Message(False, {"jsonrpc": "2.0", "id": 2, "method": "server/discover"}, 50))
     ear.wire.message(Message(True, {"jsonrpc": "2.0", "id": 2, "result": {}}, 50))
     assert ear.kinds == ["message", "message", "answer-time"]

@@ -220,6 +220,10 @@ class ServerLink:
         is_command = self.recorder is not None and self.recorder.is_command
         return error_data(error, is_command=is_command, method=method)
 
+    def use(self, spec: ConnectionSpec) -> None:
+        """Makes the next client of another spec."""
+        self.spec = spec
+
     def start(self) -> None:
         """Connects in the background."""
         if self._connecting is None or self._connecting.done():

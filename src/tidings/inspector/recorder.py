@@ -130,7 +130,7 @@ class Recorder:
             return  # The link recorded that a new client connects.
         if event.new is State.CONNECTED:
             self._hello(self._client)
-            self.wire.connected = True
+            self.wire.begin()
         elif event.old is State.CONNECTED:
             self.wire.end()
         data: dict[str, Any] = {

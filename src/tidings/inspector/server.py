@@ -102,7 +102,7 @@ class InspectedServer:
         """Changes the address or the options. Connects anew if it was connected."""
         again = self.view.state != "disconnected"
         await self.aclose()
-        self._link.spec = spec
+        self._link.use(spec)
         self._record("server", {"what": "changed", "entry": spec.shown})
         if again:
             self.start()

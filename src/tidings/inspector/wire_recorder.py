@@ -26,8 +26,7 @@ class WireRecorder:
         self._record = record
         self._limits = limits
         self._clock = clock
-        self.connected = False
-        """True if the handshake is done. A request before it is never a liveness check."""
+        self._connected = False
         self._shown_checks = 0
         self._checks: dict[str | int, float] = {}
         self._begun: dict[int, Exchange] = {}
@@ -42,9 +41,13 @@ class WireRecorder:
         """Records the messages of the next liveness check: the user asked for it."""
         self._shown_checks += 1
 
+    def begin(self) -> None:
+        """Expects liveness checks from now on: the handshake is done."""
+        self._connected = True
+
     def end(self) -> None:
         """Forgets the requests of a connection that ended."""
-        self.connected = False
+        self._connected = False
         self._checks.clear()
         self._begun.clear()
         self._quiet.clear()
@@ -95,7 +98,7 @@ class WireRecorder:
         return False
 
     def _is_check(self, method: object, known: object) -> bool:
-        if not self.connected or method not in _CHECKS or not isinstance(known, str | int):
+        if not self._connected or method not in _CHECKS or not isinstance(known, str | int):
             return False
         if self._shown_checks:
             self._shown_checks -= 1
