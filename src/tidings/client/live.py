@@ -45,10 +45,10 @@ class LiveClient:
     Made by `tidings.connect`. Use it with `async with`, or call `connect` and `aclose`.
     """
 
-    def __init__(self, wiring: ClientWiring) -> None:
-        self._wiring = wiring
-        self._connection, self._calls = wiring.connection, wiring.calls
-        self._subscriptions, self._lists = wiring.subscriptions, wiring.lists
+    def __init__(self, wiring: Any) -> None:  # A `ClientWiring`, which is no part of the public types.
+        self._wiring: ClientWiring = wiring
+        self._connection, self._calls = self._wiring.connection, self._wiring.calls
+        self._subscriptions, self._lists = self._wiring.subscriptions, self._wiring.lists
 
     # The connection.
 
