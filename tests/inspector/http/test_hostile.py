@@ -8,6 +8,7 @@ import shlex
 import sqlite3
 import sys
 import time
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from tests.inspector.http.page import PATIENCE, finished, opened, plan_in
-from tidings.inspector.http.api.calls import SavedCalls
+from tests.inspector.http.page import PATIENCE, Page, finished, opened, plan_in
 from tidings.inspector.http.api.saved_sessions import imported
 from tidings.inspector.http.exchange import unknown
+from tidings.inspector.http.saved_calls import SavedCalls
 from tidings.inspector.http.serve import ServePlan
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal
@@ -29,6 +30,12 @@ pytestmark = pytest.mark.anyio
 
 HEADER = '{"tidings":"session","version":1}'
 GOOD: dict[str, Any] = {"seq": 7, "at": 1.0, "server": "a", "kind": "server", "data": {}}
+
+
+@pytest.fixture(scope="module")
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Page]:
+    async with opened(plan_in(tmp_path_factory.mktemp("inspector"))) as page:
+        yield page
 
 
 @pytest.mark.parametrize(
@@ -58,14 +65,16 @@ def test_a_line_that_no_journal_can_keep_is_passed_over_and_the_journal_stays(tm
     assert not list(tmp_path.glob("*.broken*"))
 
 
-def test_an_imported_session_is_kept_whole_however_long_it_is(tmp_path: Path) -> None:
+# The larger number is more than may wait to be written.
+@pytest.mark.parametrize("count", [12_000, pytest.param(210_000, marks=pytest.mark.thorough)])
+def test_an_imported_session_is_kept_whole_however_long_it_is(tmp_path: Path, count: int) -> None:
     path = tmp_path / "sessions.db"
-    # More than may wait to be written, and each says that it is huge.
-    lines = (json.dumps({**GOOD, "seq": number, "data": {"size": 2**40}}) for number in range(1, 210_001))
+    # Each says that it is huge.
+    lines = (json.dumps({**GOOD, "seq": number, "data": {"size": 2**40}}) for number in range(1, count + 1))
     taken = imported(path, "\n".join((HEADER, *lines)), "long")
-    assert (taken["records"], taken["passed_over"]) == (210_000, 0)
+    assert (taken["records"], taken["passed_over"]) == (count, 0)
     (session,) = list_sessions(path)
-    assert (session.title, session.records, session.running) == ("long", 210_000, False)
+    assert (session.title, session.records, session.running) == ("long", count, False)
 
 
 def test_an_imported_session_is_as_old_as_its_import(tmp_path: Path) -> None:
@@ -148,17 +157,16 @@ def test_two_inspectors_save_calls_in_one_file(tmp_path: Path) -> None:
         "..",
     ],
 )
-async def test_a_server_of_any_name_is_connected_to_changed_and_removed(tmp_path: Path, name: str) -> None:
-    async with opened(plan_in(tmp_path)) as page:
-        await page.post("/api/catalog", {"name": name, "command": "false"})
-        part = f"{name}%00" if name in (".", "..") else quote(name, safe="")
-        here, entry = f"/api/servers/{part}", f"/api/catalog/{part}"
-        assert (await page.get(f"{here}/list/tools"))["items"] == []
-        await page.post(f"{here}/disconnect")
-        changed = await page.send("PUT", entry, {"name": name, "command": "true"})
-        assert (changed["name"], changed["command"]) == (name, "true")
-        await page.send("DELETE", entry)
-        assert name not in page.session.servers
+async def test_a_server_of_any_name_is_connected_to_changed_and_removed(page: Page, name: str) -> None:
+    await page.post("/api/catalog", {"name": name, "command": "false"})
+    part = f"{name}%00" if name in (".", "..") else quote(name, safe="")
+    here, entry = f"/api/servers/{part}", f"/api/catalog/{part}"
+    assert (await page.get(f"{here}/list/tools"))["items"] == []
+    await page.post(f"{here}/disconnect")
+    changed = await page.send("PUT", entry, {"name": name, "command": "true"})
+    assert (changed["name"], changed["command"]) == (name, "true")
+    await page.send("DELETE", entry)
+    assert name not in page.session.servers
 
 
 async def test_half_a_character_in_an_entry_does_not_spoil_the_catalog(tmp_path: Path) -> None:
@@ -252,13 +260,12 @@ async def test_whoever_sends_half_a_request_is_hung_up_on(tmp_path: Path, half: 
 
 
 @pytest.mark.parametrize("shape", ["curl", "json", "python"])
-async def test_what_is_copied_has_nothing_in_it_that_a_terminal_obeys(tmp_path: Path, shape: str) -> None:
+async def test_what_is_copied_has_nothing_in_it_that_a_terminal_obeys(page: Page, shape: str) -> None:
     name = "ü'; touch x; '$(touch x)`touch x`\x1b[201~\x9b201~\n\u202etouch x\x00\ud800"
-    async with opened(plan_in(tmp_path)) as page:
-        await page.post("/api/catalog", {"name": "s", "command": "cat"})
-        asked = {"server": "s", "kind": "call", "as": shape, "tool": name, "arguments": {name: name}}
-        content, kind = json.dumps(asked).encode(), {"Content-Type": "application/json"}
-        text = (await page.http.post("/api/snippet", content=content, headers=kind)).json()["text"]
+    await page.post("/api/catalog", {"name": shape, "command": "cat"})
+    asked = {"server": shape, "kind": "call", "as": shape, "tool": name, "arguments": {name: name}}
+    content, kind = json.dumps(asked).encode(), {"Content-Type": "application/json"}
+    text = (await page.http.post("/api/snippet", content=content, headers=kind)).json()["text"]
     assert all(each.isprintable() or each == "\n" for each in text)
     assert not any(line.startswith("touch") for line in text.splitlines())
     assert "ü" in text

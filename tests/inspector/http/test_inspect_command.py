@@ -18,14 +18,19 @@ from tidings.inspector.http.app import Assets
 from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect
 
 SERVER = """
-from tidings import LiveServer
-server = LiveServer("sample")
+import json, sys
 
-@server.tool()
-def add(a: int, b: int) -> int:
-    return a + b
-
-server.run("stdio")
+RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "sample", "version": "1"}},
+    "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = RESULTS.get(asked["method"])
+        answer = {"error": {"code": -32601, "message": "Method not found"}} if result is None else {"result": result}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
 """
 
 

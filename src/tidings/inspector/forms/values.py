@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from tidings._kit.bounded_json import is_number
+from tidings._kit.bounded_json import as_dict, is_number
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
 from tidings.inspector.forms.words import either, one_of, shown
 
@@ -240,7 +240,7 @@ class ValueReader:
         return entries
 
     def _choice(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
-        given = cast("Mapping[str, Any]", typed) if isinstance(typed, Mapping) else {}
+        given = as_dict(typed)
         if "$choice" in given:
             chosen = given["$choice"]
             for spot, branch in enumerate(field.fields):

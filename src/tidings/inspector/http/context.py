@@ -4,25 +4,23 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request
 
 from tidings.inspector.http.exchange import ApiProblem, unknown
+from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
-
-if TYPE_CHECKING:
-    from tidings.inspector.http.api.calls import SavedCalls
-    from tidings.inspector.http.feed import PageFeed
-    from tidings.inspector.server import InspectedServer
-    from tidings.inspector.servers import SessionServers
-    from tidings.inspector.session import Session
+from tidings.inspector.http.saved_calls import SavedCalls
+from tidings.inspector.server import InspectedServer
+from tidings.inspector.servers import SessionServers
+from tidings.inspector.session import Session
 
 
 class Guide(Protocol):
     """A guided tour, as the demo has one. The page shows its steps."""
 
-    def begin(self, session: "Session", changed: Callable[[], object]) -> None:
+    def begin(self, session: Session, changed: Callable[[], object]) -> None:
         """Starts with a new session. Call `changed` when `facts` have changed."""
         ...
 
@@ -39,10 +37,10 @@ class Guide(Protocol):
 class Running:
     """The session, and what belongs to it."""
 
-    session: "Session"
-    servers: "SessionServers"
-    feed: "PageFeed"
-    saved: "SavedCalls"
+    session: Session
+    servers: SessionServers
+    feed: PageFeed
+    saved: SavedCalls
 
 
 @dataclass
@@ -74,7 +72,7 @@ def running_of(request: Request) -> Running:
     raise ApiProblem(503, "starting", "The inspector is starting.", "Try again in a moment.", who="this program")
 
 
-def server_of(request: Request, name: str | None = None) -> "InspectedServer":
+def server_of(request: Request, name: str | None = None) -> InspectedServer:
     """Returns the server of this name, or the one in the path. Raises `ApiProblem` if there is none."""
     servers = running_of(request).session.servers
     name = name if name is not None else str(request.path_params["server"])

@@ -22,22 +22,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.inspector.catalog import Catalog
-from tidings.inspector.http.api.calls import SavedCalls
+from tidings.inspector.catalog import Catalog, ServerEntry
 from tidings.inspector.http.app import make_app
 from tidings.inspector.http.context import Guide, Inspector, Running
 from tidings.inspector.http.exchange import error_facts
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
+from tidings.inspector.http.saved_calls import SavedCalls
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session, stop_commands
-
-if TYPE_CHECKING:
-    from tidings.inspector.catalog import ServerEntry
-
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +46,7 @@ _WRITING_SECONDS: Final = 0.2
 class ServePlan:
     """The servers to inspect, and the files of the inspector."""
 
-    given: "tuple[ServerEntry, ...]" = ()
+    given: tuple[ServerEntry, ...] = ()
     """The servers of the command line."""
     catalog: Path | None = None
     read_only: bool = False
