@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio import to_thread
 
 from tests.web.fetch.servers import Ask, Page, Site, fetcher, site
@@ -14,7 +15,7 @@ from tidings.web.library import WebLibrary
 from tidings.web.pages import Extracts
 from tidings.web.refresh import Intervals
 from tidings.web.store.store import Store
-from tidings.web.watch.state import DIFF, PAGE
+from tidings.web.watch.state import DIFF, PAGE, WatchState
 from tidings.web.watch.watcher import PageWatcher
 
 BEGINNING = 1_767_225_600.0
@@ -87,6 +88,16 @@ class Shelf:
         self.heard()
         self.requests()
         return page_id
+
+    async def announced(self, page_id: str) -> None:
+        """Waits until the watcher has announced the page's newest content, and has written that down."""
+        with anyio.fail_after(20):
+            while True:
+                page, watch = await self.store.page_of(page_id), await self.store.watch_of(page_id)
+                seen = WatchState.from_json(watch.state).seen if watch else None
+                if self.told and page and seen and seen.content_hash == page.content_hash:
+                    return
+                await anyio.sleep(0.01)
 
     async def later(self, seconds: float = PACE.most) -> int:
         """Look at what is due then; how many pages that are."""
