@@ -12,6 +12,7 @@ import random
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -372,13 +373,19 @@ class NatsBus(SharedBus):
             raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
         access = Access(user, password, token, Path(credentials).absolute() if credentials is not None else None, tls)
         self._servers = NatsServers(addresses(url), access)
-        self._subjects = Subjects(prefix)
-        self._history = history or History()
-        self._replicas = replicas
-        self._buffer = buffer
-        self._timeout = timeout
         self._listeners = Listeners()
         self._engine = Engine("nats", str(self._servers))
+        self._new_session = partial(
+            NatsSession,
+            self._servers,
+            subjects=Subjects(prefix),
+            history=history or History(),
+            replicas=replicas,
+            buffer=buffer,
+            timeout=timeout,
+            tell=self._listeners.call,
+            engine=self._engine,
+        )
         self._head = NOWHERE
         self._session: NatsSession | None = None
 
@@ -412,16 +419,7 @@ class NatsBus(SharedBus):
         return await self._entered().since(cursor)
 
     async def _open(self) -> None:
-        session = NatsSession(
-            self._servers,
-            subjects=self._subjects,
-            history=self._history,
-            replicas=self._replicas,
-            buffer=self._buffer,
-            timeout=self._timeout,
-            tell=self._listeners.call,
-            engine=self._engine,
-        )
+        session = self._new_session()
         await session.start()
         self._session = session
 
