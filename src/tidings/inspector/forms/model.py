@@ -22,24 +22,13 @@ A form is a tree of `Field`s. `kind` says what to draw:
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, cast
 
 Kind = Literal[
-    "text",
-    "multiline",
-    "number",
-    "integer",
-    "boolean",
-    "enum",
-    "multi",
-    "object",
-    "array",
-    "choice",
-    "const",
-    "ref",
+    "text", "multiline", "number", "integer", "boolean", "enum", "multi", "object", "array", "choice", "const", "ref",
     "json",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +181,7 @@ class FieldProblem:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the problem as JSON."""
-        return {
-            "path": self.path,
-            "message": self.message,
-            "keys": list(self.keys),
-            "expected": self.expected,
-            "got": self.got,
-            "fault": self.fault,
-        }
+        return asdict(self) | {"keys": list(self.keys)}
 
 
 def problem(keys: Iterable[Key], complaint: str, *, expected: str = "", got: str = "") -> FieldProblem:
