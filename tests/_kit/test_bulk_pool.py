@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tidings._kit.bulk_pool import BulkPool
+from tidings._kit.pool import BulkPool
 from tidings._kit.worker import WorkerLimits
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="of POSIX")

@@ -18,7 +18,6 @@ from tidings._kit.files import (
     state_of,
     try_lock,
     wait_for_lock,
-    write_file,
 )
 
 posix = pytest.mark.skipif(os.name == "nt", reason="of POSIX")
@@ -62,9 +61,9 @@ def test_nothing_waits_for_a_pipe_or_reads_a_device(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_in_one_step_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    write_file(path, b"one")
+    assert replace_file(path, b"one", None)
     with path.open("rb") as reader:
-        write_file(path, b"two")
+        assert replace_file(path, b"two", state_of(path))
         assert reader.read() == b"one"
     assert path.read_bytes() == b"two"
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
@@ -106,7 +105,7 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_file(path, b"two")
+        replace_file(path, b"two", state_of(path))
     assert path.read_bytes() == b"one"
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
 

@@ -9,7 +9,7 @@ import pytest
 import tidings._kit
 
 SLOW = {"mcp", "pydantic", "anyio", "httpx", "httpx2"}
-QUICK = {"lazy", "files", "diff", "backoff", "worker", "pool", "bulk_pool", "sqlite"}
+QUICK = {"lazy", "files", "diff", "backoff", "worker", "pool", "sqlite"}
 """These do without asyncio, too: worker processes, or what starts them, import them."""
 FILES = sorted(path.stem for path in Path(tidings._kit.__file__).parent.glob("*.py"))
 

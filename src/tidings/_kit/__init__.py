@@ -4,8 +4,7 @@
     sqlite_errors   the errors of a database in words
     files           files shared by programs: bounded reading, locks, replacement in one step
     diff            where two sequences differ, in bounded work: words, hunks, unified text
-    pool            child processes with deadlines and memory limits, for asyncio
-    bulk_pool       child processes that answer many jobs, for a thread
+    pool            child processes with deadlines and memory limits
     worker          the child of every pool, and the frames between the two
     backoff         pauses between attempts, jitter, `Retry-After`
     bounded_json    JSON that nobody has checked: safe access, weight, cuts

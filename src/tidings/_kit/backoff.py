@@ -7,7 +7,7 @@ pauses = Pauses(doubling(0.02, 1.0), below=0.5)    # counts the attempts itself
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from numbers import Real
 
@@ -42,30 +42,26 @@ class Backoff:
         return jittered(self.delay(attempt), below=self.jitter, above=self.jitter, chance=chance)
 
 
+@dataclass
 class Pauses:
-    """The pauses of one loop that tries again and again: longer each time, until `reset`.
+    """The pauses of one loop that tries again and again: longer each time, the last delay repeated, until `reset`."""
 
-    Args:
-        delays: The delays in seconds; the last one repeats.
-        below: The share of a delay by which a pause may be shorter; see `jittered`.
-        above: The share by which it may be longer.
-    """
-
-    def __init__(self, delays: Sequence[float], *, below: float = 0.0, above: float = 0.0) -> None:
-        self._delays = delays
-        self._below = below
-        self._above = above
-        self._failures = 0
+    delays: Sequence[float]
+    _: KW_ONLY
+    below: float = 0.0
+    """The share of a delay by which a pause may be shorter, or (`above`) longer; see `jittered`."""
+    above: float = 0.0
+    failures: int = field(default=0, init=False)
 
     def next(self) -> float:
         """Counts a failure, and returns the seconds to wait after it."""
-        delay = self._delays[min(self._failures, len(self._delays) - 1)]
-        self._failures += 1
-        return jittered(delay, below=self._below, above=self._above)
+        delay = self.delays[min(self.failures, len(self.delays) - 1)]
+        self.failures += 1
+        return jittered(delay, below=self.below, above=self.above)
 
     def reset(self) -> None:
         """Starts from the first delay again, after a success."""
-        self._failures = 0
+        self.failures = 0
 
 
 def doubling(first: float, longest: float) -> tuple[float, ...]:
@@ -82,10 +78,7 @@ def doubling(first: float, longest: float) -> tuple[float, ...]:
 def jittered(
     seconds: float, *, below: float = 0.0, above: float = 0.0, chance: Callable[[], float] = random.random
 ) -> float:
-    """Returns a random time from `seconds` less `below` of it to `seconds` plus `above` of it.
-
-    `chance` returns a number from 0 to 1, for tests. Jitter spreads load and guards nothing, so it need not be secret.
-    """
+    """Returns a random time from `seconds` less `below` of it to `seconds` plus `above` of it."""
     return seconds * (1 - below) + chance() * seconds * (below + above)
 
 

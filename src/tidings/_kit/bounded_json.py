@@ -192,13 +192,9 @@ def in_order(value: Any) -> Any:
 
 
 def parse_with_comments(text: str) -> tuple[Any, bool]:
-    """Parses JSON as people write it: with comments, and with commas before a closing bracket.
+    """Parses JSON with comments, and with commas before a closing bracket. Raises `NotJson` if it is not that.
 
-    Returns:
-        The value, and whether the text is plain JSON, without either.
-
-    Raises:
-        NotJson: The text is not JSON. Line and column are those of `text`.
+    Returns the value, and whether the text is plain JSON, without either.
     """
     # Replaced by spaces, so that an error keeps its line and column.
     bare = _COMMENT_OR_COMMA.sub(

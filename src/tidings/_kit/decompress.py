@@ -8,9 +8,12 @@ fill the memory. With several encodings, one inside the other, that holds for ea
 
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from zlib import _Decompress as Inflate  # pyright: ignore[reportPrivateUsage] - it has no public name
 
 PIECE: Final = 64 * 1024
 ACCEPTED: Final = "gzip, deflate, br"
@@ -32,27 +35,10 @@ class OverLimit(ValueError):
 
 
 class _Encoding(Protocol):
-    """One encoding, being undone."""
-
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
     @property
     def finished(self) -> bool: ...
-
-
-class _Inflate(Protocol):
-    """The object that `zlib.decompressobj` returns."""
-
-    def decompress(self, data: bytes, max_length: int = 0, /) -> bytes: ...
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unconsumed_tail(self) -> bytes: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
 
 
 class _Deflate:
@@ -60,7 +46,7 @@ class _Deflate:
 
     def __init__(self) -> None:
         self._head = b""
-        self._inflate: _Inflate | None = None
+        self._inflate: Inflate | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._inflate is None:
@@ -81,7 +67,7 @@ class _Gzip:
     """gzip, of one member or several. Data after the last one is ignored."""
 
     def __init__(self) -> None:
-        self._inflate: _Inflate = zlib.decompressobj(_GZIP_WBITS)
+        self._inflate = zlib.decompressobj(_GZIP_WBITS)
         self._members = 1
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -125,7 +111,7 @@ class _Brotli:
         return self._stream.is_finished()
 
 
-def _inflated(inflate: _Inflate, data: bytes) -> Iterator[bytes]:
+def _inflated(inflate: "Inflate", data: bytes) -> Iterator[bytes]:
     try:
         while data and not inflate.eof:
             if piece := inflate.decompress(data, PIECE):
@@ -138,26 +124,15 @@ def _inflated(inflate: _Inflate, data: bytes) -> Iterator[bytes]:
         raise Corrupt(f"it is not compressed as it says ({error})") from None
 
 
-_ENCODINGS: Final[Mapping[str, type[_Deflate] | type[_Gzip] | type[_Brotli]]] = {
-    "gzip": _Gzip,
-    "x-gzip": _Gzip,
-    "deflate": _Deflate,
-    "br": _Brotli,
-}
+_ENCODINGS: Final = {"gzip": _Gzip, "x-gzip": _Gzip, "deflate": _Deflate, "br": _Brotli}
 
 
 class Decompressor:
-    """Undoes the encodings of a body.
+    """Undoes the encodings of a body, which are named in lower case and in the order in which they were applied.
 
-    Args:
-        encodings: Their names in lower case, in the order in which they were applied, as `Content-Encoding` has them.
-            Names such as `identity` and an empty one mean nothing.
-        limit: The most bytes, of the input and of what each encoding decompresses to. None: no limit, for a
-            caller that counts itself.
-
-    Raises:
-        Corrupt: An encoding is not known, or there are too many.
-        ImportError: `br` is among them, and the package `brotli` is not installed.
+    `limit` is the most bytes of the input, and of what each encoding decompresses to; None: the caller counts itself.
+    Raises `Corrupt` if an encoding is not known or there are too many, and `ImportError` if `br` is among them and the
+    package `brotli` is not installed.
     """
 
     def __init__(self, encodings: Sequence[str], limit: int | None) -> None:
@@ -175,9 +150,7 @@ class Decompressor:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yields what can be decompressed now, in pieces that are not empty unless `data` is.
 
-        Raises:
-            Corrupt: The data is not compressed as it is said to be.
-            OverLimit: The input, or the output of one of the encodings, exceeds the limit.
+        Raises `Corrupt`, or `OverLimit` if the input or the output of one of the encodings exceeds the limit.
         """
         return self._through(0, data)
 
@@ -205,14 +178,7 @@ def is_gzip(data: bytes) -> bool:
 def gunzip(data: bytes, limit: int, *, keep_beginning: bool = False) -> bytes:
     """Returns what a gzip file decompresses to. A file that ends too early gives what there is.
 
-    Args:
-        data: The file.
-        limit: The most bytes of the result.
-        keep_beginning: Of a file that is broken further on, return what comes before, if there is something.
-
-    Raises:
-        Corrupt: It is not gzip, or is broken.
-        OverLimit: The result exceeds the limit.
+    Raises `OverLimit`, or `Corrupt`: but with `keep_beginning`, a file that is broken further on gives its beginning.
     """
     gzip, found = _Gzip(), bytearray()
     try:

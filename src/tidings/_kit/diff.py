@@ -33,7 +33,7 @@ _LONGEST_WORD: Final = 100
 _TOKEN: Final = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\s+|."
 )
-_NO_NEWLINE: Final = "\\ No newline at end of file\n"
+_NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 Sign = Literal[" ", "-", "+"]
 Span = tuple[int, int]
@@ -107,19 +107,16 @@ class Hunk:
 
     @property
     def title(self) -> str:
-        """Its place as a patch names it: "@@ -12,3 +12,5 @@ heading"."""
         # A place without lines is named by the line above it.
-        old, new = (
-            self.start if self.count else self.start - 1,
-            self.new_start if self.new_count else self.new_start - 1,
-        )
+        old, new = self.start - (not self.count), self.new_start - (not self.new_count)
         return f"@@ -{old},{self.count} +{new},{self.new_count} @@ {self.heading}".rstrip()
 
     @property
     def text(self) -> str:
         """The hunk of a patch, from lines with their ends. A last line in brackets says how many lines are left out."""
         rest = f"[{self.left_out:,} more lines of this place are left out]\n" if self.left_out else ""
-        return f"{self.title}\n" + "".join(map(_with_newline, self.lines)) + rest
+        lines = (line.sign + line.text + ("" if line.text.endswith("\n") else _NO_NEWLINE) for line in self.lines)
+        return f"{self.title}\n" + "".join(lines) + rest
 
 
 def differing(old: Sequence[Hashable], new: Sequence[Hashable], work: int = WORK) -> Differing:
@@ -172,12 +169,12 @@ def common_lines(before: str, after: str) -> tuple[int, int]:
     return start, end
 
 
-def changed_words(gone: Sequence[str], come: Sequence[str], *, ignore_space: bool = True) -> tuple[Spans, Spans]:
+def changed_words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Spans]:
     """Returns where the words differ in lines that were replaced by others, for the old lines and for the new.
 
     The lines of each side are compared as one text, so that words may move from line to line. A word that differs is
-    marked as a whole. With `ignore_space`, one run of white space is as good as another. Lines that have little in
-    common, or differ in very much, have no counterparts.
+    marked as a whole, and one run of white space is as good as another. Lines that have little in common, or differ in
+    very much, have no counterparts.
     """
     whole: tuple[Spans, Spans] = [None] * len(gone), [None] * len(come)
     if not gone or not come:
@@ -188,7 +185,7 @@ def changed_words(gone: Sequence[str], come: Sequence[str], *, ignore_space: boo
     middle, new_middle = old[start : len(old) - end], new[start : len(new) - end]
     if len(middle) + len(new_middle) > _MOST_CHARACTERS:
         return whole
-    spans, new_spans = _differing_words(middle, new_middle, ignore_space)
+    spans, new_spans = _differing_words(middle, new_middle)
     kept = len(old) - sum(b - a for a, b in spans)
     if kept < _LEAST_COMMON * max(len(old), len(new)):
         return whole
@@ -221,20 +218,13 @@ def make_hunk(
     above: int = 0,
     heading: str = "",
     words: Callable[[Sequence[str], Sequence[str]], tuple[Spans, Spans]] = changed_words,
-    keep: Callable[[Iterator[DiffLine]], Iterable[DiffLine]] | None = None,
+    keep: Callable[[Iterator[DiffLine]], Iterable[DiffLine]] = list,
 ) -> Hunk:
     """Returns the hunk of a group of changes (see `grouped`), with `context` lines around them.
 
-    Args:
-        old: The old lines.
-        new: The new lines.
-        group: The changes.
-        context: How many lines to show around them.
-        above: How many lines stand above `old` and `new`, if these are only parts of their texts.
-        heading: Says in words where it is.
-        words: Marks the words in lines that replaced others.
-        keep: Chooses and shortens the lines to show. It is called for each run of lines with the same sign, lazily: a
-            line that is not taken is never made.
+    `above` lines stand above `old` and `new`, if these are only parts of their texts. `words` marks the words in lines
+    that replaced others. `keep` chooses and shortens the lines to show. It is called for each run of lines with the
+    same sign, lazily: a line that is not taken is never made.
     """
     start, new_start = max(0, group[0].start - context), max(0, group[0].new_start - context)
     end, new_end = min(len(old), group[-1].end + context), min(len(new), group[-1].new_end + context)
@@ -242,23 +232,16 @@ def make_hunk(
     lines: list[DiffLine] = []
     at = start
     for change in group:
-        lines += _kept(_unchanged(old, at, change.start, above, shift), keep)
+        lines += keep(_unchanged(old, at, change.start, above, shift))
         gone, come = old[change.start : change.end], new[change.new_start : change.new_end]
         spans, new_spans = words(gone, come)
-        lines += _kept(_removed(gone, spans, above + change.start), keep)
-        lines += _kept(_added(come, new_spans, above + change.new_start), keep)
+        lines += keep(_replaced("-", gone, spans, above + change.start))
+        lines += keep(_replaced("+", come, new_spans, above + change.new_start))
         at, shift = change.end, change.new_end - change.end
-    lines += _kept(_unchanged(old, at, end, above, shift), keep)
+    lines += keep(_unchanged(old, at, end, above, shift))
     total = end - start + sum(change.new_end - change.new_start for change in group)
-    return Hunk(
-        above + start + 1,
-        end - start,
-        above + new_start + 1,
-        new_end - new_start,
-        tuple(lines),
-        heading,
-        total - len(lines),
-    )
+    place = above + start + 1, end - start, above + new_start + 1, new_end - new_start
+    return Hunk(*place, tuple(lines), heading, total - len(lines))
 
 
 def unified(
@@ -266,12 +249,7 @@ def unified(
 ) -> Iterator[str]:
     """Yields the lines of a patch without its head: `@@ -1,3 +1,4 @@`, then each line behind its sign.
 
-    Args:
-        old: The old lines, without their ends.
-        new: The new lines.
-        context: How many lines to show around what changed.
-        above: How many lines stand above `old` and `new`, if these are only parts of their texts.
-        work: About how many steps the comparison may take.
+    Lines have no ends. `above` lines stand above `old` and `new`, if these are only parts of their texts.
     """
     for group in grouped(differing(old, new, work).changes, context):
         hunk = make_hunk(old, new, group, context=context, above=above, words=no_words)
@@ -280,58 +258,54 @@ def unified(
             yield line.sign + line.text
 
 
+@dataclass
 class _Comparison:
-    def __init__(self, old: list[int], new: list[int], work: int) -> None:
-        self._old = old
-        self._new = new
-        self._work = work
-        self._exact = True
+    old: list[int]
+    new: list[int]
+    work: int
+    exact: bool = True
 
     def run(self) -> Differing:
-        pieces = [Replaced(0, len(self._old), 0, len(self._new))]
+        pieces = [Replaced(0, len(self.old), 0, len(self.new))]
         found: list[Replaced] = []
         while pieces:
             piece = self._trimmed(pieces.pop())
-            if piece.start == piece.end or piece.new_start == piece.new_end:
-                if piece.start != piece.end or piece.new_start != piece.new_end:
-                    found.append(piece)
+            if piece.start == piece.end and piece.new_start == piece.new_end:
                 continue
-            smaller = self._cut(piece)
-            if smaller is None:
+            one_sided = piece.start == piece.end or piece.new_start == piece.new_end
+            if one_sided or (smaller := self._cut(piece)) is None:
                 found.append(piece)
             else:
                 pieces += smaller
-        return Differing(_joined(sorted(found)), self._exact)
+        return Differing(_joined(sorted(found)), self.exact)
 
     def _trimmed(self, piece: Replaced) -> Replaced:
         start, end, new_start, new_end = piece
-        while start < end and new_start < new_end and self._old[start] == self._new[new_start]:
+        while start < end and new_start < new_end and self.old[start] == self.new[new_start]:
             start, new_start = start + 1, new_start + 1
-        while start < end and new_start < new_end and self._old[end - 1] == self._new[new_end - 1]:
+        while start < end and new_start < new_end and self.old[end - 1] == self.new[new_end - 1]:
             end, new_end = end - 1, new_end - 1
         return Replaced(start, end, new_start, new_end)
 
     def _cut(self, piece: Replaced) -> list[Replaced] | None:
         """The pieces between what is the same within `piece`; None if it is replaced as a whole."""
         size = piece.end - piece.start + piece.new_end - piece.new_start
-        if self._work < size:
-            self._exact = False
+        if self.work < size:
+            self.exact = False
             return None
-        self._work -= size
-        old, new = self._old[piece.start : piece.end], self._new[piece.new_start : piece.new_end]
+        self.work -= size
+        old, new = self.old[piece.start : piece.end], self.new[piece.new_start : piece.new_end]
         counts, new_counts = Counter(old), Counter(new)
         if counts.keys().isdisjoint(new_counts):
             return None
         same = _anchors(old, new, counts, new_counts)
         if not same:
-            longest = min(_LONGEST_WAY, int(max(self._work, 0) ** 0.5))
-            way = _shortest(old, new, longest)
-            steps = longest if way is None else size - 2 * len(way)
-            self._work -= steps**2
-            if way is None:
-                self._exact = False
+            longest = min(_LONGEST_WAY, int(max(self.work, 0) ** 0.5))
+            same = _shortest(old, new, longest)
+            self.work -= (longest if same is None else size - 2 * len(same)) ** 2
+            if same is None:
+                self.exact = False
                 return None
-            same = way
         return _between(piece, same)
 
 
@@ -437,11 +411,10 @@ def _common_words(before: str, after: str) -> int:
     return start
 
 
-def _differing_words(before: str, after: str, ignore_space: bool) -> tuple[list[Span], list[Span]]:
+def _differing_words(before: str, after: str) -> tuple[list[Span], list[Span]]:
     tokens, new_tokens = _TOKEN.findall(before), _TOKEN.findall(after)
     ends, new_ends = ([0, *accumulate(map(len, some))] for some in (tokens, new_tokens))
-    if ignore_space:
-        tokens, new_tokens = ([" " if token.isspace() else token for token in some] for some in (tokens, new_tokens))
+    tokens, new_tokens = ([" " if token.isspace() else token for token in some] for some in (tokens, new_tokens))
     changes = differing(tokens, new_tokens, _WORDS_WORK).changes
     return (
         [(ends[one.start], ends[one.end]) for one in changes if one.start < one.end],
@@ -465,26 +438,11 @@ def _by_line(lines: Sequence[str], spans: list[Span], offset: int) -> Iterator[t
         begin = stop
 
 
-def _kept(
-    lines: Iterator[DiffLine], keep: Callable[[Iterator[DiffLine]], Iterable[DiffLine]] | None
-) -> Iterable[DiffLine]:
-    return lines if keep is None else keep(lines)
-
-
 def _unchanged(old: Sequence[str], start: int, end: int, above: int, shift: int) -> Iterator[DiffLine]:
     for at in range(start, end):
         yield DiffLine(" ", old[at], above + at + 1, above + at + shift + 1)
 
 
-def _removed(lines: Sequence[str], spans: Spans, before: int) -> Iterator[DiffLine]:
+def _replaced(sign: Sign, lines: Sequence[str], spans: Spans, before: int) -> Iterator[DiffLine]:
     for number, (text, words) in enumerate(zip(lines, spans, strict=True), before + 1):
-        yield DiffLine("-", text, number, None, words)
-
-
-def _added(lines: Sequence[str], spans: Spans, before: int) -> Iterator[DiffLine]:
-    for number, (text, words) in enumerate(zip(lines, spans, strict=True), before + 1):
-        yield DiffLine("+", text, None, number, words)
-
-
-def _with_newline(line: DiffLine) -> str:
-    return f"{line.sign}{line.text}" if line.text.endswith("\n") else f"{line.sign}{line.text}\n{_NO_NEWLINE}"
+        yield DiffLine(sign, text, number if sign == "-" else None, number if sign == "+" else None, words)

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 if sys.platform != "win32":
@@ -34,13 +35,8 @@ class Locked(BlockingIOError):
 def read_file(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
     """Returns the bytes of a regular file, or of the one that a link leads to, and its state before it was read.
 
-    Never waits for a pipe, and never reads a device.
-
-    Raises:
-        OverflowError: It has more than `largest` bytes. `args[0]` is its size, as far as it is known.
-        NotAFile: It is a pipe, a socket or a device.
-        IsADirectoryError: It is a folder.
-        OSError: It does not exist, or may not be read.
+    Never waits for a pipe, and never reads a device. Raises `OverflowError` with the size if it has more than `largest`
+    bytes, `NotAFile`, `IsADirectoryError`, or another `OSError`.
     """
     _check_regular(path.stat(), path.name)  # Before it is opened: some devices do something by that alone.
     return read_open(os.open(path, READING), path.name, largest)
@@ -74,7 +70,8 @@ def same_state(one: os.stat_result | None, other: os.stat_result | None) -> bool
     """Returns whether nothing was written between two looks at a file, as far as the system can tell."""
     if one is None or other is None:
         return one is other
-    return _stamp(one) == _stamp(other)
+    stamp = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return stamp(one) == stamp(other)
 
 
 def write_synced(descriptor: int, data: bytes) -> None:
@@ -85,58 +82,38 @@ def write_synced(descriptor: int, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def write_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, seen: os.stat_result | None) -> bool:
     """Replaces a file, or creates it, readable for its owner alone: readers see the old content or the new.
 
-    Raises:
-        OSError: It could not be written, and is as it was.
+    Returns False, and leaves it as it is, unless it is still as it was `seen` (None: it did not exist). A program that
+    writes in the microseconds after that look is overwritten: hold a lock to keep out those that ask for it.
     """
-    with _beside(path, data) as new:
-        new.replace(path)
-
-
-def replace_file(path: Path, data: bytes, seen: os.stat_result | None) -> bool:
-    """Does what `write_file` does, if the file is still as it was `seen` (None: it did not exist).
-
-    Returns:
-        Whether it was, and is replaced now. A program that writes between the last look and the replacement, which
-        takes microseconds, is overwritten: hold a lock to keep out those that ask for it.
-
-    Raises:
-        OSError: It could not be written, and is as it was.
-    """
-    with _beside(path, data) as new:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
+    new = Path(name)
+    try:
+        write_synced(descriptor, data)
         if not same_state(state_of(path), seen):
             return False
         new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
     return True
 
 
 def try_lock(descriptor: int) -> bool:
-    """Locks an open file or folder for this descriptor alone, unless another one has it. Closing it unlocks it.
-
-    Raises:
-        OSError: The disk has no locks.
-    """
+    """Locks an open file or folder for this descriptor alone, unless another one has it. Closing it unlocks it."""
     try:
         if sys.platform != "win32":
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:  # pragma: no cover - Windows
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    except BlockingIOError:
-        return False
-    except PermissionError:  # pragma: no cover - Windows, for a lock that another program has
+    except (BlockingIOError, PermissionError):  # The latter on Windows.
         return False
     return True
 
 
 def wait_for_lock(descriptor: int, timeout: float) -> None:
-    """Does what `try_lock` does, and waits for it for `timeout` seconds.
-
-    Raises:
-        Locked: Another program has it.
-        OSError: The disk has no locks.
-    """
+    """Does what `try_lock` does, and waits for it. Raises `Locked` if another program has it for `timeout` seconds."""
     until = time.monotonic() + timeout
     pause = 0.0005
     while not try_lock(descriptor):
@@ -153,14 +130,10 @@ def open_lock(path: Path) -> int:
 
 @contextmanager
 def locked(path: Path, timeout: float) -> Generator[None]:
-    """Holds the lock file at `path`: one holder at a time, of all threads and processes.
+    """Holds the lock file at `path`: one holder at a time, of all threads and processes. May raise `Locked`.
 
     Use a file of its own beside the one it guards: that one may be replaced. It stays when the lock is let go, since
     deleting it would give two programs a lock each.
-
-    Raises:
-        Locked: Another program held it for `timeout` seconds.
-        OSError: The file cannot be made, or the disk has no locks.
     """
     descriptor = open_lock(path)
     try:
@@ -170,24 +143,8 @@ def locked(path: Path, timeout: float) -> Generator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def _beside(path: Path, data: bytes) -> Generator[Path]:
-    """A new file with this content, in the same folder and hidden, that is gone at the end unless it was renamed."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
-    new = Path(name)
-    try:
-        write_synced(descriptor, data)
-        yield new
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def _check_regular(found: os.stat_result, name: str) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(found.st_mode):
         raise NotAFile(errno.EACCES, os.strerror(errno.EACCES), name)
-
-
-def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

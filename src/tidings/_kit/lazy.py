@@ -16,13 +16,9 @@ def lazy_names(
     extra: Collection[str] = (),
     missing: Callable[[list[str]], str] = ", ".join,
 ) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of `package`.
+    """Returns the `__getattr__` of `package`, whose names are in `homes`, each with the module that defines it.
 
-    Args:
-        package: Its name.
-        homes: Its names, each with the module that defines it.
-        extra: The packages that an optional extra installs.
-        missing: Makes the message of the `ImportError` if one of these is not installed; see `packages_missing`.
+    If one of the packages of an optional `extra` is not installed, `missing` makes the message of the `ImportError`.
     """
 
     def get(name: str) -> Any:

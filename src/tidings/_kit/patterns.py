@@ -67,10 +67,8 @@ def found_in(pattern: str, text: str, *, seconds: float = 0.05) -> bool | None:
     None if that cannot be said: it is not a pattern, or it takes longer than `seconds` of processor time.
     """
     ready = _ready(pattern)
-    if ready is None:
-        return None
     try:
-        return ready.search(text, timeout=seconds) is not None
+        return None if ready is None else ready.search(text, timeout=seconds) is not None
     except TimeoutError:
         return None
 
@@ -96,17 +94,8 @@ def compiled(
 ) -> Pattern:
     """Compiles a pattern. Run what it returns with `timeout=`.
 
-    Args:
-        pattern: The pattern.
-        syntax: Its language: `ecmascript`, or that of Python's `re`.
-        ignore_case: Ignore the case of letters.
-        multiline: `^` and `$` match at each line.
-        dotall: `.` matches line ends, too.
-        longest: Refuse a pattern with more characters.
-        most_repeated: Refuse a pattern that has more characters with its counted repetitions written out.
-
-    Raises:
-        BadPattern: It is not a pattern, or could not be run safely.
+    Raises `BadPattern` if it is not a pattern, has more than `longest` characters, or more than `most_repeated` once
+    its counted repetitions are written out.
     """
     if syntax == "ecmascript":
         text = translated(pattern, longest=longest, most_repeated=most_repeated).text
@@ -130,8 +119,7 @@ def compiled(
 def translated(pattern: str, *, longest: int = LONGEST, most_repeated: int = MOST_REPEATED) -> TranslatedPattern:
     """Translates a pattern of ECMAScript's syntax into the engine's.
 
-    Raises:
-        BadPattern: It could not be run safely. Whether it is a pattern at all shows when it is compiled.
+    Raises `BadPattern` if it could not be run safely. Whether it is a pattern at all shows when it is compiled.
     """
     _check_length(pattern, longest)
     walk = _Walk(most_repeated)
@@ -149,7 +137,6 @@ def _check_length(pattern: str, longest: int) -> None:
 
 
 def _checked(pattern: str, longest: int, most_repeated: int) -> str:
-    """Returns a pattern of Python's syntax, after it has been checked."""
     _check_length(pattern, longest)
     try:
         re.compile(pattern)  # It has no recursion, and expands nothing.

@@ -1,20 +1,25 @@
-"""Child processes that answer jobs within a deadline and a memory limit: one job at a time, for asyncio.
+"""Child processes that answer jobs within a deadline and a memory limit.
 
-    async with WorkerPool("package.module:function", decode) as pool:
+    async with WorkerPool("package.module:function", decode) as pool:  # one job at a time, for asyncio
         answer = await pool.ask(job)
 
-`worker` is the child's side; `bulk_pool` has many jobs done for a thread. The processes are programs of their own and
-not made by `multiprocessing`, which would run the `__main__` of the program that uses this. Should this process die,
-their input ends, and they with it.
+    with BulkPool("package.module:function", decode, here, count=processes_for(len(jobs))) as pool:  # for a thread
+        for answer in pool.read(jobs): ...
+
+`worker` is the child's side. The processes are programs of their own and not made by `multiprocessing`, which would run
+the `__main__` of the program that uses this. Should this process die, their input ends, and they with it.
 """
 
+import logging
 import os
 import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
@@ -26,8 +31,11 @@ if TYPE_CHECKING:
 if sys.platform == "linux":
     import fcntl
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 R = TypeVar("R")
+JobT = TypeVar("JobT")
 
 _MOST: Final = 4
 _PIPE: Final = 2**20
@@ -36,12 +44,18 @@ _START_SECONDS: Final = 60.0
 _LEAVING_SECONDS: Final = 1.0
 _TRIES: Final = 3
 """Processes that a job is given to if each leaves in that moment."""
+_IN_HAND: Final = 2
+"""Jobs that a process has at a time."""
+_AHEAD: Final = 10
+"""Answers of each process that may wait to be taken: so many that it goes on while a batch of them is used."""
+_STOP_SECONDS: Final = 0.1
+"""How often it is asked whether to stop, while a process works."""
 
 Kind = Literal["start", "busy", "timeout", "crash", "stopped"]
 
 
 class WorkerGone(Exception):
-    """The process ended, or said something that is not an answer."""
+    """The process ended, or sent something that is not an answer."""
 
 
 class WorkerFailed(Exception):
@@ -71,12 +85,7 @@ def processes_for(jobs: int) -> int:
 class WorkerProcess:
     """One child process, used by one thread at a time; any thread may kill it.
 
-    Args:
-        command: What is started; see `worker_command`.
-        quiet: Whether its standard error is thrown away, instead of being this process's own.
-
-    Raises:
-        OSError: It cannot be started.
+    `quiet` throws its standard error away. Raises `OSError` if it cannot be started.
     """
 
     def __init__(self, command: Sequence[str], *, quiet: bool = False) -> None:
@@ -95,41 +104,23 @@ class WorkerProcess:
         self._is_ready = False
         self._is_silent = False
         self._ending = threading.Lock()
-        self._ended = False
+        self.pid = self._process.pid
+        self.ended = False
         self.last = False
         """Whether it has said that it ends."""
 
     @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
-
-    @property
-    def ended(self) -> bool:
-        """Whether `end` was called."""
-        return self._ended
-
-    @property
     def usable(self) -> bool:
-        """Whether it can be given a job, as far as is known."""
-        return not self._ended and not self.last and self._process.poll() is None
+        return not self.ended and not self.last and self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Waits until it has started. `receive` does so by itself.
-
-        Raises:
-            WorkerGone: It ended before.
-        """
+        """Waits until it has started. `receive` does so by itself. Raises `WorkerGone` if it ended before."""
         if not self._is_ready:
             self._frame()
             self._is_ready = True
 
     def send(self, job: object) -> None:
-        """Gives it a job. It may have several at a time, and answers them in order.
-
-        Raises:
-            WorkerGone: It has ended.
-        """
+        """Gives it a job. It may have several, and answers them in order. Raises `WorkerGone` if it has ended."""
         try:
             self._jobs.write(framed(pickle.dumps(job, pickle.HIGHEST_PROTOCOL)))
             self._jobs.flush()
@@ -138,11 +129,7 @@ class WorkerProcess:
             raise WorkerGone(f"it takes no jobs: {error}") from error
 
     def receive(self) -> bytes:
-        """Waits for the next answer, and returns it.
-
-        Raises:
-            WorkerGone: It ended before.
-        """
+        """Waits for the next answer, and returns it. Raises `WorkerGone` if it ended before."""
         self.wait_until_ready()
         frame = self._frame()
         try:
@@ -159,8 +146,8 @@ class WorkerProcess:
     def end(self) -> int:
         """Ends it, leaves nothing of it behind, and returns its exit code. Twice is once."""
         with self._ending:
-            if not self._ended:
-                self._ended = True
+            if not self.ended:
+                self.ended = True
                 if self._is_silent:
                     # It is about to end by itself. To kill it in that moment would lose its exit code.
                     with suppress(subprocess.TimeoutExpired):
@@ -188,13 +175,9 @@ class WorkerPool(Generic[T]):
     A process is started when there is a job and none is free, and kept for the next one. One that takes too long or
     breaks down is ended, its job fails, and the next job gets another. To cancel `ask` ends the job's process.
 
-    Args:
-        function: Answers a job with bytes, in the child: "module:function".
-        decode: Makes the result of these bytes, in a thread. A `ValueError` counts as a broken process.
-        count: How many processes at most; one a core, and not more than 4, if not said.
-        limits: The limits of a process; `seconds` is the deadline of a job, once a process has it.
-        wait: Seconds that a job may wait for a free process.
-        command: What is started instead, for tests.
+    `function` ("module:function") answers a job with bytes, in the child; `decode` makes the result of these bytes, in
+    a thread; if it raises `ValueError`, the process counts as broken. `count` is the most processes. A job may `wait`
+    so many seconds for a free one, and `limits.seconds` is its deadline from then on. `command` is for tests.
     """
 
     def __init__(
@@ -234,15 +217,10 @@ class WorkerPool(Generic[T]):
 
     @property
     def pids(self) -> frozenset[int]:
-        """The ids of the processes that there are."""
         return frozenset(process.pid for process in self._all if process.usable)
 
     async def ask(self, job: object) -> T:
-        """Returns the answer to a job.
-
-        Raises:
-            WorkerFailed: There is none; `kind` says why.
-        """
+        """Returns the answer to a job. Raises `WorkerFailed` if there is none."""
         async with self._turn():
             for again in range(_TRIES, 0, -1):
                 process = await self._process()
@@ -281,7 +259,7 @@ class WorkerPool(Generic[T]):
             turns.release()
 
     async def _process(self) -> WorkerProcess:
-        """A process that is free, or a new one. Those that have ended meanwhile are cleared away."""
+        """Returns a process that is free, or a new one. Clears away those that have ended meanwhile."""
         while self._free:
             process = self._free.pop()
             if process.usable:
@@ -314,7 +292,7 @@ class WorkerPool(Generic[T]):
             raise WorkerGone(f"not an answer: {error}") from error
 
     async def _run(self, process: WorkerProcess, work: Callable[[], R], seconds: float | None) -> R:
-        """The result of `work` in a thread. The process is ended if that takes too long, or is cancelled."""
+        """Returns the result of `work` in a thread. Ends the process if that takes too long, or is cancelled."""
         import asyncio  # noqa: PLC0415 - see `__aenter__`
 
         future = _in_thread(work)
@@ -380,3 +358,170 @@ def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
 
     threading.Thread(target=run, name="tidings-worker", daemon=True).start()
     return future
+
+
+class BulkPool(Generic[JobT, T]):
+    """Processes that answer many jobs, for a thread, from entering this (or `start`) until leaving it (or `close`).
+
+    Where no process can be started, or one ends before its time, its jobs are done by `here`, in this process. `small`
+    says of a job whether this process may do it while the others start. `room` answers of each process may wait before
+    `read` takes the first. Whatever `decode` raises counts as a broken process. Deadlines and numbers of jobs among the
+    `limits` are not for a bulk pool. `command` is started instead, for tests.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        decode: Callable[[bytes], T],
+        here: Callable[[JobT], T],
+        *,
+        count: int,
+        limits: WorkerLimits | None = None,
+        small: Callable[[JobT], bool] = lambda _: False,
+        room: int = _AHEAD,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._decode = decode
+        self._here = here
+        self._count = count
+        self._small = small
+        self._command = tuple(command or worker_command(function, limits or WorkerLimits()))
+        self._processes: list[WorkerProcess] = []
+        self._threads: list[threading.Thread] = []
+        self._jobs: deque[JobT] = deque()
+        self._more = threading.Condition()
+        self._all_given = False
+        self._done: SimpleQueue[tuple[T] | None] = SimpleQueue()
+        self._room = threading.Semaphore(count * room)
+        self._surplus = count * (room - _AHEAD)
+        self._left = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in self._processes)
+
+    def start(self) -> None:
+        try:
+            for _ in range(self._count):
+                self._processes.append(WorkerProcess(self._command))
+        except OSError as error:
+            logger.warning("not all worker processes could be started: %s", error)
+
+    def close(self) -> None:
+        """Ends the processes, whatever they do."""
+        with self._more:
+            self._left = True
+            self._more.notify_all()
+        self._room.release(max(1, len(self._threads)))
+        for process in self._processes:
+            process.kill()
+        for thread in self._threads:
+            thread.join()
+        for process in self._processes:
+            process.end()
+
+    def add(self, jobs: Iterable[JobT]) -> None:
+        """Has jobs done. The answers wait for `read`."""
+        with self._more:
+            self._jobs.extend(jobs)
+            self._more.notify_all()
+        if not self._threads:
+            for process in self._processes:
+                thread = threading.Thread(target=self._serve, args=(process,), name="tidings-bulk-worker", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def read(self, jobs: Iterable[JobT], stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
+        """Yields the answers to these jobs, and to those added before, as they are ready, in any order. Once.
+
+        Ends early when `stopped` returns True, which is asked now and then, even while a process is busy.
+        """
+        self.add(jobs)
+        with self._more:
+            self._all_given = True
+            self._more.notify_all()
+        working = len(self._threads)
+        while working and self._done.empty() and not stopped() and (small := self._take_small()):
+            yield self._here(small[0])
+        while working and not stopped():
+            try:
+                answer = self._done.get(timeout=_STOP_SECONDS)
+            except Empty:
+                continue
+            if answer is None:
+                working -= 1
+            else:
+                # An answer was taken: there is room for another, unless more waited than shall from now on.
+                if self._surplus > 0:
+                    self._surplus -= 1
+                else:
+                    self._room.release()
+                yield answer[0]
+        if working:
+            return
+        for job in self._jobs:  # There are no processes at all.
+            yield self._here(job)
+
+    def _serve(self, process: WorkerProcess) -> None:
+        """Gives one process its jobs, in a thread, while there is room for answers.
+
+        The process has its next job before it has answered the last, so that it need not wait for this thread.
+        """
+        given: deque[JobT] = deque()
+        try:
+            while True:
+                if len(given) < _IN_HAND and (taken := self._take(wait=not given)):
+                    given.append(taken[0])
+                    with suppress(WorkerGone):  # It does not answer, either.
+                        process.send(taken[0])
+                elif given:
+                    answer = self._answer(process, given.popleft())
+                    if answer is not None:
+                        self._done.put(answer)
+                else:
+                    return
+        finally:
+            # Whoever else waits for room need not any more.
+            self._room.release()
+            self._done.put(None)
+
+    def _take(self, *, wait: bool) -> tuple[JobT] | None:
+        """The next job, if there is one and room for its answer. Unless told to `wait`, as things stand."""
+        if not self._room.acquire(blocking=wait):
+            return None
+        with self._more:
+            if wait:
+                self._more.wait_for(lambda: self._jobs or self._all_given or self._left)
+            if self._jobs and not self._left:
+                return (self._jobs.popleft(),)
+        self._room.release()
+        return None
+
+    def _take_small(self) -> tuple[JobT] | None:
+        """The last job, unless doing it would keep all threads of this process waiting."""
+        with self._more:
+            if self._jobs and self._small(self._jobs[-1]):
+                return (self._jobs.pop(),)
+        return None
+
+    def _answer(self, process: WorkerProcess, job: JobT) -> tuple[T] | None:
+        """The answer to a job, from the process or from here; None if nobody waits for it any more."""
+        if self._left:
+            return None
+        if not process.ended:
+            try:
+                return (self._decode(process.receive()),)
+            except Exception as error:  # noqa: BLE001 - what came is no answer, in whichever way
+                if self._left:
+                    return None
+                logger.warning("a worker process ended before its time: %r", error)
+            process.kill()
+            process.end()
+        return (self._here(job),)

@@ -48,45 +48,36 @@ def end_group(pid: int, grace: float = GRACE) -> None:
         time.sleep(POLL)
 
 
-def explain_start(program: str, cwd: str | None, env: Mapping[str, str], error: Exception) -> str:
+def explain_start(  # noqa: PLR0911 - one for each cause
+    program: str, cwd: str | None, env: Mapping[str, str], error: Exception
+) -> str:
     """Returns why a program could not be started, and what to do: "there is no program 'x'. Did you mean …?".
 
-    Args:
-        program: The first word of the command.
-        cwd: The directory in which it was started. None: that of this process.
-        env: The environment in which it was started.
-        error: What starting it raised.
+    `program` is the first word of the command; `cwd` (None: that of this process) and `env` are those it was given.
     """
-    reason, cure = _explained(program, cwd, env, error)
-    return f"{reason}. {cure}"
-
-
-def _explained(  # noqa: PLR0911 - one for each cause
-    program: str, cwd: str | None, env: Mapping[str, str], error: Exception
-) -> tuple[str, str]:
     directory = Path(cwd or ".").absolute()
     if not directory.is_dir():
-        return f"there is no directory {directory}", "Give a cwd= that exists."
+        return f"there is no directory {directory}. Give a cwd= that exists."
     file = directory / program
     match error:
         case FileNotFoundError() if os.sep not in program or "://" in program:
-            return f"there is no program {program!r}", _not_on_path(program, env)
+            return f"there is no program {program!r}. {_not_on_path(program, env)}"
         case FileNotFoundError() if file.is_file():
-            return f"the first line of {file} names a program that is not there", "Correct it, or name the interpreter."
+            return f"the first line of {file} names a program that is not there. Correct it, or name the interpreter."
         case FileNotFoundError() if Path(program).is_absolute():
-            return f"there is no file {program}", "Check the path."
+            return f"there is no file {program}. Check the path."
         case FileNotFoundError():
-            return f"there is no file {program}", f"It was looked for in {directory}: use a full path."
+            return f"there is no file {program}. It was looked for in {directory}: use a full path."
         case PermissionError() if file.is_dir():
-            return f"{file} is a directory", "Name the program in it."
+            return f"{file} is a directory. Name the program in it."
         case PermissionError():
-            return f"{file} may not be run", "Make it executable (chmod +x), or name its interpreter before it."
+            return f"{file} may not be run. Make it executable (chmod +x), or name its interpreter before it."
         case OSError(errno=errno.ENOEXEC):
-            return f"{file} is not a program", "Name its interpreter before it, as in python server.py."
+            return f"{file} is not a program. Name its interpreter before it, as in python server.py."
         case OSError():
-            return error.strerror or type(error).__name__, "Try the same command in a terminal."
+            return f"{error.strerror or type(error).__name__}. Try the same command in a terminal."
         case _:
-            return str(error), "Correct the command, its env= or its cwd=."
+            return f"{error}. Correct the command, its env= or its cwd=."
 
 
 def _not_on_path(program: str, env: Mapping[str, str]) -> str:
@@ -94,14 +85,9 @@ def _not_on_path(program: str, env: Mapping[str, str]) -> str:
         return "A URL is given as a text, not as a list."
     if len(words := program.split()) > 1:
         return f"A command is a list with one text for each word: {words}."
-    meant = did_you_mean(program, _programs(env), cutoff=0.75, among=100_000, show=str)
-    return f"{meant} Is it installed, and on the PATH of this process? A full path finds it in any case.".strip()
-
-
-def _programs(env: Mapping[str, str]) -> set[str]:
-    """Returns the names of all programs on the PATH."""
     names: set[str] = set()
     for folder in env.get("PATH", os.defpath).split(os.pathsep):
         with contextlib.suppress(OSError):
             names.update(file.name for file in Path(folder or ".").iterdir())
-    return names
+    meant = did_you_mean(program, names, cutoff=0.75, among=100_000, show=str)
+    return f"{meant} Is it installed, and on the PATH of this process? A full path finds it in any case.".strip()

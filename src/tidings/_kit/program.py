@@ -57,12 +57,7 @@ class Program:
     async def start(
         words: Sequence[str], env: Mapping[str, str], cwd: str | None = None, *, grace: float = GRACE
     ) -> "Program":
-        """Starts a program.
-
-        Raises:
-            OSError: There is no such program or directory, or it must not be run. See `process.explain_start`.
-            ValueError: The words cannot be given to a program.
-        """
+        """Starts a program. Raises `OSError` or `ValueError` if it cannot be started: see `process.explain_start`."""
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.subprocess_exec(
             lambda: _Protocol(loop),
@@ -78,12 +73,11 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The number of the process, and of its group."""
         return self._transport.get_pid()
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, or the negative number of the signal that ended it. None while it runs."""
+        """The exit code, or the negative number of the signal that ended it. None while it runs."""
         return self._transport.get_returncode()
 
     async def stop(self) -> None:

@@ -26,8 +26,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeVar
@@ -74,19 +74,15 @@ class OnDamage(Enum):
 
 @dataclass(frozen=True)
 class Schema:
-    """The shape of a database.
+    """The shape of a database, with a version that is raised with every change of the tables.
 
-    Args:
-        application_id: Marks a file as ours. None: a file is ours if its version (`user_version`) is not 0.
-        version: Raised with every change of the tables.
-        tables: The statements that create everything, in one transaction.
-        fill: Inserts the first rows, in the same transaction.
-        checked: Tables and views that are looked at when a file is opened, so that damage shows early.
-        pragmas: Statements for each new connection, such as `PRAGMA page_size = 8192`. By default a loss of power may
-            take the last commits (`synchronous = NORMAL`); what is left is whole.
+    `tables` are the statements that create everything, and `fill` inserts the first rows, in one transaction. The
+    tables and views in `checked` are looked at when a file is opened, so that damage shows early. `pragmas` are
+    statements for each new connection. By default a loss of power may take the last commits; what is left is whole.
     """
 
     application_id: int | None
+    """Marks a file as ours. None: a file is ours if its version (`user_version`) is not 0."""
     version: int
     tables: Sequence[str]
     fill: Callable[[sqlite3.Connection], object] | None = None
@@ -95,7 +91,6 @@ class Schema:
 
 
 def damaged_name(path: Path) -> Path:
-    """Returns the usual name of a file that is set aside: `….damaged`. The one before it is replaced."""
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -115,58 +110,38 @@ def delete_database(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
+@dataclass(eq=False)
 class Database:
-    """A database in the file at `path`, or in memory.
+    """A database in a file, or in memory. Nothing is opened before the first use, or `open`."""
 
-    Nothing is opened before the first use, or `open`.
+    path: Path | None
+    """The file; None: in memory. Links are followed."""
+    schema: Schema
+    _: KW_ONLY
+    wording: Wording
+    error: Callable[[Trouble, str], Exception]
+    """Makes the error to raise from a trouble and a sentence. SQLite's own error is its `__cause__`."""
+    timeout: float = 5.0
+    """Seconds that a lock of another process may last."""
+    on_damage: OnDamage = OnDamage.REFUSE
+    create: bool = True
+    """Whether a file that does not exist, or is empty, becomes a database."""
+    private: bool = True
+    """Whether a new file is readable for its owner alone."""
+    exclusive: bool = False
+    """The owner holds a lock on a file of its own, so that no other process uses this one. The file is not looked for
+    before each use, and SQLite moves the log into the file by itself (`wal_autocheckpoint`). `connection` and
+    `transaction` may be used; a database in memory may have readers."""
+    opened: Callable[[sqlite3.Connection], object] | None = None
+    """Called with each new connection, before its first use. What it raises counts as a failure to open."""
+    aside: Callable[[Path], Path] = damaged_name
+    """Names the file that is set aside."""
+    on_set_aside: Callable[[Path, Path, Exception], object] | None = None
+    """Called with the path, the new path and the reason. Without it, a warning is logged."""
 
-    Args:
-        path: The file; None: in memory. Links are followed.
-        schema: Its shape.
-        wording: The words of its errors.
-        error: Makes the error to raise from a trouble and a sentence. SQLite's own error is its `__cause__`.
-        timeout: Seconds that a lock of another process may last.
-        on_damage: What happens to a damaged file, and to one of an older version.
-        create: Whether a file that does not exist, or is empty, becomes a database.
-        private: Whether a new file is readable for its owner alone.
-        exclusive: The owner holds a lock on a file of its own, so that no other process uses this one. The file is not
-            looked for before each use, and SQLite moves the log into the file by itself (`wal_autocheckpoint`).
-            `connection` and `transaction` may be used; a database in memory may have readers.
-        opened: Called with each new connection, before its first use. What it raises counts as a failure to open.
-        aside: Names the file that is set aside.
-        on_set_aside: Called with the path, the new path and the reason. Without it, a warning is logged.
-    """
-
-    def __init__(
-        self,
-        path: Path | None,
-        schema: Schema,
-        *,
-        wording: Wording,
-        error: Callable[[Trouble, str], Exception],
-        timeout: float = 5.0,
-        on_damage: OnDamage = OnDamage.REFUSE,
-        create: bool = True,
-        private: bool = True,
-        exclusive: bool = False,
-        opened: Callable[[sqlite3.Connection], object] | None = None,
-        aside: Callable[[Path], Path] = damaged_name,
-        on_set_aside: Callable[[Path, Path, Exception], object] | None = None,
-    ) -> None:
-        self.path = path
-        self._schema = schema
-        self._wording = wording
-        self._error = error
-        self._timeout = timeout
-        self._on_damage = on_damage
-        self._create = create
-        self._private = private
-        self._exclusive = exclusive
-        self._opened = opened
-        self._aside = aside
-        self._on_set_aside = on_set_aside
+    def __post_init__(self) -> None:
         # Several connections share it, each with its own view, as with a file.
-        self._memory = f"file:/tidings-{next(_numbers)}?vfs=memdb" if exclusive else ":memory:"
+        self._memory = f"file:/tidings-{next(_numbers)}?vfs=memdb" if self.exclusive else ":memory:"
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._unmoved = 0
@@ -192,7 +167,7 @@ class Database:
     @property
     def connection(self) -> sqlite3.Connection:
         """The connection, opened if need be. For an `exclusive` database: any other file may be replaced."""
-        if not self._exclusive:
+        if not self.exclusive:
             raise RuntimeError("use read(), write() or use(): another process may replace the file")
         if self._connection is None:
             self.open()
@@ -210,12 +185,8 @@ class Database:
             raise self.explained(error) from error
 
     def reader(self) -> sqlite3.Connection:
-        """Returns another connection, for another thread, that only reads. The caller closes it.
-
-        Raises:
-            RuntimeError: It is in memory, and not `exclusive`.
-        """
-        if self.path is None and not self._exclusive:
+        """Returns another connection, for another thread, that only reads. The caller closes it."""
+        if self.path is None and not self.exclusive:
             raise RuntimeError("a database in memory has readers only if it is exclusive")
         try:
             connection = self._connect()
@@ -226,7 +197,7 @@ class Database:
 
     def explained(self, error: Exception) -> Exception:
         """Returns the owner's error to raise in place of `error`, which SQLite or the system raised."""
-        return self._error(*explain(error, self.path, self._schema.version, self._wording))
+        return self.error(*explain(error, self.path, self.schema.version, self.wording))
 
     def free(self) -> None:
         """Gives unused pages back to the disk, if there are many. Needs `PRAGMA auto_vacuum = INCREMENTAL`."""
@@ -237,20 +208,13 @@ class Database:
                     self._connection.executescript(f"PRAGMA incremental_vacuum({10 * _FREED_PAGES})")
 
     def set_aside(self, reason: Exception) -> None:
-        """Gives the file another name, because of `reason`. The next use begins an empty one.
-
-        Raises:
-            OSError: It cannot be renamed.
-        """
+        """Gives the file another name, because of `reason`. The next use begins an empty one."""
         if self.path is not None:
             self.close()
             self._move_aside(self._find(), reason)
 
     def renew(self) -> None:
-        """Begins with an empty database in place of a damaged one. All readers have to be closed before.
-
-        Raises the owner's error if that fails.
-        """
+        """Begins with an empty database in place of a damaged one. All readers have to be closed before."""
         self.close()
         try:
             if self.path is not None:
@@ -269,7 +233,7 @@ class Database:
     def _do(self, work: Work[T], begin: str | None) -> T:
         """The result of `work`, on the file that had the name before and after; it is done again if that changed."""
         failure: Exception | None = None
-        may_set_aside = self._on_damage is OnDamage.SET_ASIDE and self.path is not None
+        may_set_aside = self.on_damage is OnDamage.SET_ASIDE and self.path is not None
         for _ in range(_ATTEMPTS):
             before = self._find()
             try:
@@ -296,9 +260,7 @@ class Database:
             else:
                 if before == self._find():
                     return result
-        raise failure or self._error(
-            *explain(DatabaseUnfit(Trouble.REPLACED, ""), self.path, self._schema.version, self._wording)
-        )
+        raise failure or self.explained(DatabaseUnfit(Trouble.REPLACED, ""))
 
     def _run(self, connection: sqlite3.Connection, work: Work[T], begin: str | None) -> T:
         if begin is not None:
@@ -323,16 +285,16 @@ class Database:
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
-        if self.path is None or self._on_damage is OnDamage.REFUSE:
+        if self.path is None or self.on_damage is OnDamage.REFUSE:
             return self._prepared()
         with self._lock():
             try:
                 return self._prepared()
             except sqlite3.Error as error:
-                if self._on_damage is OnDamage.REBUILD:
+                if self.on_damage is OnDamage.REBUILD:
                     if trouble_of(error) is Trouble.LOCKED:
                         raise
-                    logger.info("the %s %s is built anew: %s", self._wording.name, self.path, error)
+                    logger.info("the %s %s is built anew: %s", self.wording.name, self.path, error)
                     delete_database(self._real_path())
                 # The file may be a letter of the user's: only one that says that it is ours is moved away.
                 elif trouble_of(error) in _SET_ASIDE and self._says_it_is_ours():
@@ -343,7 +305,7 @@ class Database:
 
     def _prepared(self) -> sqlite3.Connection:
         """A connection to a database of our schema, after a wait for other processes."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while True:
             try:
                 connection = self._connect()
@@ -363,27 +325,27 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if self.path is None:
             address = self._memory
-        elif not self._create:
+        elif not self.create:
             address = f"{self._real_path().as_uri()}?mode=rw"
         else:
             address = os.fspath(self._real_path())
         with _opening:
-            if self._private and self._create and self.path is not None:
+            if self.private and self.create and self.path is not None:
                 # SQLite would let others read what it creates. Its other files take over the mode of this one.
                 with suppress(FileExistsError):
                     os.close(os.open(address, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             connection = sqlite3.connect(
                 address,
-                timeout=self._timeout,
+                timeout=self.timeout,
                 isolation_level=None,
                 check_same_thread=False,
                 uri=address.startswith("file:"),
             )
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
-            if not self._exclusive:
+            if not self.exclusive:
                 connection.execute("PRAGMA wal_autocheckpoint = 0")  # See `_checkpoint`.
-            for pragma in self._schema.pragmas:
+            for pragma in self.schema.pragmas:
                 connection.execute(pragma)
         except BaseException:
             connection.close()
@@ -396,23 +358,23 @@ class Database:
             ours = self._is_ours(connection)
         if not ours:
             self._fill(connection)
-        for table in self._schema.checked:
+        for table in self.schema.checked:
             connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - names of the schema
-        if self.path is not None and self._create:
+        if self.path is not None and self.create:
             mode: str = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            if mode != "wal" and not self._exclusive:
+            if mode != "wal" and not self.exclusive:
                 raise DatabaseUnfit(Trouble.NO_SHARED_MEMORY, "no shared memory")
-        if self._opened is not None:
-            self._opened(connection)
+        if self.opened is not None:
+            self.opened(connection)
 
     def _is_ours(self, connection: sqlite3.Connection) -> bool:
         """Whether it is a database of this schema; False if it is empty. Anything else raises `DatabaseUnfit`."""
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        known = self._schema.version
-        if application != (self._schema.application_id or 0) or (self._schema.application_id is None and not version):
+        known = self.schema.version
+        if application != (self.schema.application_id or 0) or (self.schema.application_id is None and not version):
             tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application or version or tables or not self._create:
+            if application or version or tables or not self.create:
                 raise DatabaseUnfit(Trouble.OTHER_APPLICATION, "it is the database of another application")
             return False
         if version < known:
@@ -430,12 +392,12 @@ class Database:
             # (The old -wal file is deleted by SQLite itself.)
             if self.path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
                 Path(f"{self._real_path()}-shm").unlink(missing_ok=True)
-            for statement in self._schema.tables:
+            for statement in self.schema.tables:
                 connection.execute(statement)
-            if self._schema.fill is not None:
-                self._schema.fill(connection)
-            connection.execute(f"PRAGMA application_id = {self._schema.application_id or 0}")
-            connection.execute(f"PRAGMA user_version = {self._schema.version}")
+            if self.schema.fill is not None:
+                self.schema.fill(connection)
+            connection.execute(f"PRAGMA application_id = {self.schema.application_id or 0}")
+            connection.execute(f"PRAGMA user_version = {self.schema.version}")
 
     def _move_aside(self, identity: tuple[int, int] | None, reason: Exception) -> None:
         with self._lock():
@@ -445,40 +407,36 @@ class Database:
 
     def _rename(self, reason: Exception) -> None:
         path = self._real_path()
-        to = self._aside(path)
-        if self._on_set_aside is None:
-            name = self._wording.name
+        to = self.aside(path)
+        if self.on_set_aside is None:
+            name = self.wording.name
             logger.warning("the %s %s is begun anew, and the old one kept as %s: %s", name, self.path, to.name, reason)
         move_database(path, to)
-        if self._on_set_aside is not None:
-            self._on_set_aside(path, to, reason)
+        if self.on_set_aside is not None:
+            self.on_set_aside(path, to, reason)
 
-    @contextmanager
-    def _lock(self) -> Generator[None]:
+    def _lock(self) -> AbstractContextManager[None]:
         """Keeps out other processes that create the file or set it aside: SQLite's locks are on what is moved."""
         path = self._real_path()
-        needed = self._on_damage is OnDamage.SET_ASIDE
-        with locked(path.with_name(f"{path.name}-lock"), self._timeout) if needed else nullcontext():
-            yield
+        needed = self.on_damage is OnDamage.SET_ASIDE
+        return locked(path.with_name(f"{path.name}-lock"), self.timeout) if needed else nullcontext()
 
     def _says_it_is_ours(self) -> bool:
-        if self._schema.application_id is None:
+        if self.schema.application_id is None:
             return False
         with self._real_path().open("rb") as file:
             header = file.read(_HEADER)
-        return header.startswith(b"SQLite format 3\0") and header.endswith(
-            self._schema.application_id.to_bytes(4, "big")
-        )
+        ours = self.schema.application_id.to_bytes(4, "big")
+        return header.startswith(b"SQLite format 3\0") and header.endswith(ours)
 
     def _checkpoint(self, size: int) -> None:
-        """From time to time, moves what was committed from the -wal file into the main file.
+        """Moves what was committed from the -wal file into the main file, from time to time.
 
         SQLite would do this by itself, but alongside writers, which up to 3.51.2 could damage the file (the "WAL-reset
-        bug"). FULL keeps writers out meanwhile. It has to wait for readers too, so it gets little time: next time will
-        do.
+        bug"). FULL keeps writers out meanwhile. It waits for readers too, so it gets little time: next time will do.
         """
         self._unmoved += 4 * _PAGE + size
-        if self._connection is None or self.path is None or self._exclusive or self._unmoved < _CHECKPOINT_BYTES:
+        if self._connection is None or self.path is None or self.exclusive or self._unmoved < _CHECKPOINT_BYTES:
             return
         self._unmoved = 0
         # It is committed already, whatever becomes of this.
@@ -486,14 +444,14 @@ class Database:
             self._connection.execute("PRAGMA busy_timeout = 100")
             self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
         with suppress(sqlite3.Error):
-            self._connection.execute(f"PRAGMA busy_timeout = {round(self._timeout * 1000)}")
+            self._connection.execute(f"PRAGMA busy_timeout = {round(self.timeout * 1000)}")
 
     def _real_path(self) -> Path:
         return Path(os.path.realpath(self.path or ""))
 
     def _find(self) -> tuple[int, int] | None:
         """Identifies the file that has the name now; None: there is none, or none that can be reached."""
-        if self.path is None or self._exclusive:
+        if self.path is None or self.exclusive:
             return _HERE
         try:
             found = self.path.stat()

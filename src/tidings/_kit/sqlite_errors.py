@@ -57,12 +57,9 @@ class DatabaseUnfit(sqlite3.DatabaseError):
 class Wording:
     """The words of a database's errors: "The {name} {path} {text}".
 
-    Args:
-        name: What it is, for example "bus file".
-        start_over: What to do with a damaged file, or with one of another version.
-        other_path: What to do about a file of another application.
-        texts: Other texts for some troubles. They may hold `{error}`, `{found}` and `{known}` (versions), `{access}`
-            (the result of `no_access`), `{start_over}` and `{other_path}`.
+    `start_over` says what to do with a damaged file, or with one of another version. `texts` has other texts for some
+    troubles. They may hold `{error}`, `{found}` and `{known}` (versions), `{access}` (the result of `no_access`),
+    `{start_over}` and `{other_path}`.
     """
 
     name: str
@@ -132,14 +129,7 @@ def trouble_of(error: Exception) -> Trouble:
 
 
 def explain(error: Exception, path: Path | None, version: int, wording: Wording) -> tuple[Trouble, str]:
-    """Returns the cause of `error`, and the sentence about it.
-
-    Args:
-        error: What SQLite or the system raised.
-        path: The file; None: it is in memory.
-        version: The version of the schema that is known here.
-        wording: The words of the database.
-    """
+    """Returns the cause of an error, and the sentence about it. `version` is that of the schema that is known here."""
     trouble = trouble_of(error)
     text = {**_TEXTS, **wording.texts}[trouble].format(
         error=error,

@@ -25,16 +25,11 @@ def closest(
     key: Callable[[str], str] = str.casefold,
     among: int = 2_000,
 ) -> list[str]:
-    """Returns the known names that are spelled nearly like `name`, the closest first.
+    """Returns at most `most` known names that are spelled nearly like `name`, the closest first.
 
-    Args:
-        name: The name as it was given.
-        known: The names that exist. They may come from outside: at most `among` of them are compared.
-        most: Return at most this many.
-        cutoff: From 0 (anything) to 1 (equal): how similar a name must be.
-        key: Maps a name to the form that is compared: by default without regard to case; `letters` also ignores
-            punctuation, and `str` compares as written.
-        among: Compare at most this many names.
+    The known names may come from outside: at most `among` of them are compared. `cutoff`, from 0 (anything) to 1
+    (equal), is how similar a name must be. `key` maps a name to the form that is compared: by default without regard to
+    case; `letters` also ignores punctuation, and `str` compares as written.
     """
     forms = {key(each): each for each in islice(known, among) if len(each) <= _LONGEST}
     return [forms[form] for form in difflib.get_close_matches(key(name[:_LONGEST]), forms, n=most, cutoff=cutoff)]

@@ -20,8 +20,7 @@ Progress = Callable[[int, int | None], Awaitable[None]]
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Returns the result of `work`, which runs to its end even if the caller is cancelled meanwhile.
 
-    Raises:
-        asyncio.CancelledError: The caller was cancelled. Raised after `work` has ended, whatever it returned or raised.
+    In that case `CancelledError` is raised after `work` has ended, whatever it returned or raised.
     """
     import anyio  # noqa: PLC0415 - see the module's docstring
 
@@ -71,18 +70,13 @@ class Wakeup:
 
 
 class Background:
-    """Runs work that nobody awaits: keeps it alive until it is done, and logs what it raises.
-
-    Args:
-        log: Where errors are logged.
-    """
+    """Runs work that nobody awaits: keeps it alive until it is done, and logs what it raises."""
 
     def __init__(self, log: logging.Logger = logger) -> None:
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Starts `work` in a task of its own."""
         task = asyncio.get_running_loop().create_task(self._run(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -114,11 +108,7 @@ class Shared:
 
     @asynccontextmanager
     async def use(self) -> AsyncGenerator[None]:
-        """Uses the context.
-
-        Raises:
-            Exception: Entering the context raised it. The next user tries again.
-        """
+        """Uses the context. If entering it raises, the next user tries again."""
         import anyio  # noqa: PLC0415 - see the module's docstring
 
         async with self._turn:
@@ -176,15 +166,10 @@ class SingleFlight(Generic[T]):
     async def share(
         self, key: Hashable, ask: Callable[[Progress], Awaitable[T]], progress: Progress | None = None
     ) -> T:
-        """Returns what `ask` returns, or what it returns to an earlier caller with the same key who still waits.
+        """Returns what `ask` returns, or what it returns to an earlier caller with an equal key who still waits.
 
-        Args:
-            key: Equal for equal questions.
-            ask: Gets the answer. It may call its argument to report progress to everyone who waits.
-            progress: Hears of the progress of this answer.
-
-        Raises:
-            asyncio.CancelledError: `aclose` was called.
+        `ask` may call its argument to report progress to everyone who waits: to the `progress` of each. Raises
+        `asyncio.CancelledError` if `aclose` was called.
         """
         if self._closed:
             raise asyncio.CancelledError("closed: no more answers are awaited")

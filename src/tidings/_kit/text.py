@@ -40,13 +40,8 @@ def harmless(text: str, *, mark: str | None = None) -> str:
     r"""Returns `text` with the characters that control a terminal or change the reading direction made visible.
 
     Tabs and line feeds stay. Without `mark`, a carriage return is dropped, other control characters become their
-    Unicode picture ("␛"), and the rest become "<U+202E>".
-
-    Args:
-        text: The text.
-        mark: One character that replaces each of them, so that the text keeps its width, as a table needs it.
-            Characters without a width of their own (zero-width spaces and joiners) are then replaced, too.
-            A space with `one_line` removes them all.
+    Unicode picture ("␛"), and the rest become "<U+202E>". A `mark` of one character replaces each of them, and each
+    zero-width character too, so that the text keeps its width, as a table needs it.
     """
     if mark is not None:
         return _CONTROLS_AND_INVISIBLE.sub(lambda _: mark, text)

@@ -116,8 +116,6 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 class ParsedTemplate(Protocol):
-    """A template that reads the values of its variables back from a URI."""
-
     @property
     def variable_names(self) -> Sequence[str]: ...
     @property
@@ -130,15 +128,8 @@ class UriPattern:
 
     It matches subscriptions, too: the prefix `feed://*` matches the template `feed://{id}` with `id="*"`.
 
-    Args:
-        text: The pattern.
-        parse_template: Parses a template, and raises `ValueError` if it is none. Give the parser that interprets
-            the templates elsewhere, so that both agree about what matches.
-        check: Raises if a text is neither a URI nor a prefix. It is not called for templates.
-
-    Raises:
-        ValueError: The text is neither a URI nor a prefix nor a template.
-        TypeError: It is not a text.
+    `parse_template` parses a template, and raises `ValueError` if it is none. Give the parser that interprets the
+    templates elsewhere, so that both agree about what matches. `check` raises if another text is no URI and no prefix.
     """
 
     def __init__(

@@ -37,20 +37,13 @@ class UvicornChanged(RuntimeError):
 
 
 class HttpServer:
-    """Serves an ASGI app with uvicorn.
+    """Serves an ASGI app with uvicorn; `options` are further arguments of `uvicorn.Config`.
 
-    Args:
-        app: The app.
-        handle_signals: Let uvicorn handle SIGINT and SIGTERM: it ends in good order, and raises the signal again at the
-            end (which for SIGINT is a `KeyboardInterrupt`). False: the program that this is a part of does, and
-            calls `stop`.
-        patience: Seconds from the first byte of a request to its last, or from the connection to its first request.
-            A client that takes longer is hung up on. None: clients may take as long as they like.
-        options: Further arguments of `uvicorn.Config`, for example `log_config=None`. Requests get one second to end
-            at the stop, unless `timeout_graceful_shutdown` says otherwise.
+    With `handle_signals`, uvicorn handles SIGINT and SIGTERM: it ends in good order, and raises the signal again at the
+    end (which for SIGINT is a `KeyboardInterrupt`). Otherwise the program around it does, and calls `stop`.
 
-    Raises:
-        UvicornChanged: This version of uvicorn cannot leave signals to others.
+    A client that takes longer than `patience` seconds from the first byte of a request to its last, or from the
+    connection to its first request, is hung up on. None: it may take as long as it likes.
     """
 
     def __init__(
@@ -67,8 +60,7 @@ class HttpServer:
     async def serve(self, listening: socket | None = None) -> None:
         """Serves until `stop` is called: on a socket, which is closed at the end, or on `host` and `port` of `options`.
 
-        Raises:
-            SystemExit: It could not start. uvicorn has logged the reason.
+        Raises `SystemExit` if it could not start. uvicorn has logged the reason.
         """
         await self._server.serve(sockets=None if listening is None else [listening])
 
@@ -215,8 +207,7 @@ def as_chunk(data: bytes) -> bytes:
 def begun(sending: Any) -> asyncio.Future[None] | None:
     """Runs a `send` until it has to wait, which a web server's own does only when the socket is full.
 
-    So a write to an idle stream costs no task and no turn of the event loop. The rest, if any, runs in a task, which
-    is returned.
+    So a write to an idle stream costs no task and no turn of the event loop. A rest runs in the task that is returned.
     """
     try:
         waiting_for = sending.send(None)
@@ -270,7 +261,6 @@ def transport_under(*calls: object) -> asyncio.Transport | None:
 
 
 def _enclosed(call: object) -> Iterable[object]:
-    """Yields the variables that a function uses from the functions around it."""
     for cell in getattr(call, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # It is empty.
             yield cell.cell_contents

@@ -75,12 +75,7 @@ def framed(content: bytes) -> bytes:
 
 
 def read_frame(source: BinaryIO) -> bytes:
-    """Returns the content of the next frame of a file.
-
-    Raises:
-        EOFError: There is none, or not all of it.
-        ValueError: Its length is impossible.
-    """
+    """Returns the content of the next frame. Raises `EOFError` if the file ends, `ValueError` if it is too large."""
     head = source.read(HEAD)
     if len(head) < HEAD:
         raise EOFError
@@ -99,11 +94,7 @@ def framed_answer(content: bytes, *, last: bool) -> bytes:
 
 
 def read_answer(frame: bytes) -> tuple[bytes, bool]:
-    """Returns the content of an answer's frame, and whether the process ends with it.
-
-    Raises:
-        ValueError: It is not an answer.
-    """
+    """Returns the content of an answer, and whether the process ends with it. Raises `ValueError` if it is none."""
     if frame[:1] not in (b"\0", b"\1"):
         raise ValueError("not an answer")
     return frame[1:], frame[:1] == b"\1"
@@ -147,14 +138,6 @@ def _answer_in_time(answer: Callable[[Any], bytes], job: Any, seconds: float | N
             faulthandler.cancel_dump_traceback_later()
 
 
-def _limit_memory(memory: int) -> None:
-    with suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 - not on Windows
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # No dump of what strangers wrote.
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
-
 def _has_grown(memory: int | None) -> bool:
     # Not by the most that it ever had: Linux counts in that what the process had that started this one.
     if memory is None:
@@ -196,7 +179,11 @@ def main(arguments: list[str]) -> None:
     if limits.warm_up is not None:
         _named(limits.warm_up)()
     if limits.memory is not None:
-        _limit_memory(limits.memory)
+        with suppress(ImportError, OSError, ValueError):
+            import resource  # noqa: PLC0415 - not on Windows
+
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # No dump of what strangers wrote.
+            resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     jobs: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
     code = 1

@@ -14,8 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from tidings._kit.bulk_pool import BulkPool
-from tidings._kit.pool import processes_for
+from tidings._kit.pool import BulkPool, processes_for
 from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Mount, Vault
 from tidings.vault.index.database import has_index
