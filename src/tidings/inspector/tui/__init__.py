@@ -6,7 +6,6 @@ one widget that draws only the visible rows (`widgets/lists.py`).
 | file                | contents                                                    |
 |---------------------|-------------------------------------------------------------|
 | `app.py`            | the app: the session, the clock, the keys and their actions |
-| `palette.py`        | the command palette                                         |
 | `frame.py`          | around every screen: servers, facts, tabs, numbers          |
 | `theme.py`          | the two color schemes                                       |
 | `dialogs.py`        | one line, a confirmation, the keys, a request               |

@@ -4,13 +4,15 @@ A record only sets a mark (`_dirty`). A clock checks it `RATE` times a second an
 that the screen costs the same for one notification as for five thousand.
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
@@ -25,7 +27,6 @@ from tidings.inspector.session import Session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui import dialogs, server_dialogs
 from tidings.inspector.tui.frame import TABS, ChangeRate, draw_server, show_facts, show_numbers, show_tabs
-from tidings.inspector.tui.palette import Everything
 from tidings.inspector.tui.screens.calls import PromptsPane, ToolsPane
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
@@ -43,6 +44,10 @@ from tidings.inspector.tui.words import one_line
 EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports servers of other clients."
 RATE: Final = 12
 """The largest number of screen updates per second."""
+MOST_FOUND: Final = 50
+"""The largest number of matches that the command palette offers."""
+_PAUSE: Final = 500
+"""The number of names after which other tasks get their turn."""
 
 PANES: Final[dict[str, type[Pane]]] = {
     "live": LivePane,
@@ -59,23 +64,54 @@ _WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)
 """Faults of a server, a file or the user."""
 
 
-class InspectorApp(App[None]):
-    """The inspector of one session.
+class Everything(Provider):
+    """Finds items of all servers for the command palette."""
 
-    Args:
-        session: Open, with its servers added or about to be.
-        servers: The same servers and their catalog; without one, nothing is saved.
-        now: The clock, in seconds since the epoch.
-        dark: The initial color scheme.
-    """
+    @property
+    def _inspector(self) -> "InspectorApp":
+        return cast("InspectorApp", self.app)
+
+    def _things(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yields a server's name, a tab, the key of the item, and its kind in words."""
+        for name, server in self._inspector.session.servers.items():
+            view = server.view
+            yield name, "live", "", "server"
+            for tab, kind, items in (
+                ("tools", "tool", view.tools),
+                ("prompts", "prompt", view.prompts),
+                ("resources", "template", view.templates),
+                ("resources", "resource", view.resources),
+            ):
+                for key in items:
+                    yield name, tab, key, kind
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        hits: list[Hit] = []
+        for at, (name, tab, key, kind) in enumerate(self._things()):
+            if at % _PAUSE == _PAUSE - 1:
+                await asyncio.sleep(0)
+            label = one_line(key or name)
+            score = matcher.match(label)
+            if score > 0:
+                show = partial(self._inspector.choose, name, tab, key or None)
+                where = kind if kind == "server" else f"{kind} of {one_line(name)}"
+                hits.append(Hit(score, matcher.highlight(label), show, text=label, help=where))
+        for hit in sorted(hits, key=lambda each: each.score, reverse=True)[:MOST_FOUND]:
+            yield hit
+
+    async def discover(self) -> Hits:
+        for name in self._inspector.session.servers:
+            label = one_line(name)
+            yield DiscoveryHit(label, partial(self._inspector.choose, name, "live"), help="server")
+
+
+class InspectorApp(App[None]):
+    """The inspector of one open session. Without `servers`, which know the catalog, nothing is saved."""
 
     TITLE = "Tidings"
     COMMANDS: ClassVar[set[Any]] = App.COMMANDS | {Everything}
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Textual declares it
-        (0, "-narrow"),
-        (100, "-medium"),
-        (140, "-wide"),
-    ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 - as Textual has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
@@ -170,12 +206,10 @@ class InspectorApp(App[None]):
         self.attempt(self._say_problems())
 
     async def _say_problems(self) -> None:
-        """Shows what could not be read, or cannot be saved."""
         notice = self.session.journal.notice if self.session.journal is not None else None
         _, problems = await self.servers.listing()
-        for words in [notice, *problems[:3]]:
-            if words:
-                self.notify(one_line(words), severity="warning", timeout=12, markup=False)
+        for words in filter(None, [notice, *problems[:3]]):
+            self.notify(one_line(words), severity="warning", timeout=12, markup=False)
 
     def on_resize(self) -> None:
         self.touch()
@@ -188,7 +222,6 @@ class InspectorApp(App[None]):
     # What arrives
 
     def heard(self, record: Record) -> None:
-        """Marks the server of a record as changed."""
         self._dirty = True
         view = self.session.view.servers.get(record.server)
         newest = None if view is None else view.changes.last
@@ -196,44 +229,36 @@ class InspectorApp(App[None]):
             self.pace(record.server).add(record.at, newest.change)
 
     def pace(self, name: str) -> ChangeRate:
-        """Returns the change rate of a server."""
         return self.paces.setdefault(name, ChangeRate())
 
     def touch(self) -> None:
-        """Marks the screen as out of date."""
         self._dirty = True
 
     def tick(self) -> None:
         """Updates the screen if there is something new, and once a second, because ages are shown."""
         now = self.now()
-        if not self._listed.is_attached:
-            return
-        if not self._dirty and abs(now - self._said) < 1.0:
+        if not self._listed.is_attached or (not self._dirty and abs(now - self._said) < 1.0):
             return
         self._dirty = False
         self._said = now
         self.ticks += 1
-        self._take_servers()
-        view = self.server.view if self.server is not None else None
-        show_facts(self._facts, view)
-        waiting = sum(len(server.view.questions) for server in self.session.servers.values())
-        told = show_tabs(self._tabs, self.tab, view, waiting)
-        show_numbers(self._numbers, view, 0 if told else waiting)
-        self._questions.take()
-        self.pane.take()
-
-    def _take_servers(self) -> None:
         servers = list(self.session.servers.values())
         self._servers.update(servers)
         self._listed.take()
         if self.server not in servers:
             self._show(servers[0] if servers else None)
+        view = self.server.view if self.server is not None else None
+        show_facts(self._facts, view)
+        waiting = sum(len(server.view.questions) for server in servers)
+        told = show_tabs(self._tabs, self.tab, view, waiting)
+        show_numbers(self._numbers, view, 0 if told else waiting)
+        self._questions.take()
+        self.pane.take()
 
     # Which server, which tab
 
     @property
     def pane(self) -> Pane:
-        """The open tab."""
         return self.panes[self.tab]
 
     def _show(self, server: InspectedServer | None) -> None:
@@ -264,7 +289,6 @@ class InspectorApp(App[None]):
             self.pane.take()  # The next key is already meant for it.
 
     def action_tab(self, name: str) -> None:
-        """Opens a tab."""
         self.tab = name
         self.query_one(ContentSwitcher).current = name
         self.touch()
@@ -272,11 +296,9 @@ class InspectorApp(App[None]):
         self.pane.main_list().focus()
 
     def action_server(self, by: int) -> None:
-        """Goes to the next server."""
         self._listed.action_move(by)
 
     def action_focus_servers(self) -> None:
-        """Goes to the list of servers."""
         self._listed.focus()
 
     async def action_pane_do(self, what: str) -> None:
@@ -284,7 +306,6 @@ class InspectorApp(App[None]):
         await self.pane.run_action(what)
 
     def action_questions(self) -> None:
-        """Opens or closes the questions."""
         self._questions.toggle()
 
     # Actions. None of them waits: long work runs in the background, and a failure is shown as a message.
@@ -302,7 +323,6 @@ class InspectorApp(App[None]):
         self.run_worker(tried(), exclusive=False)
 
     def do(self, action: Callable[[], Any]) -> Any:
-        """Runs an action now. A fault is shown as a message."""
         try:
             return action()
         except _WRONG as error:
@@ -310,7 +330,6 @@ class InspectorApp(App[None]):
             return None
 
     def say_wrong(self, error: object) -> None:
-        """Shows an error message."""
         self.notify(one_line(error), severity="error", timeout=8, markup=False)
 
     def ask(self, send: Callable[[], Any]) -> None:
@@ -319,7 +338,6 @@ class InspectorApp(App[None]):
         self.touch()
 
     def cancel(self, request: str) -> None:
-        """Cancels a request of the current server."""
         server = self.server
         if server is not None and not self.do(lambda: server.cancel(request)):
             self.notify("The request has already ended.", timeout=2)
@@ -328,7 +346,6 @@ class InspectorApp(App[None]):
     # Requests
 
     def edit_request(self, method: str, params: Any) -> None:
-        """Lets the user edit a request, and sends it."""
         server = self.server
         if server is None:
             return
@@ -342,19 +359,15 @@ class InspectorApp(App[None]):
         self.push_screen(dialogs.EditRequest(method, dialogs.without_meta(params)), send)
 
     def copy_as(self, method: str, params: Any) -> None:
-        """Shows a request as text to paste."""
         if self.server is not None:
-            given = dialogs.without_meta(params)
-            self.push_screen(dialogs.CopyAs(self.server.view, method, given))
+            self.push_screen(dialogs.CopyAs(self.server.view, method, dialogs.without_meta(params)))
 
     def action_new_request(self) -> None:
-        """Sends any request."""
         self.edit_request("ping", {})
 
     # Servers
 
     def action_connect(self) -> None:
-        """Connects the current server."""
         if self.server is not None:
             self.attempt(self.server.connect())
 
@@ -364,13 +377,10 @@ class InspectorApp(App[None]):
             self.attempt(self.server.disconnect())
 
     def action_reconnect(self) -> None:
-        """Reconnects now."""
         if self.server is not None:
             self.attempt(self.server.reconnect())
 
     def action_add(self) -> None:
-        """Asks for a server, and adds it."""
-
         async def add(entry: ServerEntry, rename: bool) -> None:
             self._chosen((await self.servers.add(entry, rename=rename)).entry.name)
 
@@ -379,8 +389,6 @@ class InspectorApp(App[None]):
         )
 
     def action_import_servers(self) -> None:
-        """Offers the servers of other clients."""
-
         async def offer() -> None:
             found = await self.servers.clients()
             self.push_screen(
@@ -397,8 +405,6 @@ class InspectorApp(App[None]):
         self.attempt(offer())
 
     def action_edit_server(self) -> None:
-        """Edits the current server's entry."""
-
         async def offer(name: str) -> None:
             known = await self.servers.find(name)
             self.push_screen(
@@ -409,8 +415,6 @@ class InspectorApp(App[None]):
             self.attempt(offer(self.server.name))
 
     def action_clone_server(self) -> None:
-        """Adds a copy of the current server."""
-
         async def clone(name: str) -> None:
             self._chosen((await self.servers.clone(name)).entry.name)
 
@@ -418,7 +422,6 @@ class InspectorApp(App[None]):
             self.attempt(clone(self.server.name))
 
     def action_remove_server(self) -> None:
-        """Removes the current server after a confirmation."""
         if self.server is None:
             return
         name = self.server.name
@@ -429,7 +432,6 @@ class InspectorApp(App[None]):
         )
 
     def _chosen(self, name: str) -> None:
-        """Shows a server that was just added or changed."""
         self.touch()
         self.tick()
         self.choose(name)
@@ -445,33 +447,27 @@ class InspectorApp(App[None]):
         return journal
 
     def action_sessions(self) -> None:
-        """Shows the saved sessions."""
         if (journal := self._journal) is not None:
             self.push_screen(server_dialogs.Sessions(journal))
 
     def action_name_session(self) -> None:
-        """Names this session."""
         if (journal := self._journal) is not None and journal.session is not None:
             server_dialogs.name_session(self, journal, journal.session)
 
     def action_export_session(self) -> None:
-        """Writes this session to a file."""
         if (journal := self._journal) is not None and journal.session is not None:
             server_dialogs.export_to_file(self, journal, journal.session)
 
     # The rest
 
     def action_scheme(self) -> None:
-        """Switches between dark and light."""
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
         self.touch()
 
     def action_keys(self) -> None:
-        """Shows the keys."""
         self.push_screen(dialogs.Keys())
 
     def action_command_palette(self) -> None:
-        """Opens the command palette."""
         if not CommandPalette.is_open(cast("App[object]", self)):
             self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
 

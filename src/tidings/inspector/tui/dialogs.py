@@ -13,81 +13,63 @@ from textual.widgets import Input, Static, TextArea
 from tidings.client.masking import MASK
 from tidings.inspector import snippets
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, choice
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView
 
 T = TypeVar("T")
 
-SHEET: Final = (
-    (
-        "Everywhere",
-        (
-            ("1 … 7", "the tabs"),
-            ("[ ]", "the server before, after"),
-            ("tab", "from list to detail and on"),
-            ("ctrl+p", "find anything by its name"),
-            ("a", "questions that wait for you"),
-            ("n  i", "add a server; import servers"),
-            ("E  X", "edit, remove the server"),
-            ("C D R", "connect, disconnect, reconnect"),
-            ("S", "sessions that are kept"),
-            ("t  q", "dark or light; quit"),
-        ),
-    ),
-    (
-        "In a list",
-        (
-            ("j k ↑ ↓", "move"),
-            ("g G", "first, last; g follows again"),
-            ("space", "hold back what arrives"),
-            ("/", "find; Esc shows all again"),
-            ("Enter", "open"),
-            ("Esc", "to the servers"),
-        ),
-    ),
-    (
-        "In a form",
-        (
-            ("ctrl+r", "call, read, answer, save"),
-            ("ctrl+j", "as JSON and back"),
-            ("ctrl+x", "cancel, refuse"),
-            ("ctrl+n", "null"),
-            ("Esc", "back to the list"),
-        ),
-    ),
-    (
-        "Resources",
-        (
-            ("s", "subscribe, unsubscribe"),
-            ("r", "read"),
-            ("w", "list or tree"),
-            ("v", "changes, rendered, source"),
-            (", .", "earlier, later version"),
-        ),
-    ),
-    (
-        "Requests and messages",
-        (
-            ("x", "cancel a request"),
-            ("r  e", "send again; edit it first"),
-            ("c", "copy as JSON, Python, curl"),
-            ("o", "the client's own requests"),
-            ("h", "HTTP exchanges"),
-            ("p", "from a request to its answer"),
-        ),
-    ),
-    (
-        "Logs, and texts",
-        (
-            ("s", "logs, errors, notifications"),
-            ("l L", "show, ask for another level"),
-            ("h l ← →", "read a long line sideways"),
-            ("y", "copy what is shown"),
-        ),
-    ),
-)
+SHEET: Final = {
+    "Everywhere": {
+        "1 … 7": "the tabs",
+        "[ ]": "the server before, after",
+        "tab": "from list to detail and on",
+        "ctrl+p": "find anything by its name",
+        "a": "questions that wait for you",
+        "n  i": "add a server; import servers",
+        "E  X": "edit, remove the server",
+        "C D R": "connect, disconnect, reconnect",
+        "S": "sessions that are kept",
+        "t  q": "dark or light; quit",
+    },
+    "In a list": {
+        "j k ↑ ↓": "move",
+        "g G": "first, last; g follows again",
+        "space": "hold back what arrives",
+        "/": "find; Esc shows all again",
+        "Enter": "open",
+        "Esc": "to the servers",
+    },
+    "In a form": {
+        "ctrl+r": "call, read, answer, save",
+        "ctrl+j": "as JSON and back",
+        "ctrl+x": "cancel, refuse",
+        "ctrl+n": "null",
+        "Esc": "back to the list",
+    },
+    "Resources": {
+        "s": "subscribe, unsubscribe",
+        "r": "read",
+        "w": "list or tree",
+        "v": "changes, rendered, source",
+        ", .": "earlier, later version",
+    },
+    "Requests and messages": {
+        "x": "cancel a request",
+        "r  e": "send again; edit it first",
+        "c": "copy as JSON, Python, curl",
+        "o": "the client's own requests",
+        "h": "HTTP exchanges",
+        "p": "from a request to its answer",
+    },
+    "Logs, and texts": {
+        "s": "logs, errors, notifications",
+        "l L": "show, ask for another level",
+        "h l ← →": "read a long line sideways",
+        "y": "copy what is shown",
+    },
+}
 """Every key and its action."""
 
 
@@ -108,7 +90,6 @@ class Dialog(ModalScreen[T], Generic[T]):
     """
 
     def complain(self, what: object) -> None:
-        """Shows what is wrong with the input."""
         wrong = self.query_one(".wrong", Static)
         wrong.update(one_line(what, 400))
         wrong.set_class(bool(str(what)), "some")
@@ -164,19 +145,18 @@ class Keys(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            for title, keys in SHEET:
-                lines = "\n".join(f"[$t-accent]{_escaped(f'{key:<9}')}[/] [$t-ink]{words}[/]" for key, words in keys)
-                yield Static(f"[b]{title}[/]\n{lines}")
+            for title, keys in SHEET.items():
+                lines = [
+                    f"[$t-accent]{key:<9}".replace("[ ]", r"\[ ]") + f"[/] [$t-ink]{words}[/]"
+                    for key, words in keys.items()
+                ]
+                yield Static("\n".join([f"[b]{title}[/]", *lines]))
 
     def on_key(self) -> None:
         self.dismiss(None)
 
     def on_click(self) -> None:
         self.dismiss(None)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 SHAPES: Final = {"python": "Python", "json": "JSON", "shell": "Shell"}
@@ -218,7 +198,6 @@ class EditRequest(Dialog[Asked | None]):
         self.query_one(TextArea).focus()
 
     def action_send(self) -> None:
-        """Sends the request, if it is valid JSON."""
         method = self.query_one(Input).value.strip()
         try:
             params = json.loads(self.query_one(TextArea).text.strip() or "{}")
@@ -245,19 +224,17 @@ class CopyAs(Dialog[None]):
 
     def __init__(self, view: ServerView, method: str, params: dict[str, Any]) -> None:
         super().__init__()
-        make: dict[str, Callable[[], str]] = {
+        self._make: dict[str, Callable[[], str]] = {
             "python": lambda: snippets.as_python(view, _KINDS.get(method, "request"), method, params),
             "json": lambda: snippets.as_json(method, params),
             "shell": lambda: snippets.as_shell(view, method, params),
         }
-        self._make = make
         self.shape = "python"
         self.reader = TextView()
         self._bar = Bar("pane")
 
     @property
     def text(self) -> str:
-        """The text to copy."""
         return self._make[self.shape]()
 
     def compose(self) -> ComposeResult:
@@ -271,18 +248,14 @@ class CopyAs(Dialog[None]):
         self.call_after_refresh(self.action_shape, self.shape)
 
     def action_shape(self, name: str) -> None:
-        """Shows another format."""
         self.shape = name
         parts: list[BarPart] = []
         for number, (each, label) in enumerate(SHAPES.items(), 1):
-            on = each == name
-            action = f"screen.shape('{each}')"
-            parts += [BarPart(f" {number} {label} ", "b-accent on chosen" if on else "soft", action), BarPart(" ")]
+            parts += [choice(f" {number} {label} ", f"screen.shape('{each}')", on=each == name), BarPart(" ")]
         self._bar.show(parts)
         self.reader.show(TextPage(self.text), name)
 
     def action_copy(self) -> None:
-        """Copies the text, and closes."""
         inspector_of(self.reader).copy_to_clipboard(self.text)
         inspector_of(self.reader).notify("Copied, if your terminal permits it.", timeout=2)
         self.dismiss(None)

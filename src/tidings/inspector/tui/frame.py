@@ -34,7 +34,6 @@ class ChangeRate:
         self._slots: dict[int, Counter[str]] = {}
 
     def add(self, at: float, kind: str) -> None:
-        """Counts a change."""
         slot = int(at // SLOT)
         counts = self._slots.get(slot)
         if counts is None:
@@ -50,15 +49,12 @@ class ChangeRate:
         return [self._slots.get(slot, none) for slot in range(last - _SLOTS + 1, last + 1)]
 
     def kinds(self, now: float) -> Counter[str]:
-        """Returns the number of changes of each kind in the span."""
         return sum(self.slots(now), Counter[str]())
 
     def a_minute(self, now: float) -> int:
-        """Returns the number of changes in the last minute."""
         return sum(counts.total() for counts in self.slots(now)[-int(60 / SLOT) :])
 
     def spark(self, now: float, width: int) -> str:
-        """Returns the span as a line of small bars."""
         return bars([counts.total() for counts in self.slots(now)], width)
 
 
@@ -245,7 +241,6 @@ class Timeline(Widget):
         self._drawn: object = None
 
     def show(self, pace: ChangeRate, now: float) -> None:
-        """Shows this rate as of now."""
         self._pace, self._now = pace, now
         shown = [dict(counts) for counts in pace.slots(now)]
         if shown != self._drawn:
@@ -262,16 +257,12 @@ class Timeline(Widget):
                 legend += [("■ ", colors[KINDS[kind]]), (f"{name} {kinds[kind]:,}   ", colors["soft"])]
             return row(width, legend, [("last 5 minutes ", colors["faint"])], ground)
         if y == 1:
-            return row(width, self._rare(colors, width), None, ground)
+            slots = self._pace.slots(self._now)
+            line: Line = [(" ", colors["soft"])]
+            for at in range(width - 2):
+                counts = slots[at * len(slots) // (width - 2)]
+                kind = next((kind for kind in list(KINDS)[1:] if counts[kind]), None)
+                line.append(("▪", colors[KINDS[kind]]) if kind else (" ", colors["soft"]))
+            return row(width, line, None, ground)
         updated = [counts["resource-updated"] for counts in self._pace.slots(self._now)]
         return row(width, [(" ", colors["soft"]), (bars(updated, width - 2), colors["updated"])], None, ground)
-
-    def _rare(self, colors: ColorScheme, width: int) -> Line:
-        """Draws a mark for each slot in which a list changed."""
-        slots = self._pace.slots(self._now)
-        line: Line = [(" ", colors["soft"])]
-        for at in range(width - 2):
-            counts = slots[at * len(slots) // (width - 2)]
-            kind = next((kind for kind in list(KINDS)[1:] if counts[kind]), None)
-            line.append(("▪", colors[KINDS[kind]]) if kind else (" ", colors["soft"]))
-        return line

@@ -105,17 +105,14 @@ class ImportServers(Dialog[list[ServerEntry] | None]):
         with Vertical():
             yield Static("[b]Import servers[/]")
             if self.found:
-                picks = [
-                    (f"{one_line(entry.name)}  ({one_line(where)})", at) for at, (entry, where) in enumerate(self.found)
-                ]
-                yield SelectionList[int](*picks, compact=True)
+                labels = [f"{one_line(entry.name)}  ({one_line(where)})" for entry, where in self.found]
+                yield SelectionList[int](*((label, at) for at, label in enumerate(labels)), compact=True)
                 yield Static("Space selects, Enter adds the selected servers, Esc cancels.", classes="soft")
             else:
                 yield Static("Neither Claude nor VS Code nor Cursor has a server here.", classes="soft")
             yield Static("\n".join(one_line(each) for each in self._problems[:12]), classes="soft", markup=False)
 
     def action_take(self) -> None:
-        """Adds the checked servers."""
         chosen = self.query_one(SelectionList[int]).selected if self.found else []
         self.dismiss([self.found[at][0] for at in chosen])
 
@@ -163,7 +160,6 @@ class EditServer(Dialog[str | None]):
         )
 
     def action_json(self) -> None:
-        """Switches between form and JSON."""
         self.complain(self.form.toggle() or "")
 
     def action_save(self) -> None:
@@ -200,11 +196,10 @@ def entry_schema(*, is_command: bool) -> dict[str, Any]:
             "url": {"type": "string"},
             "headers": {**_TEXTS, "description": "${NAME} is looked up in the environment"},
         }
-    required = ["name", "command" if is_command else "url"]
     return {
         "type": "object",
         "properties": {"name": {"type": "string"}, **own, "tidings": _OWN},
-        "required": required,
+        "required": ["name", "command" if is_command else "url"],
         "additionalProperties": False,
     }
 
@@ -242,6 +237,9 @@ class Sessions(Dialog[None]):
 
     def on_mount(self) -> None:
         self.list.focus()
+        self._again()
+
+    def _again(self) -> None:
         self._inspector.attempt(self._look())
 
     async def _look(self) -> None:
@@ -253,22 +251,20 @@ class Sessions(Dialog[None]):
     def _draw(self, each: SavedSession, colors: ColorScheme) -> list[tuple[Line, Line]]:
         state = "this one" if each.id == self._journal.session else "runs" if each.running else ""
         first: Line = [(one_line(each.title or f"Session {each.id}"), colors["ink" if each.title else "soft"])]
-        told = f"{when(each.began)}   {counted(each.records, 'record')}, {size(each.bytes)}   "
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began))
+        told = f"{began}   {counted(each.records, 'record')}, {size(each.bytes)}   "
         servers = one_line(", ".join(each.servers) or "no server")
         return [(first, [(state, colors["accent"])]), ([(told, colors["faint"]), (servers, colors["soft"])], [])]
 
     def action_name(self) -> None:
-        """Names the selected session."""
         if (chosen := self.list.chosen) is not None:
             name_session(self._inspector, self._journal, chosen.id, chosen.title or "", self._again)
 
     def action_export(self) -> None:
-        """Writes the selected session to a file."""
         if (chosen := self.list.chosen) is not None:
             export_to_file(self._inspector, self._journal, chosen.id)
 
     def action_delete(self) -> None:
-        """Deletes the selected session after a confirmation."""
         if (chosen := self.list.chosen) is None:
             return
 
@@ -276,17 +272,11 @@ class Sessions(Dialog[None]):
             await in_thread(lambda: delete_session(self._journal.path, chosen.id))
             await self._look()
 
-        def confirmed(sure: bool | None) -> None:
-            if sure:
-                self._inspector.attempt(delete())
-
         name = one_line(chosen.title or f"session {chosen.id}")
         self._inspector.push_screen(
-            Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it"), confirmed
+            Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it"),
+            lambda sure: self._inspector.attempt(delete()) if sure else None,
         )
-
-    def _again(self) -> None:
-        self._inspector.attempt(self._look())
 
 
 async def in_thread(run: Callable[[], Any]) -> Any:
@@ -338,11 +328,6 @@ def export_to_file(inspector: "InspectorApp", journal: Journal, session: int) ->
         ),
         lambda line: inspector.attempt(export(Path(line).expanduser())) if line else None,
     )
-
-
-def when(at: float) -> str:
-    """Returns a day and a time."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def session_text(each: SavedSession) -> str:

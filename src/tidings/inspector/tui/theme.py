@@ -61,57 +61,35 @@ def _style(colors: ColorScheme, name: str) -> Style:
     )
 
 
-DARK: Final = ColorScheme(
-    ground="#141617",
-    pane="#1a1d1e",
-    ink="#e7eaea",
-    soft="#a2abae",
-    faint="#858e92",
-    line="#2a2f31",
-    hover="#202425",
-    chosen="#17332e",
-    chosen_blurred="#1f2726",
-    accent="#3fc1a8",
-    ok="#48bb78",
-    warn="#d69e2e",
-    bad="#f56565",
-    added="#12301f",
-    added_ink="#a7e8c0",
-    added_mark="#1f5c3a",
-    removed="#3a1b1d",
-    removed_ink="#f3b4b4",
-    removed_mark="#7a2f33",
-    updated="#63a7e6",
-    resources="#3fc1a8",
-    tools="#a48be8",
-    prompts="#d9a441",
-)
+_COLORS: Final = {
+    "ground": ("#141617", "#fbfbfa"),
+    "pane": ("#1a1d1e", "#ffffff"),
+    "ink": ("#e7eaea", "#1d2022"),
+    "soft": ("#a2abae", "#5d656b"),
+    "faint": ("#858e92", "#6b7379"),
+    "line": ("#2a2f31", "#dfe2e1"),
+    "hover": ("#202425", "#f2f4f3"),
+    "chosen": ("#17332e", "#dcefea"),
+    "chosen_blurred": ("#1f2726", "#edf2f0"),
+    "accent": ("#3fc1a8", "#0b7a68"),
+    "ok": ("#48bb78", "#177a41"),
+    "warn": ("#d69e2e", "#8f5d12"),
+    "bad": ("#f56565", "#c53030"),
+    "added": ("#12301f", "#e3f5ea"),
+    "added_ink": ("#a7e8c0", "#14532d"),
+    "added_mark": ("#1f5c3a", "#a9dfbd"),
+    "removed": ("#3a1b1d", "#fdeaea"),
+    "removed_ink": ("#f3b4b4", "#7f1d1d"),
+    "removed_mark": ("#7a2f33", "#f3b5b5"),
+    "updated": ("#63a7e6", "#2b6cb0"),
+    "resources": ("#3fc1a8", "#0b7a68"),
+    "tools": ("#a48be8", "#7450c2"),
+    "prompts": ("#d9a441", "#8f5d12"),
+}
+"""Each color in the dark scheme, and in the light one."""
 
-LIGHT: Final = ColorScheme(
-    ground="#fbfbfa",
-    pane="#ffffff",
-    ink="#1d2022",
-    soft="#5d656b",
-    faint="#6b7379",
-    line="#dfe2e1",
-    hover="#f2f4f3",
-    chosen="#dcefea",
-    chosen_blurred="#edf2f0",
-    accent="#0b7a68",
-    ok="#177a41",
-    warn="#8f5d12",
-    bad="#c53030",
-    added="#e3f5ea",
-    added_ink="#14532d",
-    added_mark="#a9dfbd",
-    removed="#fdeaea",
-    removed_ink="#7f1d1d",
-    removed_mark="#f3b5b5",
-    updated="#2b6cb0",
-    resources="#0b7a68",
-    tools="#7450c2",
-    prompts="#8f5d12",
-)
+DARK: Final = ColorScheme(**{name: dark for name, (dark, _) in _COLORS.items()})
+LIGHT: Final = ColorScheme(**{name: light for name, (_, light) in _COLORS.items()})
 
 KINDS: Final = {
     "resource-updated": "updated",
@@ -120,6 +98,11 @@ KINDS: Final = {
     "prompts-list-changed": "prompts",
 }
 """The color of each kind of change."""
+
+_ON_ACCENT: Final = ("border", "footer-key-foreground", "scrollbar-active")
+_ON_GROUND: Final = tuple(
+    f"scrollbar-{part}" for part in ("background", "background-hover", "background-active", "corner-color")
+)
 
 
 def theme(name: str, colors: ColorScheme, *, dark: bool) -> Theme:
@@ -140,22 +123,14 @@ def theme(name: str, colors: ColorScheme, *, dark: bool) -> Theme:
         dark=dark,
         variables={
             **ours,
-            "border": colors.accent,
-            "border-blurred": colors.line,
-            "block-cursor-background": colors.chosen,
-            "block-cursor-foreground": colors.ink,
+            **dict.fromkeys(_ON_ACCENT, colors.accent),
+            **dict.fromkeys(_ON_GROUND, colors.ground),
+            **dict.fromkeys(("border-blurred", "scrollbar"), colors.line),
+            **dict.fromkeys(("block-cursor-background", "input-selection-background"), colors.chosen),
+            **dict.fromkeys(("block-cursor-foreground", "block-cursor-blurred-foreground"), colors.ink),
             "block-cursor-text-style": "bold",
             "block-cursor-blurred-background": colors.chosen_blurred,
-            "block-cursor-blurred-foreground": colors.ink,
-            "input-selection-background": colors.chosen,
-            "footer-key-foreground": colors.accent,
-            "scrollbar": colors.line,
             "scrollbar-hover": colors.faint,
-            "scrollbar-active": colors.accent,
-            "scrollbar-background": colors.ground,
-            "scrollbar-background-hover": colors.ground,
-            "scrollbar-background-active": colors.ground,
-            "scrollbar-corner-color": colors.ground,
         },
     )
 

@@ -13,7 +13,7 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.forms import Field, Filled, check, check_output, form, prompt_form
+from tidings.inspector.forms import Field, check, check_output, form, prompt_form
 from tidings.inspector.records import ListName
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
@@ -26,9 +26,6 @@ from tidings.inspector.tui.widgets.text import TextView, Words
 from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
-
-HISTORY = 5
-"""The number of results that are visible at once."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,6 @@ class Caller(Container):
             yield self.reader
 
     def show(self, callee: Callee | None) -> None:
-        """Shows a callee, with its earlier input."""
         if self.callee is not None:
             self._kept[self.callee.key] = self.form.keep()
         self.callee = callee
@@ -108,11 +104,10 @@ class Caller(Container):
         self._shown = None
         self._complain([])
         if callee is None:
-            self._title.show([])
+            for bar in (self._title, self._buttons, self._state):
+                bar.show([])
             self._about.update("")
-            self._buttons.show([])
             self.form.clear()
-            self._state.show([])
             self.reader.show(Words())
             return
         self._title.show([BarPart(one_line(callee.name), "b-ink"), BarPart("  "), *callee.badges])
@@ -134,7 +129,6 @@ class Caller(Container):
         )
 
     def take(self) -> None:
-        """Updates from its requests."""
         callee = self.callee
         if callee is None:
             return
@@ -179,15 +173,14 @@ class Caller(Container):
     # What one can do
 
     def action_send(self) -> None:
-        """Sends the request if the input is valid; otherwise shows the problems."""
         callee = self.callee
         if callee is None:
             return
-        filled: Filled = self.form.filled()
+        filled = self.form.filled()
         problems = [problem.message for problem in filled.problems]
         if not problems and callee.check is not None:
             problems = callee.check(filled.value)
-        if problems and not self._insisted(problems):
+        if problems and problems != self._complaints:  # Sent twice, it is sent as it is.
             self._complain(problems)
             return
         self._complain([])
@@ -196,10 +189,6 @@ class Caller(Container):
         self._pane.inspector.ask(lambda: callee.send(filled.value))
         self.history.choose_newest()
 
-    def _insisted(self, problems: list[str]) -> bool:
-        """Returns whether the same invalid input was sent twice, which sends it anyway."""
-        return self._complaints == problems
-
     def _complain(self, problems: list[str]) -> None:
         self._complaints = list(problems)
         self._problems.set_class(bool(problems), "some")
@@ -207,13 +196,11 @@ class Caller(Container):
         self._problems.update("\n".join(one_line(each, 300) for each in problems[:4]) + again)
 
     def action_json(self) -> None:
-        """Switches between form and JSON."""
         if (problem := self.form.toggle()) is not None:
             self._complain([problem])
         self._say_buttons()
 
     def action_cancel(self) -> None:
-        """Cancels the selected call."""
         request = self.history.chosen
         if request is not None and not request.over:
             self._pane.inspector.cancel(request.id)
@@ -234,19 +221,15 @@ class CallerPane(Pane):
         self.caller = Caller(self)
 
     def action_send(self) -> None:
-        """Sends the input of the form."""
         self.caller.action_send()
 
     def action_json(self) -> None:
-        """Switches between form and JSON."""
         self.caller.action_json()
 
     def action_cancel(self) -> None:
-        """Cancels the selected call."""
         self.caller.action_cancel()
 
     def action_copy_as(self) -> None:
-        """Shows the request as text to paste."""
         callee = self.caller.callee
         if callee is not None:
             self.inspector.copy_as(*callee.asked(self.caller.form.filled().value or {}))
@@ -290,18 +273,14 @@ class ListedPane(CallerPane):
             self.table.update(list(items.values()))
         self.column.extra = fault_parts(self.view, self.LIST)
         self.column.take()
-        self._show(self.column.rows.chosen)
+        self.show_item(self.column.rows.chosen)
         self.caller.take()
-
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         event.stop()
         self.caller.form.enter()
 
-    def _show(self, item: dict[str, Any] | None) -> None:
+    def show_item(self, item: dict[str, Any] | None) -> None:
         if item != self._item:
             self._item = item
             self.caller.show(self.callee(item) if item is not None else None)
@@ -328,10 +307,10 @@ def fault_parts(view: ServerView, name: str) -> list[BarPart]:
 
 
 _HINTS: Final = (
-    ("readOnlyHint", True, "reads only", "ok"),
-    ("destructiveHint", True, "destructive", "bad"),
-    ("idempotentHint", True, "repeatable", "soft"),
-    ("openWorldHint", True, "open world", "soft"),
+    ("readOnlyHint", "reads only", "ok"),
+    ("destructiveHint", "destructive", "bad"),
+    ("idempotentHint", "repeatable", "soft"),
+    ("openWorldHint", "open world", "soft"),
 )
 
 
@@ -349,10 +328,8 @@ class ToolsPane(ListedPane):
         def checked(result: Any) -> list[str] | None:
             if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
                 return None
-            return [
-                problem.message
-                for problem in check_output(cast("Any", promised), as_dict(result).get("structuredContent"))
-            ]
+            output = as_dict(result).get("structuredContent")
+            return [problem.message for problem in check_output(cast("Any", promised), output)]
 
         return Callee(
             key=f"{self.view.name}/tools/{name}",
@@ -371,13 +348,10 @@ class ToolsPane(ListedPane):
 
 def badges(tool: dict[str, Any]) -> list[BarPart]:
     """Returns the annotations of a tool: hints of the server, not guarantees."""
-    hints = tool.get("annotations")
-    if not isinstance(hints, dict):
-        return []
-    given = cast("dict[str, Any]", hints)
+    hints = as_dict(tool.get("annotations"))
     parts: list[BarPart] = []
-    for key, wanted, words, ink in _HINTS:
-        if given.get(key) is wanted:
+    for key, words, ink in _HINTS:
+        if hints.get(key) is True:
             parts += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
     return parts
 

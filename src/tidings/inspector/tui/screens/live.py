@@ -12,7 +12,7 @@ from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.theme import KINDS, ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, Parts
 from tidings.inspector.tui.widgets.entries import ArrivingEntries
-from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.widgets.lists import Column
 from tidings.inspector.tui.widgets.text import TextSource, Words
 from tidings.inspector.tui.words import clock, one_line, took
 from tidings.inspector.view.items import ChangeView
@@ -54,21 +54,16 @@ class LivePane(Pane):
         self._strip.show(self.inspector.pace(self.view.name), self.inspector.now())
         self.feed.update(self.view.changes)
         self.column.take()
-        self._show(self.column.rows.chosen)
+        self.show_item(self.column.rows.chosen)
 
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
-
-    def _show(self, change: ChangeView | None) -> None:
-        name, hops = self._name, self._hops
+    def show_item(self, change: ChangeView | None) -> None:
         if change is None or not self.has_server:
-            name.show([])
-            hops.show([])
+            self._name.show([])
+            self._hops.show([])
             self._versions.clear("Choose a change to see what is different.")
             return
-        name.show([BarPart(one_line(change.uri or change_words(change)), "b-ink")])
-        hops.show(*hop_parts(change))
+        self._name.show([BarPart(one_line(change.uri or change_words(change)), "b-ink")])
+        self._hops.show(*hop_parts(change))
         versions = self.view.contents.get(change.uri) if change.uri else None
         if change.uri is None:
             self._versions.show_page(list_page(change), change.seq)

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from tidings._kit.bounded_json import shown
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.theme import ColorScheme
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
 from tidings.inspector.tui.widgets.text import JoinedText, TextSource, Words, json_page, text_page
 from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import LineView, LogView, NotificationView
@@ -53,10 +53,9 @@ class LogsPane(SourcesPane):
     def say(self) -> None:
         parts: list[BarPart] = []
         for name, title in TITLES.items():
-            on = name == self.source
             count = len(getattr(self.view, name))
             words = f" {title} {count:,} " if count else f" {title} "
-            parts += [BarPart(words, "b-accent on chosen" if on else "soft", f"source('{name}')"), BarPart(" ")]
+            parts += [choice(words, f"source('{name}')", on=name == self.source), BarPart(" ")]
         right = [
             BarPart(f"from {self.level} on", "ink", "level"),
             BarPart(" l", "accent"),
@@ -66,17 +65,15 @@ class LogsPane(SourcesPane):
         self._bar.show(parts, right if self.source == "logs" else [])
 
     def action_level(self) -> None:
-        """Shows only messages from the next level on."""
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % 5]
         self.feeds["logs"].reset()
         self.take()
 
     def action_ask(self) -> None:
-        """Asks the server to send messages from the next level on."""
         if not self.has_server:
             return
         self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
-        self.attempt(self.server.set_log_level(self.asked))
+        self.inspector.attempt(self.server.set_log_level(self.asked))
         self.say()
 
 

@@ -31,18 +31,15 @@ class MessagesPane(SourcesPane):
         self.column.extra = [BarPart(f"h shows {other}", "faint", "app.pane_do('source')")]
 
     def action_partner(self) -> None:
-        """Goes from a request to its response and back."""
         message = self.column.rows.chosen
         if self.source == "messages" and message is not None and message.partner is not None:
             self.column.rows.choose(message.partner)
 
     def action_edit(self) -> None:
-        """Edits the selected request, and sends it."""
         if (request := self._request()) is not None:
             self.inspector.edit_request(*request)
 
     def action_copy_as(self) -> None:
-        """Shows the selected request as text to paste."""
         if (request := self._request()) is not None:
             self.inspector.copy_as(*request)
 

@@ -73,7 +73,6 @@ class Questions(Vertical):
                 yield self._buttons
 
     def toggle(self) -> None:
-        """Opens or closes the panel."""
         self.set_class(not self.has_class("open"), "open")
         if self.has_class("open"):
             self.take()
@@ -87,7 +86,6 @@ class Questions(Vertical):
             self.toggle()
 
     def take(self) -> None:
-        """Updates from the view."""
         if not self.has_class("open"):
             return
         waiting = [
@@ -125,13 +123,11 @@ class Questions(Vertical):
         question = asked[1]
         self._reader.show(question_page(question), shown)
         self.form.show(answer_form(question))
-        verbs = {"sampling": "Answer", "roots": "Answer"}
-        answer = verbs.get(question.kind, "Accept")
+        answer = "Answer" if question.kind in ("sampling", "roots") else "Accept"
         dismiss = question.kind == "elicitation"
         self._buttons.show(button_parts(answer, "ctrl+", dismiss), [], (button_parts(answer, "^", dismiss), []))
 
     def action_answer(self) -> None:
-        """Answers the selected question with the filled form."""
         asked = self.list.chosen
         if asked is None:
             return
@@ -149,19 +145,15 @@ class Questions(Vertical):
         self._refuse("decline")
 
     def action_dismiss(self) -> None:
-        """Dismisses an elicitation without a choice."""
         self._refuse("cancel")
 
     def _refuse(self, how: str) -> None:
-        asked = self.list.chosen
-        if asked is None:
-            return
-        name, question = asked
-        self._inspector.do(lambda: refuse(self._inspector.session.servers[name], question, how))
-        self._after()
+        if (asked := self.list.chosen) is not None:
+            server = self._inspector.session.servers[asked[0]]
+            self._inspector.do(lambda: refuse(server, asked[1], how))
+            self._after()
 
     def _after(self) -> None:
-        """Returns to the list: the next question, or none."""
         self.list.focus()
         self._inspector.touch()
 

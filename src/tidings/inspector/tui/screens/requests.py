@@ -13,7 +13,7 @@ from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.widgets.lists import Column
 from tidings.inspector.tui.widgets.text import (
     JoinedText,
     Prose,
@@ -25,7 +25,6 @@ from tidings.inspector.tui.widgets.text import (
     cut_page,
     is_cut,
     json_page,
-    text_of,
 )
 from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ErrorView, RequestView
@@ -46,7 +45,8 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
     """Returns the state of a request, and its color."""
     match request.status:
         case "completed":
-            return (took(request.took) or "done", "bad" if failed(request) else "faint")
+            is_error = as_dict(request.result).get("isError") is True
+            return took(request.took) or "done", "bad" if is_error else "faint"
         case "error":
             return "failed", "bad"
         case "cancelled":
@@ -55,11 +55,6 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
             return "waiting", "soft"
         case _:
             return progress_words(request, now), "accent"
-
-
-def failed(request: RequestView) -> bool:
-    """Returns whether a tool reported an error."""
-    return as_dict(request.result).get("isError") is True
 
 
 def progress_words(request: RequestView, now: float) -> str:
@@ -74,10 +69,10 @@ def progress_words(request: RequestView, now: float) -> str:
 
 def error_page(error: ErrorView) -> TextSource:
     """Shows an error: what went wrong, who is at fault, what to do, and what was sent."""
-    whose = {"you": "What was asked for is at fault", "this program": "Tidings is at fault"}
-    fault = whose.get(error.who, f"{error.who.capitalize()} is at fault")
-    lines: list[Parts] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
-    pages: list[TextSource] = [Words(*lines), Prose(error.message)]
+    whose = {"you": "What was asked for", "this program": "Tidings"}
+    fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
+    title: Parts = [("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")]
+    pages: list[TextSource] = [Words(title, []), Prose(error.message)]
     if error.cure:
         pages += [Words([], [("What to do", "b-ink")]), Prose(error.cure)]
     if error.help:
@@ -150,9 +145,7 @@ def request_page(request: RequestView, problems: list[str] | None = None) -> Tex
     pages: list[TextSource] = [Words(facts)]
     if request.params:
         pages += [Words([], [("Asked", "b-ink")]), json_page(request.params)]
-    pages.append(Words([]))
-    pages.append(outcome_page(request, problems))
-    return JoinedText(pages)
+    return JoinedText([*pages, Words([]), outcome_page(request, problems)])
 
 
 def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
@@ -164,10 +157,8 @@ def outcome_page(request: RequestView, problems: list[str] | None = None) -> Tex
         return error_page(request.error)
     if request.status == "completed":
         return result_page(request.result, problems)
-    words = one_line(request.message) if request.message else "x cancels it."
-    return Words(
-        [("Running. " if request.status == "in_progress" else "Waiting for its turn. ", "b-accent"), (words, "soft")]
-    )
+    state = "Running. " if request.status == "in_progress" else "Waiting for its turn. "
+    return Words([(state, "b-accent"), (one_line(request.message) if request.message else "x cancels it.", "soft")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,30 +170,20 @@ class Read:
     uri: str
     contents: Any
 
-    @property
-    def text(self) -> str:
-        """All its text."""
-        return text_of(self.contents)
-
 
 def versions_of(view: ServerView, uri: str) -> list[Any]:
     """Returns all known versions of a resource, oldest first: those of its subscription, and those that were read."""
     versions: list[Any] = list(view.contents.get(uri) or ())
     known = [version.contents for version in versions]
     for request in view.requests.values():
-        contents = _contents_read(request, uri)
+        if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
+            continue
+        result = request.result
+        contents = result if is_cut(result) else as_dict(result).get("contents")
         if contents is not None and contents not in known:
             known.append(contents)
             versions.append(Read(-request.seq, request.completed_at or 0.0, uri, contents))
     return sorted(versions, key=lambda version: version.at)
-
-
-def _contents_read(request: RequestView, uri: str) -> Any:
-    if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
-        return None
-    if is_cut(request.result):
-        return request.result
-    return as_dict(request.result).get("contents")
 
 
 def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | None:
@@ -250,54 +231,43 @@ class RequestsPane(Pane):
     def take(self) -> None:
         if not self.has_server:
             return
-        requests = [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
-        self.table.update(requests)
-        own = "o hides the client's own" if self.aside else "o shows the client's own"
-        self.column.extra = [BarPart(own, "faint", "app.pane_do('own')")]
+        self.table.update([each for each in reversed(self.view.requests.values()) if self.aside or not each.aside])
+        verb = "hides" if self.aside else "shows"
+        self.column.extra = [BarPart(f"o {verb} the client's own", "faint", "app.pane_do('own')")]
         self.column.take()
-        self._show(self.column.rows.chosen)
+        self.show_item(self.column.rows.chosen)
 
     def action_own(self) -> None:
-        """Shows or hides the client's own requests."""
         self.aside = not self.aside
         self.take()
 
     def action_cancel(self) -> None:
-        """Cancels the selected request."""
         request = self.column.rows.chosen
         if request is not None and not request.over:
             self.inspector.cancel(request.id)
 
     def action_repeat(self) -> None:
-        """Repeats the selected request."""
         request = self.column.rows.chosen
         if request is not None and self.has_server:
             self.inspector.ask(lambda: self.server.request(request.method, request.params))
 
     def action_edit(self) -> None:
-        """Edits the selected request, and sends it."""
         if (request := self.column.rows.chosen) is not None:
             self.inspector.edit_request(request.method, request.params)
 
     def action_copy_as(self) -> None:
-        """Shows the selected request as text to paste."""
         if (request := self.column.rows.chosen) is not None:
             self.inspector.copy_as(request.method, request.params)
 
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
-
-    def _show(self, request: RequestView | None) -> None:
-        reader = self._reader
+    def show_item(self, request: RequestView | None) -> None:
         if request is None:
             self._shown = None
-            reader.show(Words())
+            self._reader.show(Words())
             return
         shown = (request.id, request.status, request.progress, request.message)
         if shown != self._shown:
             self._shown = shown
-            reader.show(request_page(request), request.id)
+            self._reader.show(request_page(request), request.id)
 
     def _draw(self, request: RequestView, colors: ColorScheme) -> list[tuple[Line, Line]]:
         words, ink = request_state(request, self.inspector.now())

@@ -138,40 +138,23 @@ class ResourcesPane(CallerPane):
             return
         view = self.view
         loaded = [view.loaded_at.get(name) for name in ("resources", "templates")]
-        built = (
-            view.name,
-            *loaded,
-            len(view.resources),
-            len(view.templates),
-            self.is_tree,
-            len(self.folded),
-            *self._extra(),
-        )
+        unlisted = [uri for uri in view.subscriptions if uri not in view.resources]
+        counts = len(view.resources), len(view.templates), len(self.folded)
+        built = (view.name, *loaded, *counts, self.is_tree, *unlisted)
         if built != self._built:
             self._built = built
-            self._build()
+            resources = dict(view.resources) | {uri: {"uri": uri, "name": "not in the list"} for uri in unlisted}
+            rows = (
+                as_tree(resources, view.templates, self.folded) if self.is_tree else as_list(resources, view.templates)
+            )
+            self.table.update(rows)
         self.column.said = counted(len(view.resources), "resource")
         if view.templates:
             self.column.said += ", " + counted(len(view.templates), "template")
         shape = "w as a list" if self.is_tree else "w as a tree"
         self.column.extra = [*fault_parts(view, "resources"), BarPart("  " + shape, "faint", "app.pane_do('tree')")]
         self.column.take()
-        self._show(self.column.rows.chosen)
-
-    def _extra(self) -> list[str]:
-        """Returns resources that are subscribed or were read, but are in no list."""
-        listed = self.view.resources
-        return [uri for uri in self.view.subscriptions if uri not in listed]
-
-    def _build(self) -> None:
-        view = self.view
-        resources = dict(view.resources) | {uri: {"uri": uri, "name": "not in the list"} for uri in self._extra()}
-        rows = as_tree(resources, view.templates, self.folded) if self.is_tree else as_list(resources, view.templates)
-        self.table.update(rows)
-
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
+        self.show_item(self.column.rows.chosen)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         event.stop()
@@ -191,13 +174,11 @@ class ResourcesPane(CallerPane):
         return self.column.rows.chosen
 
     def action_read(self) -> None:
-        """Reads the selected resource."""
         row = self._row
         if row is not None and row.kind == "resource":
             self.inspector.ask(lambda: self.server.read(row.key))
 
     def action_copy_as(self) -> None:
-        """Shows the read request as text to paste."""
         if self._row is not None and self._row.kind == "resource":
             self.inspector.copy_as("resources/read", {"uri": self._row.key})
         else:
@@ -209,22 +190,17 @@ class ResourcesPane(CallerPane):
         if row is None or row.kind == "template":
             return
         uri = row.key + "*" if row.kind == "folder" else row.key
-        if uri in self.view.subscriptions:
-            self.attempt(self.server.unsubscribe(uri))
-        else:
-            self.attempt(self.server.subscribe(uri))
+        subscribed = uri in self.view.subscriptions
+        self.inspector.attempt(self.server.unsubscribe(uri) if subscribed else self.server.subscribe(uri))
 
     def action_tree(self) -> None:
-        """Switches between list and tree."""
         self.is_tree = not self.is_tree
         self.take()
 
     def action_mode(self) -> None:
-        """Switches the view of the content."""
         self.versions.action_mode()
 
     def action_version(self, by: int) -> None:
-        """Shows an earlier or a later version."""
         self.versions.action_version(by)
 
     def go(self, key: str) -> None:
@@ -236,7 +212,7 @@ class ResourcesPane(CallerPane):
 
     # The chosen one
 
-    def _show(self, row: ResourceRow | None) -> None:
+    def show_item(self, row: ResourceRow | None) -> None:
         self.set_class(row is not None and row.kind == "template", "template")
         if row is None or row.kind != "template":
             self._template = None

@@ -1,6 +1,6 @@
 """The base of every tab: a list on the left, the selected item on the right; and a tab for several sources."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,10 @@ class Pane(Vertical):
 
     @property
     def inspector(self) -> "InspectorApp":
-        """The app."""
         return inspector_of(self)
 
     @property
     def has_server(self) -> bool:
-        """True if there is a server to show."""
         return self.inspector.server is not None
 
     @property
@@ -48,7 +46,6 @@ class Pane(Vertical):
 
     @property
     def view(self) -> ServerView:
-        """The view of the current server."""
         return self.server.view
 
     def restart(self) -> None:
@@ -62,12 +59,14 @@ class Pane(Vertical):
         return self.query(RowList).first()
 
     def go(self, key: str) -> None:
-        """Selects the item of this key."""
         self.main_list().choose(key)
 
-    def attempt(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Runs work in the background. Faults of a server or the user are shown as a message."""
-        self.inspector.attempt(work)
+    def show_item(self, item: Any, /) -> None:
+        """Shows the item that is selected in the list; None: there is none."""
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self.show_item(event.item)
 
 
 @dataclass(frozen=True)
@@ -116,17 +115,15 @@ class SourcesPane(Pane):
         self.say()
         self.feeds[self.source].update(self.entries())
         self.column.take()
-        self._show(self.column.rows.chosen)
+        self.show_item(self.column.rows.chosen)
 
     def say(self) -> None:
         """Updates the head."""
 
     def entries(self) -> Sequence[Any] | Ring[Any]:
-        """Returns the entries of the current source."""
         return getattr(self.view, self.source)
 
     def action_source(self, name: str | None = None) -> None:
-        """Shows the next source, or this one."""
         names = list(self.sources)
         self.source = name or names[(names.index(self.source) + 1) % len(names)]
         source = self.sources[self.source]
@@ -134,11 +131,7 @@ class SourcesPane(Pane):
         self.column.rows.show(self.feeds[self.source], source.draw, source.empty)
         self.take()
 
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self._show(event.item)
-
-    def _show(self, item: Any) -> None:
+    def show_item(self, item: Any) -> None:
         source = self.sources[self.source]
         shown = (self.source, None, None) if item is None else (self.source, item.seq, source.state(item))
         if shown != self._shown:

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 
 from tidings._kit.diff import DiffLine
 from tidings.inspector.tui.theme import ColorScheme
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
 from tidings.inspector.tui.widgets.text import SentenceText, TextSource, TextView, contents_page
 from tidings.inspector.tui.words import clock, lines_of
 from tidings.inspector.view.diffs import Diff, content_text, diff_texts
@@ -102,7 +102,6 @@ class Versions(Vertical):
         self._draw()
 
     def clear(self, words: str = "") -> None:
-        """Shows no content."""
         self.show_page(SentenceText(words))
 
     def show_page(self, page: TextSource, key: object = None) -> None:
@@ -112,17 +111,14 @@ class Versions(Vertical):
         self.reader.show(page, key)
 
     def action_mode(self, mode: str | None = None) -> None:
-        """Switches to the next view, or to this one."""
         self.mode = mode or MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self._draw()
 
     def action_version(self, by: int) -> None:
-        """Shows an earlier or a later version."""
         self.at = max(0, min(self.at + by, len(self.versions) - 1))
         self._draw()
 
     def action_pick(self, at: int) -> None:
-        """Shows the version at this position."""
         self.action_version(at - self.at)
 
     def _draw(self) -> None:
@@ -146,13 +142,8 @@ class Versions(Vertical):
         first = max(0, min(self.at - SHOWN // 2, len(self.versions) - SHOWN))
         parts: list[BarPart] = [BarPart(f"{first} earlier  ", "faint", "version(-1)")] if first else []
         for at in range(first, min(first + SHOWN, len(self.versions))):
-            on = at == self.at
-            parts.append(BarPart(clock(self.versions[at].at), "b-accent on chosen" if on else "soft", f"pick({at})"))
-            parts.append(BarPart("  "))
+            parts += [choice(clock(self.versions[at].at), f"pick({at})", on=at == self.at), BarPart("  ")]
         if before is None:
             parts.append(BarPart("the first version seen", "faint"))
-        modes: list[BarPart] = []
-        for mode in MODES:
-            on = mode == self.mode
-            modes.append(BarPart(f" {mode.capitalize()} ", "b-accent on chosen" if on else "soft", f"mode('{mode}')"))
+        modes = [choice(f" {mode.capitalize()} ", f"mode('{mode}')", on=mode == self.mode) for mode in MODES]
         self._bar.show(parts, modes)

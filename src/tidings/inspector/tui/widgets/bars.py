@@ -89,6 +89,11 @@ class BarPart(NamedTuple):
     action: str = ""
 
 
+def choice(label: str, action: str, *, on: bool) -> BarPart:
+    """Returns one of several parts to choose from; `on` marks the chosen one."""
+    return BarPart(label, "b-accent on chosen" if on else "soft", action)
+
+
 Parts = tuple[list[BarPart], list[BarPart]]
 """The parts on the left, and on the right."""
 
@@ -117,11 +122,9 @@ class Bar(Widget):
 
     @property
     def text(self) -> str:
-        """All its words."""
         return "".join(part.text for parts in self._ways[0] for part in parts)
 
     def fits(self, way: Parts) -> bool:
-        """Returns whether all of it fits."""
         return room_for(way) <= self.size.width
 
     @property

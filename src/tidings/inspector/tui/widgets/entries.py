@@ -21,37 +21,21 @@ CHUNK: Final = 4000
 
 
 class RowSource(Protocol[T]):
-    """The data that the list widget needs."""
+    """The data that the list widget needs. `filter` shows only items that contain all of its words."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> T: ...
-    def key(self, item: T) -> Hashable:
-        """Returns the key of an item."""
-        ...
-
-    def find(self, key: Hashable) -> int | None:
-        """Returns the position of the item with this key."""
-        ...
-
-    def filter(self, words: str) -> None:
-        """Shows only items that contain all of these words."""
-        ...
-
+    def key(self, item: T) -> Hashable: ...
+    def find(self, key: Hashable) -> int | None: ...
+    def filter(self, words: str) -> None: ...
     @property
     def filtered(self) -> str: ...
     @property
-    def total(self) -> int:
-        """The number of items, without the filter."""
-        ...
+    def total(self) -> int: ...
 
 
 class ArrivingEntries(Generic[T]):
-    """Entries that arrive, newest first.
-
-    Args:
-        seq: Returns the number of an entry, which rises.
-        text: Returns the text for a filter.
-    """
+    """Entries that arrive, newest first: each with a number, which rises, and a text for the filter."""
 
     def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
         self._seq = seq
@@ -74,12 +58,10 @@ class ArrivingEntries(Generic[T]):
 
     @property
     def held(self) -> int:
-        """The number of entries that are held back."""
         return len(self._rows) - self._shown
 
     @property
     def searching(self) -> bool:
-        """True if the filter has not checked everything yet."""
         return bool(self.filtered) and self._unsearched > 0
 
     def __len__(self) -> int:
@@ -101,7 +83,6 @@ class ArrivingEntries(Generic[T]):
         return self._shown - 1 - at if at < self._shown and self._seq(rows[at]) == key else None
 
     def reset(self) -> None:
-        """Forgets everything, for another source."""
         self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
         self.following = True
 
@@ -123,7 +104,6 @@ class ArrivingEntries(Generic[T]):
         return changed
 
     def follow(self, following: bool) -> None:
-        """Shows new entries, or holds them back."""
         self.following = following
         if following:
             self._shown = len(self._rows)
@@ -144,11 +124,9 @@ class ArrivingEntries(Generic[T]):
         self._shown += len(found)
 
     def _matches(self, entry: T) -> bool:
-        text = self._text(entry).casefold()
-        return all(word in text for word in self.filtered.split())
+        return matches(self._text(entry), self.filtered)
 
     def _drop(self, oldest: int | None) -> bool:
-        """Forgets what the source no longer has."""
         if not self._all or (oldest is not None and self._seq(self._all[0]) >= oldest):
             return False
         for rows in (self._all, self._matching):
@@ -193,20 +171,20 @@ class Table(Generic[T]):
         return self._places.get(key)
 
     def reset(self) -> None:
-        """Forgets everything, for another owner."""
         self.update([])
 
     def update(self, items: Sequence[T]) -> None:
-        """Shows these items from now on."""
         self._all = list(items)
         self._places = None
-        words = self.filtered.split()
-        self._rows = [item for item in self._all if self._matches(item, words)] if words else self._all
+        shown = [item for item in self._all if matches(self._text(item), self.filtered)] if self.filtered else self._all
+        self._rows = shown
 
     def filter(self, words: str) -> None:
         self.filtered = words.strip().casefold()
         self.update(self._all)
 
-    def _matches(self, item: T, words: list[str]) -> bool:
-        text = self._text(item).casefold()
-        return all(word in text for word in words)
+
+def matches(text: str, words: str) -> bool:
+    """Returns whether a text contains all of these words, which are in lower case."""
+    folded = text.casefold()
+    return all(word in folded for word in words.split())

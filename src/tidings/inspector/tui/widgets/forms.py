@@ -15,6 +15,7 @@ from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import Button, Input, Select, SelectionList, Static, TextArea
 
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import counted
 from tidings.inspector.forms import Field, FieldProblem, Filled, expand, from_texts, initial, to_texts
 from tidings.inspector.tui.theme import inspector_of
@@ -31,19 +32,15 @@ class Typed:
         self.texts: Any = texts
 
     def get(self, path: Path) -> Any:
-        """Returns the value at a path; None if there is none."""
         here = self.texts
         for key in path:
-            if isinstance(here, dict) and isinstance(key, str):
-                here = cast("dict[str, Any]", here).get(key)
-            elif isinstance(here, list) and isinstance(key, int) and key < len(cast("list[Any]", here)):
-                here = cast("list[Any]", here)[key]
+            if isinstance(key, str):
+                here = as_dict(here).get(key)
             else:
-                return None
+                here = as_list(here)[key] if key < len(as_list(here)) else None
         return here
 
     def put(self, path: Path, value: Any) -> None:
-        """Sets a value, and creates everything around it."""
         self.texts = _put(self.texts, path, value)
 
     def drop(self, path: Path) -> None:
@@ -54,9 +51,7 @@ class Typed:
         around = self.get(path[:-1])
         key = path[-1]
         if isinstance(around, dict) and isinstance(key, str):
-            kept: dict[str, Any] = {
-                name: value for name, value in cast("dict[str, Any]", around).items() if name != key
-            }
+            kept = {name: each for name, each in cast("dict[str, Any]", around).items() if name != key}
             if kept:
                 self.put(path[:-1], kept)
             else:
@@ -116,12 +111,7 @@ class Completer(Suggester):
 
 
 class Drawing:
-    """Makes the widgets of a form from its fields and its input.
-
-    Args:
-        opened: The paths of recursive fields that were opened.
-        complete: Suggests values of a field, if the server supports that.
-    """
+    """Makes the widgets of a form from its fields, its input, and the recursive fields that were opened."""
 
     def __init__(self, root: Field, typed: Typed, opened: set[Path], complete: Complete | None) -> None:
         self.root, self.typed = root, typed
@@ -131,7 +121,6 @@ class Drawing:
         self._drawn = 0
 
     def widgets(self) -> list[Widget]:
-        """Yields all widgets in order."""
         made = list(self._widgets(self.root, ()))
         if self._drawn > MOST:
             made.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
@@ -185,7 +174,7 @@ class Drawing:
             case "enum" if len(field.options) <= MOST_OPTIONS:
                 return _select([(one_line(option.label), option.value) for option in field.options], typed)
             case "multi" if len(field.options) <= MOST_OPTIONS:
-                chosen = cast("list[Any]", typed) if isinstance(typed, list) else []
+                chosen = as_list(typed)
                 picks = [(one_line(each.label), at, each.value in chosen) for at, each in enumerate(field.options)]
                 return SelectionList[int](*picks, compact=True)
             case "multiline" | "json" | "multi":
@@ -204,12 +193,9 @@ class Drawing:
         for each in field.fields:
             yield from self._widgets(each, (*path, each.name))
         known = {each.name for each in field.fields}
-        typed = self.typed.get(path)
         if field.extra is not None or field.patterns:
-            for name in cast("dict[str, Any]", typed) if isinstance(typed, dict) else ():
-                if name not in known:
-                    further = field.extra or Field("json")
-                    yield from self._widgets(_named(further, name), (*path, name))
+            for name in [name for name in as_dict(self.typed.get(path)) if name not in known]:
+                yield from self._widgets(_named(field.extra or Field("json"), name), (*path, name))
             new_key = Input(placeholder="a further key; Enter adds it", compact=True)
             yield self._known(new_key, field, (*path, "$new"))
         if field.hidden:
@@ -217,8 +203,7 @@ class Drawing:
 
     def _array(self, field: Field, path: Path) -> Iterator[Widget]:
         yield self._label(field, path, "a list")
-        typed = self.typed.get(path)
-        count = max(len(cast("list[Any]", typed)) if isinstance(typed, list) else 0, len(field.fields))
+        count = max(len(as_list(self.typed.get(path))), len(field.fields))
         for at in range(count):
             item = field.fields[at] if at < len(field.fields) else field.items or Field("json")
             yield from self._widgets(_named(item, ""), (*path, at))
@@ -228,16 +213,14 @@ class Drawing:
             yield self._button("Remove the last", "remove", field, path)
 
     def _choice(self, field: Field, path: Path) -> Iterator[Widget]:
-        typed = self.typed.get(path)
-        at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
+        at = as_dict(self.typed.get(path)).get("$choice")
         yield self._label(field if path else _named(field, "One of these"), path)
         options = [
             (one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)
         ]
         yield self._known(_select(options, at), field, path)
         if isinstance(at, int) and 0 <= at < len(field.fields):
-            branch = field.fields[at]
-            yield from self._widgets(_named(branch, ""), (*path, "value"))
+            yield from self._widgets(_named(field.fields[at], ""), (*path, "value"))
 
     def _button(self, label: str, what: str, field: Field, path: Path) -> Widget:
         return self._known(Button(label, name=what, compact=True), field, path)
@@ -293,7 +276,6 @@ class Form(VerticalScroll):
     # What it is for
 
     def show(self, root: Field, kept: Any = None, complete: Complete | None = None) -> None:
-        """Shows the form of `root`, with earlier input if given."""
         self.root, self._complete = root, complete
         self._opened = set()
         if kept is not None:
@@ -306,7 +288,6 @@ class Form(VerticalScroll):
         self._draw()
 
     def clear(self) -> None:
-        """Shows no form."""
         self.root, self.typed, self.is_json, self._json = None, Typed(), False, ""
         self._draw()
 
@@ -315,7 +296,6 @@ class Form(VerticalScroll):
         return (self.typed.texts, self.is_json, self._json)
 
     def enter(self) -> None:
-        """Focuses the first field."""
         target = next((each for each in self.query("*") if each.focusable), None)
         if target is not None:
             target.focus()
@@ -323,7 +303,6 @@ class Form(VerticalScroll):
             inspector_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
 
     def filled(self) -> Filled:
-        """Returns the value and its problems."""
         if self.root is None:
             return Filled({})
         if not self.is_json:
@@ -354,7 +333,6 @@ class Form(VerticalScroll):
         return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
 
     def action_leave(self) -> None:
-        """Returns to the list, or to where the form was opened from."""
         if self._leave is not None:
             self._leave()
         else:
@@ -414,15 +392,14 @@ class Form(VerticalScroll):
         if field.kind != "choice":
             self._set(path, "" if value is None else cast("Any", value))
             return
-        typed = self.typed.get(path)
-        at = cast("dict[str, Any]", typed).get("$choice") if isinstance(typed, dict) else None
-        if value != at:
-            if value is None:
-                self.typed.drop(path)
-            else:
-                branch = field.fields[cast("int", value)]
-                self.typed.put(path, {"$choice": value, "value": to_texts(branch, initial(branch), self.root)})
-            self._draw()
+        if value == as_dict(self.typed.get(path)).get("$choice"):
+            return
+        if value is None:
+            self.typed.drop(path)
+        else:
+            branch = field.fields[cast("int", value)]
+            self.typed.put(path, {"$choice": value, "value": to_texts(branch, initial(branch), self.root)})
+        self._draw()
 
     def on_selection_list_selected_changed(self, event: SelectionList.SelectedChanged[int]) -> None:
         event.stop()
@@ -434,12 +411,11 @@ class Form(VerticalScroll):
         found = self._paths.get(event.button)
         if found is None:
             return
-        path = found[1]
-        entries = self.typed.get(path)
-        count = max(len(cast("list[Any]", entries)) if isinstance(entries, list) else 0, len(found[0].fields))
+        field, path = found
+        count = max(len(as_list(self.typed.get(path))), len(field.fields))
         match event.button.name:
             case "add":
-                item = found[0].items
+                item = field.items
                 self.typed.put((*path, count), to_texts(item, initial(item), self.root) if item is not None else "")
             case "remove":
                 self.typed.drop((*path, count - 1))

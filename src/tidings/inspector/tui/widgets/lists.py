@@ -52,10 +52,10 @@ class RowList(ScrollView, can_focus=True):
     }
     """
 
-    class Chosen(Message):
-        """Another row is selected, or none."""
+    class Moved(Message):
+        """The list began or stopped following, or was scrolled."""
 
-        def __init__(self, rows: "RowList", item: Any) -> None:
+        def __init__(self, rows: "RowList", item: Any = None) -> None:
             super().__init__()
             self.rows = rows
             self.item = item
@@ -64,19 +64,11 @@ class RowList(ScrollView, can_focus=True):
         def control(self) -> "RowList":
             return self.rows
 
-    class Opened(Chosen):
+    class Chosen(Moved):
+        """Another row is selected, or none."""
+
+    class Opened(Moved):
         """Enter was pressed on a row, or it was double-clicked."""
-
-    class Moved(Message):
-        """The list began or stopped following, or was scrolled."""
-
-        def __init__(self, rows: "RowList") -> None:
-            super().__init__()
-            self.rows = rows
-
-        @property
-        def control(self) -> "RowList":
-            return self.rows
 
     def __init__(
         self,
@@ -103,7 +95,6 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """The width of a row, without the scroll bar."""
         return self.scrollable_content_region.width
 
     @property
@@ -113,11 +104,9 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> Any:
-        """The selected item; None if there is none."""
         return self.model[self.cursor] if 0 <= self.cursor < len(self.model) else None
 
     def show(self, model: RowSource[Any], draw: Draw, empty: str) -> None:
-        """Shows another model."""
         self.model, self.draw, self.empty = model, draw, empty
         self.restart()
 
@@ -128,7 +117,6 @@ class RowList(ScrollView, can_focus=True):
         self.take()
 
     def take(self) -> None:
-        """Shows the model's current items."""
         count = len(self.model)
         self.virtual_size = Size(self.width, count * self.row_height)
         if self.feed is not None and self.feed.following:
@@ -145,7 +133,6 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     def choose(self, key: Hashable) -> bool:
-        """Selects the item of this key, if it exists."""
         at = self.model.find(key)
         if at is None:
             return False
@@ -158,7 +145,6 @@ class RowList(ScrollView, can_focus=True):
         self.scroll_to(y=0, animate=False)
 
     def filter(self, words: str) -> None:
-        """Shows only items that contain these words."""
         self.model.filter(words)
         if self.feed is not None:
             self.feed.follow(True)
@@ -182,7 +168,6 @@ class RowList(ScrollView, can_focus=True):
         self._go(self.cursor + by * max(1, self.size.height // self.row_height - 1))
 
     def action_first(self) -> None:
-        """Goes to the top, and follows new entries."""
         if self.feed is not None:
             self.feed.follow(True)
             self.post_message(self.Moved(self))
@@ -197,12 +182,9 @@ class RowList(ScrollView, can_focus=True):
             self.post_message(self.Opened(self, item))
 
     def action_pause(self) -> None:
-        """Holds back new entries, or follows them."""
-        if self.feed is None:
-            return
-        if self.feed.following:
+        if self.feed is not None and self.feed.following:
             self._stop_following()
-        else:
+        elif self.feed is not None:
             self.action_first()
 
     def _stop_following(self) -> None:
@@ -239,8 +221,7 @@ class RowList(ScrollView, can_focus=True):
         return index if index < len(self.model) else None
 
     def on_click(self, event: events.Click) -> None:
-        index = self._index_at(event.y)
-        if index is not None:
+        if (index := self._index_at(event.y)) is not None:
             self._go(index)
             if event.chain > 1:
                 self.action_open()
@@ -259,8 +240,7 @@ class RowList(ScrollView, can_focus=True):
     def on_focus(self) -> None:
         self.refresh()
 
-    def on_blur(self) -> None:
-        self.refresh()
+    on_blur = on_focus
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.width, len(self.model) * self.row_height)
@@ -282,21 +262,14 @@ class RowList(ScrollView, can_focus=True):
             ground = colors.hover
         edge = "▌" if index == self.cursor and self.has_focus else " "
         style = Style(bgcolor=ground)
-        return Strip.join(
-            [
-                row(1, [(edge, colors["accent"])], None, style),
-                row(width - 2, left, right, style),
-                row(1, [], None, style),
-            ]
-        )
+        first = row(1, [(edge, colors["accent"])], None, style)
+        return Strip.join([first, row(width - 2, left, right, style), row(1, [], None, style)])
 
     def _blank(self, y: int, colors: ColorScheme, width: int) -> Strip:
         words = ""
         if not len(self.model):
-            text = (
-                f"Nothing here has “{self.model.filtered}” in it. Esc shows everything." if self.model.filtered else ""
-            )
-            lines = wrap(text or self.empty, max(10, width - 4))
+            filtered = f"Nothing here has “{self.model.filtered}” in it. Esc shows everything."
+            lines = wrap(filtered if self.model.filtered else self.empty, max(10, width - 4))
             words = lines[y - 1] if 1 <= y <= len(lines) else ""
         return row(width, [("  " + words, colors["soft"])], None, Style(bgcolor=colors.ground))
 
@@ -341,16 +314,13 @@ class Column(Vertical):
 
     @property
     def head(self) -> str:
-        """The words of the head."""
         return self._head.text
 
     def take(self) -> None:
-        """Shows the model's current items."""
         self.rows.take()
         self.say()
 
     def say(self) -> None:
-        """Updates the head."""
         model, feed = self.rows.model, self.rows.feed
         found = f"{len(model):,} of {counted(model.total, self.noun)}" if model.filtered else ""
         words = found or self.said or counted(model.total, self.noun)
@@ -380,12 +350,10 @@ class Column(Vertical):
         self.rows.action_pause()
 
     def action_filter(self) -> None:
-        """Opens the filter."""
         self.add_class("filtering")
         self.query_one(Input).focus()
 
     def action_unfilter(self) -> None:
-        """Removes the filter."""
         if not self.has_class("filtering"):
             inspector_of(self).action_focus_servers()
             return

@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tidings._kit.bounded_json import as_dict_or_none
 from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Line, crop, row, width_of, wrap
 from tidings.inspector.tui.words import lines_of, one_line, size
@@ -48,30 +49,10 @@ class TextSource:
         return ""
 
 
-class SentenceText(TextSource):
-    """A sentence in an empty view."""
-
-    def __init__(self, words: str) -> None:
-        self._words = words
-        self._lines = ["", words]
-
-    def fit(self, width: int) -> None:
-        self._lines = ["", *wrap(self._words, max(10, width - 3))]
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], colors["soft"])], None
-
-    def plain(self) -> str:
-        return self._words
-
-
 class TextPage(TextSource):
-    """Lines of plain text, with numbers if wanted."""
+    """Lines of plain text."""
 
-    def __init__(self, text: str, *, ink: str = "ink") -> None:
+    def __init__(self, text: str, ink: str = "ink") -> None:
         self._lines = lines_of(text)
         self._ink = ink
 
@@ -83,6 +64,31 @@ class TextPage(TextSource):
 
     def plain(self) -> str:
         return "\n".join(self._lines)
+
+
+class Prose(TextPage):
+    """Sentences, wrapped at the width of the screen."""
+
+    def __init__(self, text: str, ink: str = "ink") -> None:
+        super().__init__(text[:20_000], ink)
+        self._text = text
+
+    def fit(self, width: int) -> None:
+        self._lines = wrap("\n".join(lines_of(self._text[:20_000])), max(20, width - 1))
+
+    def plain(self) -> str:
+        return self._text
+
+
+class SentenceText(Prose):
+    """A sentence in an empty view."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, "soft")
+        self._lines = ["", words]
+
+    def fit(self, width: int) -> None:
+        self._lines = ["", *wrap(self._text, max(10, width - 3))]
 
 
 class JsonPage(TextPage):
@@ -116,36 +122,12 @@ class MarkdownPage(TextSource):
     def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
         if index >= len(self._laid):
             return [], None
-        # What the layout left without a colour is written in the scheme's ink; grounds of its own are left out.
-        return [(text, colors["ink"] + _plain(style, colors)) for text, style in self._laid[index]], None
-
-    def plain(self) -> str:
-        return self._text
-
-
-def _plain(style: Style, colors: ColorScheme) -> Style:
-    """Returns a style of the layout in the scheme's colors: colored text is accented, bold stays bold."""
-    accented = style.color is not None and not style.color.is_default
-    return Style(
-        color=colors.accent if accented else colors.ink, bold=style.bold, italic=style.italic, underline=style.underline
-    )
-
-
-class Prose(TextSource):
-    """Sentences, wrapped at the width of the screen."""
-
-    def __init__(self, text: str, ink: str = "ink") -> None:
-        self._text, self._ink = text, ink
-        self._lines = lines_of(text[:20_000])
-
-    def fit(self, width: int) -> None:
-        self._lines = wrap("\n".join(lines_of(self._text[:20_000])), max(20, width - 1))
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], colors[self._ink])], None
+        # Colored text of the layout is accented, and bold stays bold. Grounds of its own are left out.
+        line: Line = []
+        for text, style in self._laid[index]:
+            ink = colors["ink" if style.color is None or style.color.is_default else "accent"]
+            line.append((text, ink + Style(bold=style.bold, italic=style.italic, underline=style.underline)))
+        return line, None
 
     def plain(self) -> str:
         return self._text
@@ -240,7 +222,6 @@ class TextView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """The width of a line, without the scroll bar."""
         return self.scrollable_content_region.width
 
     def show(self, page: TextSource, key: object = None) -> None:
@@ -255,7 +236,6 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def say(self, words: str) -> None:
-        """Shows a sentence in an empty view."""
         self.show(SentenceText(words))
 
     def on_resize(self) -> None:
@@ -263,12 +243,10 @@ class TextView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.width, len(self.page))
 
     def action_sideways(self, by: int) -> None:
-        """Scrolls sideways."""
         self._shift = max(0, self._shift + by)
         self.refresh()
 
     def action_copy(self) -> None:
-        """Copies all of it to the clipboard, if the terminal permits."""
         inspector_of(self).copy_to_clipboard(self.page.plain())
         inspector_of(self).notify("Copied, if your terminal permits it.", timeout=2)
 
@@ -346,13 +324,10 @@ def contents_page(contents: Any, *, source: bool = False) -> TextSource:
         return Words([("The server sent no content.", "soft")])
     pages: list[TextSource] = []
     for item in items:
-        if not isinstance(item, Mapping):
-            pages.append(json_page(item))
-            continue
-        content = cast("Mapping[str, Any]", item)
-        if len(items) > 1:
+        content = as_dict_or_none(item)
+        if content is not None and len(items) > 1:
             pages.append(Words([(one_line(content.get("uri") or ""), "b-ink")]))
-        pages.append(content_page(content, source=source))
+        pages.append(json_page(item) if content is None else content_page(content, source=source))
     return pages[0] if len(pages) == 1 else JoinedText(pages)
 
 
@@ -371,20 +346,6 @@ def block_page(block: Mapping[str, Any]) -> TextSource:
             return Words([("→ ", "accent"), (one_line(block.get("uri") or ""), "ink")])
         case _:
             return json_page(block)
-
-
-def text_of(contents: Any) -> str:
-    """Returns contents as one text, for a comparison."""
-    if is_cut(contents):
-        return str(cast("Mapping[str, Any]", contents).get("head") or "")
-    texts: list[str] = []
-    for item in cast("list[Any]", contents) if isinstance(contents, list) else [contents]:
-        content = cast("Mapping[str, Any]", item if isinstance(item, Mapping) else {})
-        if "blob" in content:
-            texts.append(f"binary, {blob_size(content['blob'])}")
-        else:
-            texts.append(str(content.get("text") or ""))
-    return "\n".join(texts)
 
 
 def blob_size(blob: Any) -> str:
