@@ -526,8 +526,8 @@ async def test_a_screenshot_is_kept_beside_the_packet() -> None:
 
 
 async def test_what_a_browser_does_not_show_is_fetched_without_a_screenshot_and_says_so() -> None:
-    class NotRendered(FetchError):
-        kind = "not-rendered"
+    class NotRendered(FetchError, kind="not-rendered"):
+        pass
 
     renderer = Renderer(error=NotRendered("It is text.", url="x"))
     options = FetchOptions(render=RenderOptions(screenshot=True), cache_ttl=0)

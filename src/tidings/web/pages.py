@@ -85,10 +85,8 @@ def as_version_of(page: StoredPage, entry: StoredVersion) -> StoredVersion:
     )
 
 
-class HttpFailed(FetchError):
+class HttpFailed(FetchError, kind="http-status"):
     """The site answered with an error."""
-
-    kind = "http-status"
 
     def __init__(self, message: str, *, url: str, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(message, url=url)
@@ -174,10 +172,8 @@ class Renders(Protocol):
     async def render(self, url: str, options: RenderOptions, request: Request) -> HasPage: ...
 
 
-class NoRenderer(FetchError):
+class NoRenderer(FetchError, kind="no-renderer"):
     """The caller asked for rendering, which this server does not offer."""
-
-    kind = "no-renderer"
 
 
 @dataclass(frozen=True)

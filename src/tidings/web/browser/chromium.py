@@ -36,14 +36,11 @@ _ISOLATION: Final = (
     "--dns-prefetch-disable",
     "--js-flags=--max-old-space-size=512",
 )
-_START_MILLISECONDS: Final = 30_000
 _END_SECONDS: Final = 10.0
 
 
-class NoBrowser(FetchError):
+class NoBrowser(FetchError, kind="no-browser"):
     """Chromium or Playwright is missing, or does not start. The message says what to do."""
-
-    kind = "no-browser"
 
 
 class Browser:
@@ -111,7 +108,7 @@ class Browser:
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
-                timeout=_START_MILLISECONDS,
+                timeout=30_000,
             )
         except Error as error:
             await self._stop()

@@ -12,9 +12,9 @@ can grow without end and would arrive in one piece.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import urldefrag
@@ -30,7 +30,7 @@ from tidings.web.page_options import RenderOptions
 from tidings.web.pages import failed
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, FloatRect, Page
+    from playwright.async_api import CDPSession, FloatRect, Page
 
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _WIDTH, _HEIGHT = 1280, 800
 _RESERVE: Final = 3.0
 """Seconds of the deadline that are reserved for reading the page; at most a quarter of it."""
 _GRACE: Final = 2.0
-"""Seconds after the deadline until a browser that hangs is given up."""
+"""Seconds after the deadline to wait for a browser that hangs."""
 _CLOSING: Final = 5.0
 """Seconds to close a page."""
 _SETTLING: Final = 5.0
@@ -79,25 +79,17 @@ class RenderedSnapshot:
     height: int
 
 
+@dataclass
 class PageCamera:
     """Reads and photographs one page. Opened before the page loads, because a busy page cannot be entered later."""
 
-    def __init__(self, page: "Page", session: "CDPSession", most: int) -> None:
-        self.page = page
-        self._session = session
-        self._most = most
-        self._seen: RenderedSnapshot | None = None
-        self._warnings: list[ExtractWarning] = []
-
-    @staticmethod
-    async def open(page: "Page", *, most: int) -> "PageCamera":
-        """Opens a camera for at most `most` bytes of HTML."""
-        return PageCamera(page, await page.context.new_cdp_session(page), most)
-
-    @property
-    def warnings(self) -> Sequence[ExtractWarning]:
-        """Warnings about parts that were left out."""
-        return self._warnings
+    page: "Page"
+    session: "CDPSession"
+    most: int
+    """Bytes of HTML."""
+    warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])
+    """Warnings about parts that were left out."""
+    _seen: RenderedSnapshot | None = None
 
     async def rest(self, seconds: float, until: float) -> None:
         """Lets time pass by the page's own clock, not beyond `until`, so that a slow page gets as far as a fast one."""
@@ -127,7 +119,7 @@ class PageCamera:
         return None
 
     async def _send(self, method: str, **said: object) -> dict[str, Any]:
-        return cast("dict[str, Any]", await cast("Any", self._session).send(method, said))
+        return cast("dict[str, Any]", await cast("Any", self.session).send(method, said))
 
     async def _run(self, expression: str, **how: object) -> dict[str, Any]:
         tree = await self._send("Page.getFrameTree")
@@ -136,12 +128,12 @@ class PageCamera:
         return await self._send("Runtime.evaluate", expression=expression, contextId=world["executionContextId"], **how)
 
     async def _read(self) -> RenderedSnapshot:
-        answer = await self._run(_READ % (self._most, self._most), returnByValue=True)
+        answer = await self._run(_READ % (self.most, self.most), returnByValue=True)
         found: dict[str, Any] = answer["result"]["value"]
         html = found["html"].encode("utf-8", "replace")
-        if not found["whole"] or len(html) > self._most:
-            html = html[: self._most]
-            self._warnings.append(ExtractWarning("truncated", f"The rendered page is cut at {self._most:,} bytes."))
+        if not found["whole"] or len(html) > self.most:
+            html = html[: self.most]
+            self.warnings.append(ExtractWarning("truncated", f"The rendered page is cut at {self.most:,} bytes."))
         url = found["url"].partition("#")[0]
         url = url if url.startswith(("http://", "https://")) else None
         return RenderedSnapshot(html, url, found["width"], found["height"])
@@ -164,16 +156,14 @@ class PageCamera:
             if len(taken) <= _HEAVIEST:
                 if clip is None or (self._seen and self._seen.height > _TALLEST):
                     message = "The screenshot shows the upper part of the page."
-                    self._warnings.append(ExtractWarning("truncated", message))
+                    self.warnings.append(ExtractWarning("truncated", message))
                 return taken
-        self._warnings.append(ExtractWarning("truncated", "No screenshot could be taken in time, or within its size."))
+        self.warnings.append(ExtractWarning("truncated", "No screenshot could be taken in time, or within its size."))
         return None
 
 
-class NotRendered(FetchError):
+class NotRendered(FetchError, kind="not-rendered"):
     """The content type is not one that a browser renders."""
-
-    kind = "not-rendered"
 
 
 @dataclass(frozen=True)
@@ -217,8 +207,7 @@ class Renderer:
     async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> RenderedPage:
         """Returns the page at `url` after its scripts ran, fetched with the headers and limits of `request`.
 
-        Raises:
-            FetchError: It could not be fetched, it is not HTML, or there is no browser.
+        Raises `FetchError` if it cannot be fetched, it is not HTML, or there is no browser.
         """
         asked = replace(request or Request(url), url=url, etag=None, last_modified=None)
         limit = self._fetcher.limits.timeout
@@ -272,7 +261,8 @@ class Renderer:
         )
         try:
             async with self._page(asked, routing) as page:
-                camera = await PageCamera.open(page, most=min(asked.max_bytes or limits.max_bytes, limits.max_bytes))
+                most = min(asked.max_bytes or limits.max_bytes, limits.max_bytes)
+                camera = PageCamera(page, await page.context.new_cdp_session(page), most)
                 # The fragment was not sent, but is meant for the scripts of the page.
                 fragment = urldefrag(asked.url).fragment
                 where = f"{first.url}#{fragment}" if fragment else first.url
@@ -311,15 +301,12 @@ class Renderer:
         finally:
             routing.end()
             with anyio.CancelScope(shield=True):
-                await self._leave(context)
-
-    async def _leave(self, context: "BrowserContext") -> None:
-        with anyio.move_on_after(_CLOSING) as closing:
-            await attempt(context.unroute_all(behavior="ignoreErrors"))
-            await attempt(context.close())
-        if closing.cancelled_caught and self._browser.alive:
-            logger.warning("A page could not be closed: the browser is restarted.")
-            await self._browser.restart()
+                with anyio.move_on_after(_CLOSING) as closing:
+                    await attempt(context.unroute_all(behavior="ignoreErrors"))
+                    await attempt(context.close())
+                if closing.cancelled_caught and self._browser.alive:
+                    logger.warning("A page could not be closed: the browser is restarted.")
+                    await self._browser.restart()
 
     async def _wait(
         self, camera: PageCamera, url: str, options: RenderOptions, until: float, routing: Routing

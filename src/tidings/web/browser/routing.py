@@ -176,11 +176,8 @@ class Routing:
         )
 
     def _to_fetch(self, asked: "Asked", url: Url) -> Request:
-        """Returns the request for the fetcher.
-
-        The caller's headers go only to the page's own origin, and only if the page was not redirected to another one.
-        """
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
+        # The caller's headers go only to the page's own origin, and only if it was not redirected to another one.
         if url.origin == self._home.origin and self._meant.trusts(url):
             given |= self._request.headers
         left = self._budget.bytes - self._bytes

@@ -76,20 +76,17 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         yield short
         return
     indent = "  " * min(depth + 1, _DEEPEST)
-    between = ""
     if isinstance(value, dict):
-        yield "{"
-        for key, inner in cast("dict[str, Any]", value).items():
-            yield f"{between}\n{indent}{_scalar(key)}: "
-            yield from _pieces(inner, depth + 1)
-            between = ","
+        (opening, closing), named = "{}", cast("dict[str, Any]", value).items()
     else:
-        yield "["
-        for inner in cast("list[Any]", value):
-            yield f"{between}\n{indent}"
-            yield from _pieces(inner, depth + 1)
-            between = ","
-    yield "\n" + indent[2:] + ("}" if isinstance(value, dict) else "]")
+        (opening, closing), named = "[]", [(None, inner) for inner in cast("list[Any]", value)]
+    yield opening
+    between = ""
+    for key, inner in named:
+        yield f"{between}\n{indent}" if key is None else f"{between}\n{indent}{_scalar(key)}: "
+        yield from _pieces(inner, depth + 1)
+        between = ","
+    yield f"\n{indent[2:]}{closing}"
 
 
 def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
@@ -161,7 +158,10 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
     if rows is not None and not over:
         markdown = table(rows)
     else:
-        outline = "\n".join(_outline(value)) if text.count("\n") >= _LONG else ""
+        outline = ""
+        if text.count("\n") >= _LONG:
+            lines = list(islice(_keys(value, 0), _OUTLINED + 1))
+            outline = "\n".join([*lines[:_OUTLINED], "- …"] if len(lines) > _OUTLINED else lines)
         markdown = f"{outline}\n\n{fenced(text, 'json')}".strip()
     return Extracted(
         kind="data",
@@ -224,11 +224,6 @@ def _is_large(cell: Any) -> bool:
 
 def _cell(value: Any) -> str:
     return str(value) if isinstance(value, str) else _scalar(value)
-
-
-def _outline(value: Any) -> list[str]:
-    lines = list(islice(_keys(value, 0), _OUTLINED + 1))
-    return [*lines[:_OUTLINED], "- …"] if len(lines) > _OUTLINED else lines
 
 
 def _keys(value: Any, depth: int) -> Iterator[str]:

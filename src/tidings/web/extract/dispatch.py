@@ -21,43 +21,27 @@ T = TypeVar("T")
 Reader = Callable[[bytes, str | None, str, ExtractOptions], Extracted]
 """Takes the body, the charset or None, the URL and the options."""
 
-READERS: dict[str, str] = {
-    "text/html": "tidings.web.extract.html.read:read_html",
-    "application/xhtml+xml": "tidings.web.extract.html.read:read_html",
-    "application/pdf": "tidings.web.extract.pdf:read_pdf",
-    "application/x-pdf": "tidings.web.extract.pdf:read_pdf",
-    "application/rss+xml": "tidings.web.extract.feeds:read_feed",
-    "application/atom+xml": "tidings.web.extract.feeds:read_feed",
-    "application/rdf+xml": "tidings.web.extract.feeds:read_feed",
-    "application/feed+json": "tidings.web.extract.feeds:read_json_feed",
-    "application/json": "tidings.web.extract.data:read_json",
-    "text/json": "tidings.web.extract.data:read_json",
-    "*+json": "tidings.web.extract.data:read_json",
-    "application/x-ndjson": "tidings.web.extract.data:read_json_lines",
-    "application/ndjson": "tidings.web.extract.data:read_json_lines",
-    "application/jsonl": "tidings.web.extract.data:read_json_lines",
-    "application/json-lines": "tidings.web.extract.data:read_json_lines",
-    "application/json-seq": "tidings.web.extract.data:read_json_lines",
-    "application/xml": "tidings.web.extract.xml:read_xml",
-    "text/xml": "tidings.web.extract.xml:read_xml",
-    "*+xml": "tidings.web.extract.xml:read_xml",
-    "text/csv": "tidings.web.extract.data:read_csv",
-    "application/csv": "tidings.web.extract.data:read_csv",
-    "text/tab-separated-values": "tidings.web.extract.data:read_csv",
-    "text/markdown": "tidings.web.extract.text:read_markdown",
-    "text/x-markdown": "tidings.web.extract.text:read_markdown",
-    "text/plain": "tidings.web.extract.text:read_text",
-    "application/javascript": "tidings.web.extract.text:read_code",
-    "application/x-javascript": "tidings.web.extract.text:read_code",
-    "application/yaml": "tidings.web.extract.text:read_code",
-    "application/x-yaml": "tidings.web.extract.text:read_code",
-    "application/toml": "tidings.web.extract.text:read_code",
-    "application/sql": "tidings.web.extract.text:read_code",
-    "application/x-sh": "tidings.web.extract.text:read_code",
-    "text/*": "tidings.web.extract.text:read_code",
+_TYPES_OF_READERS = {
+    "html.read:read_html": "text/html application/xhtml+xml",
+    "pdf:read_pdf": "application/pdf application/x-pdf",
+    "feeds:read_feed": "application/rss+xml application/atom+xml application/rdf+xml",
+    "feeds:read_json_feed": "application/feed+json",
+    "data:read_json": "application/json text/json *+json",
+    "data:read_json_lines": (
+        "application/x-ndjson application/ndjson application/jsonl application/json-lines application/json-seq"
+    ),
+    "xml:read_xml": "application/xml text/xml *+xml",
+    "data:read_csv": "text/csv application/csv text/tab-separated-values",
+    "text:read_markdown": "text/markdown text/x-markdown",
+    "text:read_text": "text/plain",
+    "text:read_code": (
+        "application/javascript application/x-javascript application/yaml application/x-yaml application/toml "
+        "application/sql application/x-sh text/*"
+    ),
 }
-"""Content type to `module:function`, imported for the first body of the type. `*+json` and `*+xml` match the types that
-end so, `text/*` all other text."""
+READERS = {kind: reader for reader, kinds in _TYPES_OF_READERS.items() for kind in kinds.split()}
+"""Content type to `module:function` of this package, imported for the first body of the type. `*+json` and `*+xml`
+match the types that end so, `text/*` all other text."""
 
 _NEVER = ("image/", "audio/", "video/", "font/", "model/")
 
@@ -102,7 +86,7 @@ def _reader(kind: str) -> Reader:
     if written is None:
         raise Unsupported(kind)
     module, _, name = written.partition(":")
-    return cast("Reader", getattr(import_module(module), name))
+    return cast("Reader", getattr(import_module(f"tidings.web.extract.{module}"), name))
 
 
 def _with_label_warning(found: Extracted, label: str, kind: str) -> Extracted:
@@ -126,7 +110,12 @@ def _charset(parameters: str) -> str | None:
 def encodable(value: T) -> T:
     """Returns the value with lone surrogates replaced; usually that is `value` itself."""
     if isinstance(value, str):
-        return cast("T", _without_surrogates(value))
+        try:
+            if not value.isascii():
+                value.encode()
+        except UnicodeEncodeError:
+            return cast("T", value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+        return value
     if isinstance(value, tuple):
         before = cast("tuple[Any, ...]", value)
         after = tuple(encodable(one) for one in before)
@@ -140,13 +129,3 @@ def encodable(value: T) -> T:
         }
         return cast("T", replace(value, **changed)) if changed else value
     return value
-
-
-def _without_surrogates(text: str) -> str:
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

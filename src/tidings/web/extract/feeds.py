@@ -7,7 +7,8 @@ or JSON.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -60,7 +61,7 @@ class ParsedFeed:
 def as_extracted(feed: ParsedFeed, caps: Caps) -> Extracted:
     """Returns the feed, its first entries and their text."""
     warnings = list(feed.warnings)
-    entries, cut = _shortened(_with_unique_ids(feed.entries[: caps.entries]), caps.summary)
+    entries, cut = _prepared(feed.entries[: caps.entries], caps.summary)
     if feed.total > len(entries):
         warnings.append(left_out("the feed", len(entries), feed.total, "entries"))
     if cut:
@@ -109,24 +110,19 @@ def _entry_id(id_: str | None, url: str, title: str, when: str | None, summary: 
     return sha256(f"{title}\0{when or ''}\0{summary if not title else ''}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _with_unique_ids(entries: Iterable[FeedEntry]) -> Iterator[FeedEntry]:
-    seen: dict[str, int] = {}
-    for entry in entries:
-        number = seen[entry.id] = seen.get(entry.id, 0) + 1
-        yield entry if number == 1 else replace(entry, id=f"{entry.id}#{number}")
-
-
-def _shortened(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry, ...], int]:
-    """Returns the entries with summaries of at most `most` characters, and how many were longer."""
+def _prepared(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry, ...], int]:
+    """Returns the entries with unique ids and summaries of `most` characters, and how many were longer."""
+    seen: Counter[str] = Counter()
     cut = 0
-    short: list[FeedEntry] = []
+    prepared: list[FeedEntry] = []
     for entry in entries:
-        if len(entry.summary) > most:
-            cut += 1
-            short.append(replace(entry, summary=entry.summary[:most].rsplit(None, 1)[0] + " …"))
-        else:
-            short.append(entry)
-    return tuple(short), cut
+        seen[entry.id] += 1
+        id_ = entry.id if seen[entry.id] == 1 else f"{entry.id}#{seen[entry.id]}"
+        long = len(entry.summary) > most
+        cut += long
+        summary = entry.summary[:most].rsplit(None, 1)[0] + " …" if long else entry.summary
+        prepared.append(replace(entry, id=id_, summary=summary))
+    return tuple(prepared), cut
 
 
 def _markdown(feed: ParsedFeed, entries: Iterable[FeedEntry]) -> str:
@@ -247,26 +243,16 @@ def _entry(item: Element, base: str) -> FeedEntry:
     url = _address(parts, base) or ""
     summary = next((said for key in _TEXT if (said := plain(_first(parts, key)))), "")
     published, updated = _when(parts, _PUBLISHED), _when(parts, _UPDATED)
-    id_ = "".join(
-        (_first(parts, "id", "guid") or item.get("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about") or "").split()
-    )
-    return FeedEntry(
-        id=_entry_id(id_, url, title, published or updated, summary),
-        title=title,
-        url=url,
-        published_at=published,
-        updated_at=updated,
-        author=_author(parts),
-        summary=summary,
-    )
+    id_ = _first(parts, "id", "guid") or item.get("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about") or ""
+    unique = _entry_id("".join(id_.split()), url, title, published or updated, summary)
+    return FeedEntry(unique, title, url, published, updated, _author(parts), summary)
 
 
 def _first(parts: Parts, *names: str) -> str | None:
     """Returns the content of the first of these parts that has any."""
     for name in names:
         for element in parts.get(name, ()):
-            content = _content(element)
-            if content.strip():
+            if (content := _content(element)).strip():
                 return content
     return None
 
@@ -354,15 +340,8 @@ def _json_entry(item: dict[str, Any], base: str) -> FeedEntry:
     summary = next((said for key in ("summary", "content_html") if (said := plain(_json_text(item, key)))), "")
     summary = summary or _json_text(item, "content_text").strip()
     published, updated = moment(_json_text(item, "date_published")), moment(_json_text(item, "date_modified"))
-    return FeedEntry(
-        id=_entry_id(_json_text(item, "id").strip(), url, title, published or updated, summary),
-        title=title,
-        url=url,
-        published_at=published,
-        updated_at=updated,
-        author=_json_author(item),
-        summary=summary,
-    )
+    unique = _entry_id(_json_text(item, "id").strip(), url, title, published or updated, summary)
+    return FeedEntry(unique, title, url, published, updated, _json_author(item), summary)
 
 
 def _json_text(item: dict[str, Any], key: str) -> str:

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -36,8 +37,7 @@ from tidings.web.extract.model import (
 _pdfium: Final[Any] = pypdfium2  # It has no types.
 _raw: Final[Any] = pypdfium2.raw
 
-_PASSWORD: Final = 4
-_SECURITY: Final = 5
+_PASSWORD, _SECURITY = 4, 5
 _OBJECTS: Final = 200
 """Objects of a page that are checked for pictures."""
 _BROKEN_WORD: Final = "￾\x02\N{SOFT HYPHEN}"
@@ -161,11 +161,9 @@ def _measured(letters: Any, start: int, text: str) -> tuple[float, float, float]
 
 
 def _has_pictures(page: Any) -> bool:
-    for number in range(min(_raw.FPDFPage_CountObjects(page), _OBJECTS)):
-        kind = _raw.FPDFPageObj_GetType(_raw.FPDFPage_GetObject(page, number))
-        if kind in {_raw.FPDF_PAGEOBJ_IMAGE, _raw.FPDF_PAGEOBJ_FORM, _raw.FPDF_PAGEOBJ_SHADING}:
-            return True
-    return False
+    pictures = {_raw.FPDF_PAGEOBJ_IMAGE, _raw.FPDF_PAGEOBJ_FORM, _raw.FPDF_PAGEOBJ_SHADING}
+    numbers = range(min(_raw.FPDFPage_CountObjects(page), _OBJECTS))
+    return any(_raw.FPDFPageObj_GetType(_raw.FPDFPage_GetObject(page, number)) in pictures for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,9 @@ def parts_of(pages: Sequence[PdfPage]) -> list[PdfPart]:
     parts: list[PdfPart] = []
     for lines in kept:
         for part in _joined(lines, levels):
-            if parts and _continues(parts[-1], part):
+            # A paragraph may continue on the next page.
+            prose = parts and not parts[-1].level and not part.level
+            if prose and part.text[:1].islower() and not _END.search(parts[-1].text):
                 parts[-1] = PdfPart(0, _concatenated(parts[-1].text, part.text))
             else:
                 parts.append(part)
@@ -261,9 +261,8 @@ def _breaks(before: PdfLine, line: PdfLine, gap: float, levels: dict[float, int]
     usual = line.size * 1.2 if levels.get(line.size) or not gap else gap
     if step > usual * 1.35 + 1:
         return True
-    return (
-        levels.get(line.size) is None and line.x > before.x + line.size * 0.8 and _END.search(before.text) is not None
-    )
+    indented = levels.get(line.size) is None and line.x > before.x + line.size * 0.8
+    return indented and _END.search(before.text) is not None
 
 
 def _part(lines: Sequence[PdfLine], levels: dict[float, int]) -> PdfPart:
@@ -277,27 +276,16 @@ def _part(lines: Sequence[PdfLine], levels: dict[float, int]) -> PdfPart:
 
 def _concatenated(before: str, after: str) -> str:
     """Joins two pieces of a text, and a word that is hyphenated between them."""
-    if before.endswith("\N{SOFT HYPHEN}"):
-        return before[:-1] + after
-    if before.endswith("-") and before[-2:-1].isalpha() and after[:1].islower():
-        return before[:-1] + after
-    return f"{before} {after}"
-
-
-def _continues(before: PdfPart, part: PdfPart) -> bool:
-    """Returns whether a paragraph continues on the next page."""
-    return not before.level and not part.level and part.text[:1].islower() and not _END.search(before.text)
+    hyphenated = before.endswith("-") and before[-2:-1].isalpha() and after[:1].islower()
+    return before[:-1] + after if hyphenated or before.endswith("\N{SOFT HYPHEN}") else f"{before} {after}"
 
 
 def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads a PDF."""
     if not body.strip():
         return Extracted("document", "pdf", empty="empty")
-    pdf = Pdf(body)
-    try:
+    with closing(Pdf(body)) as pdf:
         return _read(pdf, options.caps)
-    finally:
-        pdf.close()
 
 
 def _read(pdf: Pdf, caps: Caps) -> Extracted:
@@ -305,7 +293,13 @@ def _read(pdf: Pdf, caps: Caps) -> Extracted:
     pages, broken = _pages(pdf, min(count, caps.pages), caps.characters)
     if not pages:
         raise ExtractionFailed("broken", "The PDF has no page that can be read: ask for it as raw.")
-    warnings = _warnings(pages, broken)
+    warnings: list[ExtractWarning] = []
+    scanned = sum(page.pictured for page in pages)
+    if scanned:
+        message = f"{scanned:,} of {len(pages):,} pages are pictures without text, and nothing is read of them"
+        warnings.append(ExtractWarning("scanned_pdf", message))
+    if broken:
+        warnings.append(ExtractWarning("extraction_fallback", f"{broken:,} pages are broken and were left out"))
     if len(pages) + broken < count:
         warnings.append(left_out("the PDF", len(pages) + broken, count, "pages"))
     parts = parts_of(pages)
@@ -325,7 +319,7 @@ def _read(pdf: Pdf, caps: Caps) -> Extracted:
         description=pdf.metadata("Subject") or None,
         page_count=count,
         warnings=(*warnings, *over),
-        empty=None if text else "scanned" if any(page.pictured for page in pages) else "empty",
+        empty=None if text else "scanned" if scanned else "empty",
     )
 
 
@@ -343,17 +337,6 @@ def _pages(pdf: Pdf, count: int, most: int) -> tuple[list[PdfPage], int]:
         if size > most:
             break
     return pages, broken
-
-
-def _warnings(pages: list[PdfPage], broken: int) -> list[ExtractWarning]:
-    found: list[ExtractWarning] = []
-    scanned = sum(page.pictured for page in pages)
-    if scanned:
-        message = f"{scanned:,} of {len(pages):,} pages are pictures without text, and nothing is read of them"
-        found.append(ExtractWarning("scanned_pdf", message))
-    if broken:
-        found.append(ExtractWarning("extraction_fallback", f"{broken:,} pages are broken and were left out"))
-    return found
 
 
 def _title(declared: str, parts: list[PdfPart]) -> str | None:

@@ -57,12 +57,8 @@ class ExtractionPool:
     ) -> None:
         self._timeout = timeout
         self._wait = wait
-        limits = WorkerLimits(
-            seconds=timeout, memory=memory, jobs=jobs, idle=idle, warm_up="tidings.web.extract.pool:warm_up"
-        )
-        self._pool = WorkerPool(
-            "tidings.web.extract.pool:answer", decoded_outcome, count=count, limits=limits, wait=wait
-        )
+        limits = WorkerLimits(seconds=timeout, memory=memory, jobs=jobs, idle=idle, warm_up=f"{__name__}:warm_up")
+        self._pool = WorkerPool(f"{__name__}:answer", decoded_outcome, count=count, limits=limits, wait=wait)
 
     async def __aenter__(self) -> Self:
         await self._pool.__aenter__()
@@ -81,13 +77,7 @@ class ExtractionPool:
     async def extract(
         self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
     ) -> Extracted:
-        """Returns the same as `dispatch.extract`, from another process.
-
-        Raises:
-            Unsupported: There is no reader for the content type.
-            BadSelector: A selector in the options is not supported.
-            ExtractionFailed: The body is broken or a bomb, took too long or too much memory, or no process was free.
-        """
+        """Returns the same as `dispatch.extract`, from another process. Raises the types of `Failure`."""
         try:
             outcome = await self._pool.ask((body, content_type, url, options or ExtractOptions()))
         except WorkerFailed as failure:

@@ -63,8 +63,7 @@ _MARKED = re.compile(rb"^(?:#{2,4} \S|[-*] \[|> )|\]\(https?://", re.MULTILINE)
 def truly(body: bytes, said: str, url: str) -> str:
     """Returns the content type to read `body` as; `said` is the label, in lower case and without parameters."""
     start = body[:_LOOKED_AT]
-    binary = _binary(start)
-    if binary is not None:
+    if binary := _binary(start):
         return binary
     if b"%PDF-" in start[: 1024 if said == "application/pdf" or said in GENERIC else 8].lstrip():
         return "application/pdf"
@@ -95,8 +94,7 @@ def _end_of_preamble(start: bytes) -> int:
 
 def _feed(start: bytes, at: bytes) -> str | None:
     """Returns the content type of a feed, or None if the body does not begin as one."""
-    doctype = _DOCTYPE.match(at)
-    if doctype:
+    if doctype := _DOCTYPE.match(at):
         at = at[doctype.end() :]
         at = at[_end_of_preamble(at) :]
     found = _FEED.match(at)
@@ -201,8 +199,7 @@ def as_utf8(body: bytes, charset: str | None) -> bytes:
     for mark, encoding in _MARKS:
         if body.startswith(mark):
             return _encoded(body[len(mark) :].decode(encoding, "replace"))
-    wide = _wide(body)
-    if wide is not None:
+    if wide := _wide(body):
         return _encoded(body.decode(wide, "replace"))
     # Bytes in another encoding are hardly ever valid UTF-8, and labels are often wrong. Seven-bit encodings look like
     # ASCII, so that is not enough.
@@ -212,8 +209,7 @@ def as_utf8(body: bytes, charset: str | None) -> bytes:
             return _clean(body)
     said = _SAID.search(body, 0, 4096)
     for name in (charset, said[1].decode("ascii") if said else None):
-        text = _decoded(body, name)
-        if text is not None:
+        if (text := _decoded(body, name)) is not None:
             return _encoded(text)
     if body.isascii():
         return _clean(body)
@@ -227,25 +223,19 @@ def as_text(body: bytes, charset: str | None) -> str:
 
 def _decoded(body: bytes, name: str | None) -> str | None:
     """Decodes `body`; returns None if the encoding is unknown or fits badly."""
-    encoding = _known(name)
-    if encoding is None:
-        return None
-    text = body.decode(encoding, "replace")
-    lost = text.count(_LOST)
-    return None if lost > 2 and lost * 4 > len(text) - len(text.encode("ascii", "ignore")) else text
-
-
-def _known(name: str | None) -> str | None:
-    """Returns Python's name of an encoding that pages may use, or None."""
-    # Never UTF-16: a page that declares it in single bytes cannot be written in it.
     name = (name or "").strip().lower()
     if not 1 < len(name) <= 40:
         return None
     try:
-        found = codecs.lookup(_ALIASES.get(name, name)).name
+        encoding = codecs.lookup(_ALIASES.get(name, name)).name
     except (LookupError, ValueError, UnicodeError):
         return None
-    return found if found in _ENCODINGS else None
+    # Never UTF-16: a page that declares it in single bytes cannot be written in it.
+    if encoding not in _ENCODINGS:
+        return None
+    text = body.decode(encoding, "replace")
+    lost = text.count(_LOST)
+    return None if lost > 2 and lost * 4 > len(text) - len(text.encode("ascii", "ignore")) else text
 
 
 def _wide(body: bytes) -> str | None:

@@ -138,15 +138,11 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
     fence = ""
     for line in text.split("\n"):
         found = _FENCE.match(line)
-        if fence:
-            yield line, True
-            if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif found:
-            fence = found[1]
-            yield line, True
-        else:
-            yield line, False
+        yield line, bool(fence or found)
+        if not fence:
+            fence = found[1] if found else ""
+        elif found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""
 
 
 def _title(text: str) -> str | None:

@@ -50,11 +50,7 @@ class Tree:
 
 
 def read_tree(body: bytes, charset: str | None, bounds: TreeBounds) -> Tree | None:
-    """Returns the tree of `body`, or None if it has no element.
-
-    Raises:
-        ExtractionFailed: It is too deep or too large, or its entities are a bomb or refer to files.
-    """
+    """Returns the tree, or None without an element. Raises `ExtractionFailed` for a bomb or entities that are files."""
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
@@ -193,10 +189,8 @@ def _lines(root: Element) -> Iterator[str]:
 
 
 def _title(root: Element) -> str | None:
-    for child in root:
-        if local(child.tag).lower() in {"title", "name"} and (text := _flat(child)):
-            return text[:500]
-    return None
+    titles = (_flat(child)[:500] for child in root if local(child.tag).lower() in {"title", "name"})
+    return next(filter(None, titles), None)
 
 
 def _links(root: Element, url: str) -> tuple[PageLink, ...]:
@@ -205,10 +199,9 @@ def _links(root: Element, url: str) -> tuple[PageLink, ...]:
     for element in root.iter():
         for value in (element.text or "", *(value for _, value in element.items())):
             address = value.strip()
-            if address.startswith(("http://", "https://")) and " " not in address and len(address) < 2_000:
-                whole = web_address(url, address)
-                if whole is not None:
-                    found[PageLink(local(element.tag), whole)] = None
+            absolute = address.startswith(("http://", "https://")) and " " not in address and len(address) < 2_000
+            if absolute and (whole := web_address(url, address)):
+                found[PageLink(local(element.tag), whole)] = None
         if len(found) >= _LINKS:
             break
     return tuple(found)

@@ -16,6 +16,8 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, cast
 
@@ -67,12 +69,9 @@ class Lookup:
     async def __call__(self, host: str) -> Sequence[Address]:
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_LOOKUPS_AT_ONCE)
-        found = await anyio.to_thread.run_sync(_getaddrinfo, host, abandon_on_cancel=True, limiter=self._threads)
+        look_up = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+        found = await anyio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=self._threads)
         return list(dict.fromkeys(ip_address(answer[4][0]) for answer in found))
-
-
-def _getaddrinfo(host: str) -> "list[tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]]":
-    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)  # pyright: ignore[reportReturnType]
 
 
 class Guard(httpcore2.AsyncNetworkBackend):
@@ -175,14 +174,14 @@ class _GuardedStream(httpcore2.AsyncNetworkStream):
         return self._address if info == ADDRESS else self._stream.get_extra_info(info)
 
 
+@dataclass
 class _Race:
     """Tries addresses in order, each with a head start; the first stream wins."""
 
-    def __init__(self, connect: Callable[[Address, int], Awaitable[httpcore2.AsyncNetworkStream]], port: int) -> None:
-        self._connect = connect
-        self._port = port
-        self._won: httpcore2.AsyncNetworkStream | None = None
-        self._failure: Exception | None = None
+    connect: Callable[[Address, int], Awaitable[httpcore2.AsyncNetworkStream]]
+    port: int
+    _won: httpcore2.AsyncNetworkStream | None = None
+    _failure: Exception | None = None
 
     async def run(self, addresses: Sequence[Address]) -> None:
         async with anyio.create_task_group() as tasks:
@@ -194,7 +193,7 @@ class _Race:
 
     async def _try(self, address: Address, done: anyio.Event, scope: anyio.CancelScope) -> None:
         try:
-            stream = await self._connect(address, self._port)
+            stream = await self.connect(address, self.port)
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
             self._failure = self._failure or error
         else:

@@ -12,7 +12,7 @@ there is none.
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -238,7 +238,14 @@ async def body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> ResponseBo
         raise BadAnswer(message, url=str(url))
     async with aclosing(answer.chunks()) as chunks:
         if answer.status in _REDIRECTS and "location" in answer.headers:
-            return await _drained(chunks)
+            # The body of a redirect is not used; reading a short one keeps the connection open.
+            came = 0
+            with anyio.move_on_after(_DRAIN_SECONDS):
+                async for chunk in chunks:
+                    came += len(chunk)
+                    if came > _DRAINED:
+                        break
+            return ResponseBody(b"")
         most = call.plan.max_bytes
         return await read_body(chunks, answer.headers, most, url=str(url), cut=call.plan.cut, progress=call.progress)
 
@@ -287,17 +294,6 @@ async def read_body(
 
 def _size(count: int) -> str:
     return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count:,} bytes"
-
-
-async def _drained(chunks: AsyncGenerator[bytes]) -> ResponseBody:
-    # The body of a redirect is not used; reading a short one keeps the connection open.
-    came = 0
-    with anyio.move_on_after(_DRAIN_SECONDS):
-        async for chunk in chunks:
-            came += len(chunk)
-            if came > _DRAINED:
-                break
-    return ResponseBody(b"")
 
 
 def response(hop: FetchHop, left: Sequence[Url], call: FetchCall) -> Response:
@@ -349,17 +345,9 @@ class Fetcher:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        """Opens nothing before the first request.
+        """Opens nothing before the first request. `guard.policy` explains the networks and domains.
 
-        Args:
-            limits: The limits of all requests.
-            allow_private: Networks that are allowed although they are not public.
-            allow_domains: If there are any, nothing else is fetched. `example.org` includes its subdomains.
-            block_domains: Domains that are never fetched.
-            resolver: Resolves names to addresses; the system's resolver by default.
-            tls: The TLS settings; by default the authorities that the system trusts.
-            clock: Seconds, for rate limits and caches.
-            sleep: Waits for the next turn or retry.
+        By default the system resolves names, and TLS trusts the system's authorities.
         """
         self.limits = limits
         self._policy = policy(allow_private, allow_domains, block_domains)
@@ -370,13 +358,7 @@ class Fetcher:
         self._closed = False
         self._client: Client | None = None
         self._robots: RobotsCache | None = None
-        self._rates = Rates(
-            per_minute=limits.per_host_minute,
-            per_host=limits.per_host_at_once,
-            at_once=limits.at_once,
-            clock=clock,
-            sleep=sleep,
-        )
+        self._rates = Rates(limits.per_host_minute, limits.per_host_at_once, limits.at_once, clock, sleep)
 
     async def __aenter__(self) -> Self:
         return self

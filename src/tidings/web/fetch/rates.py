@@ -53,11 +53,7 @@ class Rates:
 
     @asynccontextmanager
     async def turn(self, host: str, patience: float) -> AsyncGenerator[float]:
-        """Holds a turn at `host`, and yields the seconds that the rate limit took.
-
-        Raises:
-            NoTurn: It would come later than in `patience` seconds.
-        """
+        """Holds a turn at `host`, and yields the seconds that the rate limit took. Raises `NoTurn` after `patience`."""
         entry = self._entry(host)
         entry.users += 1
         try:
@@ -94,13 +90,10 @@ class Rates:
     def _entry(self, host: str) -> _Host:
         if host not in self._hosts:
             if len(self._hosts) >= _MANY_HOSTS:
-                self._forget_idle()
+                now = self.clock()
+                for name, entry in tuple(self._hosts.items()):
+                    recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
+                    if not (entry.users or recent or entry.held_until > now):
+                        del self._hosts[name]
             self._hosts[host] = _Host(anyio.Semaphore(self.per_host))
         return self._hosts[host]
-
-    def _forget_idle(self) -> None:
-        now = self.clock()
-        for name, entry in tuple(self._hosts.items()):
-            recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
-            if not (entry.users or recent or entry.held_until > now):
-                del self._hosts[name]

@@ -80,6 +80,9 @@ class FetchError(Exception):
 
     kind: ClassVar[str] = "failed"
 
+    def __init_subclass__(cls, *, kind: str) -> None:
+        cls.kind = kind
+
     def __init__(self, message: str, *, url: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.url = url
@@ -90,61 +93,41 @@ class FetchError(Exception):
         return type(self)(str(self).replace(self.url, url), url=url, retryable=self.retryable)
 
 
-class BadUrl(FetchError):
+class BadUrl(FetchError, kind="bad-url"):
     """The text is not a URL that can be fetched."""
 
-    kind = "bad-url"
 
-
-class BadRequest(FetchError):
+class BadRequest(FetchError, kind="bad-request"):
     """A header of the request cannot be sent."""
 
-    kind = "bad-request"
 
-
-class Blocked(FetchError):
+class Blocked(FetchError, kind="blocked"):
     """The address, the domain or the port is not allowed."""
 
-    kind = "blocked"
 
-
-class RobotsRefused(FetchError):
+class RobotsRefused(FetchError, kind="robots"):
     """The site's robots.txt forbids the page, or is unavailable, which forbids everything."""
 
-    kind = "robots"
 
-
-class Unreachable(FetchError):
+class Unreachable(FetchError, kind="unreachable"):
     """The host does not exist, nothing listens there, or the connection broke."""
 
-    kind = "unreachable"
 
-
-class FetchTimedOut(FetchError):
+class FetchTimedOut(FetchError, kind="timeout"):
     """The page did not arrive in time."""
 
-    kind = "timeout"
 
-
-class ResponseTooLarge(FetchError):
+class ResponseTooLarge(FetchError, kind="too-large"):
     """The headers or the body, compressed or not, exceed the limit."""
 
-    kind = "too-large"
 
-
-class TooManyRedirects(FetchError):
+class TooManyRedirects(FetchError, kind="redirects"):
     """The page redirects too often, or in a circle."""
 
-    kind = "redirects"
 
-
-class RateLimited(FetchError):
+class RateLimited(FetchError, kind="rate-limited"):
     """Our limit or the host's own leaves no time for this request."""
 
-    kind = "rate-limited"
 
-
-class BadAnswer(FetchError):
+class BadAnswer(FetchError, kind="bad-answer"):
     """The answer is not HTTP, or its body cannot be decompressed."""
-
-    kind = "bad-answer"

@@ -10,9 +10,8 @@ name thousands of agents for thousands of rules.
 
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -39,6 +38,9 @@ _AGENT = re.compile(r"user[ -]?agent")
 _RULE = re.compile(r"(allow|dis+al+ow|disallaw|diasllow|crawl[ -]delay|request[ -]rate)")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
+_Rules = tuple[list[str], Protego]
+"""The rules for one agent, as lines and parsed."""
+
 
 def token(user_agent: str) -> str:
     """Returns the name of an agent in robots.txt: `tidings` for `Tidings/1.0 (+https://…)`."""
@@ -54,17 +56,21 @@ class Robots:
     text: str = ""
     nothing: str | None = None
     """The reason why everything is forbidden, if it is."""
-    _parsed: dict[str, "_Rules"] = field(default_factory=dict[str, "_Rules"], repr=False)
+    _parsed: dict[str, _Rules] = field(default_factory=dict[str, _Rules], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:
         """Returns the rule that forbids `url` to `agent`, quoted from the file; None if it is allowed."""
         if self.nothing is not None:
             return self.nothing
         name = token(agent)
-        rules = self._rules(name)
-        if rules.parsed.can_fetch(str(url), name):
+        lines, parsed = self._rules(name)
+        if parsed.can_fetch(str(url), name):
             return None
-        return _rule_against(url, name, rules.lines)
+        # The longest rule that matches decides.
+        for line in sorted(lines, key=len, reverse=True)[:_MOST_COMPARED]:
+            if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
+                return f"“{shown(line)}”"
+        return "one of its rules"
 
     def sitemaps(self) -> tuple[str, ...]:
         """Returns the sitemaps in the file as absolute URLs."""
@@ -91,40 +97,21 @@ class Robots:
             return await anyio.to_thread.run_sync(self.refuses, url, agent)
         return self.refuses(url, agent)
 
-    def _rules(self, name: str) -> "_Rules":
+    def _rules(self, name: str) -> _Rules:
         # Several threads may run this at once, so the local value is returned, not the cached one.
         found = self._parsed.get(name)
         if found is None:
             if len(self._parsed) >= _MOST_AGENTS:
                 self._parsed.clear()
             lines = _lines_for(self.text, name)
-            found = self._parsed[name] = _Rules(lines, Protego.parse("\n".join(["User-agent: *", *lines])))
+            found = self._parsed[name] = (lines, Protego.parse("\n".join(["User-agent: *", *lines])))
         return found
-
-
-class _Rules(NamedTuple):
-    """The rules for one agent."""
-
-    lines: list[str]
-    parsed: Protego
-
-
-def _rule_against(url: Url, name: str, lines: Sequence[str]) -> str:
-    # The longest rule that matches decides.
-    for line in sorted(lines, key=len, reverse=True)[:_MOST_COMPARED]:
-        if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
-            return f"“{shown(line)}”"
-    return "one of its rules"
 
 
 def _records(text: str) -> list[tuple[str, str]]:
     """Returns the names, in lower case, and values of all fields."""
-    records: list[tuple[str, str]] = []
-    for line in _ENDS.split(text):
-        name, colon, value = line.partition("#")[0].partition(":")
-        if colon:
-            records.append((name.strip().lower(), value.strip()))
-    return records
+    lines = (line.partition("#")[0].partition(":") for line in _ENDS.split(text))
+    return [(name.strip().lower(), value.strip()) for name, colon, value in lines if colon]
 
 
 def _lines_for(text: str, name: str) -> list[str]:
@@ -150,12 +137,6 @@ def _lines_for(text: str, name: str) -> list[str]:
     return own if named else everybody
 
 
-@dataclass(frozen=True)
-class _KeptRobots:
-    robots: Robots
-    until: float
-
-
 Load = Callable[[Url], Awaitable[Response]]
 """Fetches a robots.txt, cut at `MAX_BYTES`."""
 
@@ -165,7 +146,8 @@ class RobotsCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[str, _KeptRobots] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Robots, float]] = OrderedDict()
+        """The rules of each origin, and until when they count."""
         self._loading: dict[str, anyio.Lock] = {}
 
     async def of(self, url: Url, load: Load) -> Robots:
@@ -185,20 +167,19 @@ class RobotsCache:
                 self._loading.pop(origin, None)
 
     def _fresh(self, origin: str) -> Robots | None:
-        kept = self._kept.get(origin)
-        if kept is None or kept.until <= self._clock():
+        robots, until = self._kept.get(origin, (None, 0.0))
+        if robots is None or until <= self._clock():
             return None
         self._kept.move_to_end(origin)
-        return kept.robots
+        return robots
 
     def _keep(self, origin: str, robots: Robots) -> Robots:
-        before = self._kept.get(origin)
         failed = robots.nothing is not None
-        if failed and before is not None:
-            robots = before.robots
-        self._kept[origin] = _KeptRobots(robots, self._clock() + (_AFTER_FAILURE if failed else DAY))
+        if failed and origin in self._kept:
+            robots = self._kept[origin][0]
+        self._kept[origin] = (robots, self._clock() + (_AFTER_FAILURE if failed else DAY))
         self._kept.move_to_end(origin)
-        while len(self._kept) > _MOST_SITES or sum(len(kept.robots.text) for kept in self._kept.values()) > _MOST_TEXT:
+        while len(self._kept) > _MOST_SITES or sum(len(kept.text) for kept, _ in self._kept.values()) > _MOST_TEXT:
             self._kept.popitem(last=False)
         return robots
 

@@ -91,11 +91,7 @@ def shown(text: str) -> str:
 
 
 def host_of(text: str) -> str:
-    """Returns the normalised host: an ASCII domain in lower case without a trailing dot, or an address.
-
-    Raises:
-        ValueError: It is not a host; the message says why.
-    """
+    """Returns the normalised host: a lower-case ASCII domain without a final dot, or an address. Raises ValueError."""
     if text.startswith("["):
         return _ipv6(text)
     if len(text) > 1_000:

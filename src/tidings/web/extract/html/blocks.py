@@ -45,8 +45,7 @@ class Attributes:
     """Reads the attributes of one page's elements."""
 
     def __init__(self, visibility: Visibility) -> None:
-        self._visibility = visibility
-        self._classes, self._ids = visibility.classes, visibility.ids
+        self._classes, self._ids, self._styles = visibility.classes, visibility.ids, visibility.styles
         self._named: dict[str, tuple[str, Sequence[str], int]] = {}
         self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
         """The elements with one of these attributes, and its value."""
@@ -64,8 +63,8 @@ class Attributes:
                 named = f"{named}{value} "
                 if sort == _CLASS:
                     found = self._classes[value]
-                elif sort == _ID and self._ids:
-                    found = self._visibility.of_id(value)
+                elif sort == _ID and self._ids and f"#{value}".lower() in self._ids:
+                    found = INVISIBLE
             elif sort == _NOTED:
                 self.noted[key].append((element, value))
             elif sort == _ROLE:
@@ -74,7 +73,7 @@ class Attributes:
                 if value == "true":
                     semantics |= MUTE
                     found = HIDDEN_FROM_SOME
-            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._visibility.styles[value]) == PLAINLY_HIDDEN:
+            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._styles[value]) == PLAINLY_HIDDEN:
                 semantics |= UNSEEN
             if found > degree:  # noqa: PLR1730 - max() takes three times as long
                 degree = found
@@ -182,7 +181,7 @@ class Blocks:
                         break
                     node = node.parent
                 elif way == MARK:
-                    self._marked(element, tag)
+                    self._mark(element, tag, begins=False)
                 if element is self._hider:
                     self._end_hidden_span()
                     self._hider = None
@@ -191,7 +190,10 @@ class Blocks:
             elif way == SKIP:
                 text = skip(walk, element)
             elif way == POINT:
-                self._point(element, tag)
+                if tag == "br":
+                    self._pieces.append(BREAK)
+                else:
+                    self._marks.append((len(self._pieces), element, True))
                 text = skip(walk, element)
             elif not level:
                 level = 1
@@ -213,7 +215,7 @@ class Blocks:
                     if degree >= INVISIBLE and self._hider is None:
                         self._hider, self._hidden_from = element, len(self._pieces)
                     if way == MARK:
-                        self._mark(element, tag)
+                        self._mark(element, tag, begins=True)
                     level += 1
                     text = element.text if level <= _DEEPEST else self._take_all(walk, element)
             if text:
@@ -233,22 +235,13 @@ class Blocks:
         if self._hider is not None and len(self._pieces) > self._hidden_from:
             self._hidden_spans.append((self._hidden_from, len(self._pieces), self._hider))
 
-    def _mark(self, element: Element, tag: str) -> None:
-        self._marks.append((len(self._pieces), element, True))
-        if tag == "a":
+    def _mark(self, element: Element, tag: str, *, begins: bool) -> None:
+        self._marks.append((len(self._pieces), element, begins))
+        if tag == "a" and begins:
             self._around.append(self._link)
             self._link = element
-
-    def _marked(self, element: Element, tag: str) -> None:
-        self._marks.append((len(self._pieces), element, False))
-        if tag == "a":
+        elif tag == "a":
             self._link = self._around.pop()
-
-    def _point(self, element: Element, tag: str) -> None:
-        if tag == "br":
-            self._pieces.append(BREAK)
-        else:
-            self._marks.append((len(self._pieces), element, True))
 
     def _take_all(self, walk: TreeWalk, element: Element) -> None:
         walk.skip_subtree()

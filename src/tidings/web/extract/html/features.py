@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -78,15 +79,13 @@ _SEMANTIC_BITS: Final = tuple(
 )
 
 
+@dataclass(slots=True, eq=False)
 class NameWorths:
     """The worths of the names above a text: of the last three containers with known names, and of all."""
 
-    __slots__ = ("_features", "above", "near")
-
-    def __init__(self, near: tuple[Worth, ...], above: Worth) -> None:
-        self.near = near
-        self.above = above
-        self._features: tuple[float, ...] | None = None
+    near: tuple[Worth, ...]
+    above: Worth
+    _features: tuple[float, ...] | None = None
 
     def within(self, named: Worth) -> "NameWorths":
         """Returns the worths inside a container with these names."""
@@ -102,27 +101,18 @@ class NameWorths:
         return self._features
 
 
+@dataclass(slots=True, eq=False)
 class Inherited:
     """The features that a node passes on to everything in it. A node that adds nothing shares its parent's."""
 
-    __slots__ = ("chain", "dominance", "groups", "named_above", "repeated", "repeated_words", "semantics")
-
-    def __init__(  # noqa: PLR0917 - keywords take time, and there are hundreds on a page
-        self,
-        chain: tuple[float, ...],
-        groups: int,
-        semantics: int,
-        dominance: float,
-        repeated: tuple[int, int],
-        named_above: NameWorths,
-    ) -> None:
-        self.chain = chain
-        """The sizes of the container and of those around it, joined."""
-        self.groups = groups
-        self.semantics = semantics
-        self.dominance = dominance
-        self.repeated, self.repeated_words = repeated
-        self.named_above = named_above
+    chain: tuple[float, ...]
+    """The sizes of the container and of those around it, joined."""
+    groups: int
+    semantics: int
+    dominance: float
+    repeated: int
+    repeated_words: int
+    named_above: NameWorths
 
 
 def worth(words: Sequence[str], worths: Worths) -> Worth:
@@ -157,7 +147,7 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
     words, long = page.root.words or 1, page.root.long or 1
     root = page.root
     top = _size(root, words, long) * _LEVELS
-    found = {root: Inherited(top, root.groups, root.semantics, 1.0, (1, root.words), NameWorths((), _UNKNOWN))}
+    found = {root: Inherited(top, root.groups, root.semantics, 1.0, 1, root.words, NameWorths((), _UNKNOWN))}
     worths: dict[str, Worth] = {}
     for node in holding:
         parent = node.parent
@@ -170,8 +160,7 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
             chain = _size(node, words, long) + chain[:-_SIZES]
             dominance = min(dominance, size / parent.widest)
         if node.names:
-            named = worths.get(node.key)
-            if named is None:
+            if (named := worths.get(node.key)) is None:
                 named = worths[node.key] = worth(node.names, names)
             if named[3]:
                 named_above = named_above.within(named)
@@ -187,7 +176,7 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
             found[node] = above
         else:
             again = (times, size) if times > repeated else (repeated, above.repeated_words)
-            found[node] = Inherited(chain, groups, semantics, dominance, again, named_above)
+            found[node] = Inherited(chain, groups, semantics, dominance, *again, named_above)
     return found
 
 

@@ -5,9 +5,9 @@
 
 Three degrees:
 
-- `PLAINLY_HIDDEN`: hidden by its own style in the plainest way; inside a sentence it is not content. - `INVISIBLE`:
-hidden by a style, or by a rule for one class or id in a `style` element. It may be content, for example a
-  tab, so the text is kept and its place reported.
+- `PLAINLY_HIDDEN`: hidden by its own style in the plainest way; inside a sentence it is not content.
+- `INVISIBLE`: hidden by a style, or by a rule for one class or id in a `style` element. It may be content, for example
+  a tab, so the text is kept and its place reported.
 - `HIDDEN_FROM_SOME`: hidden from users of screen readers (`aria-hidden`), or from all others (`sr-only`).
 
 `template` and `noscript` are not part of the page as it is shown, and are ignored. Everything is linear in the size of
@@ -71,11 +71,9 @@ class Visibility:
         self.ids = frozenset(one for one in rules if one[0] == "#")
         """With their "#", in lower case."""
         self.classes = _ClassCache(partial(_of_classes, rules))
-        self.styles = _ClassCache(_of_style)
-
-    def of_id(self, name: str) -> int:
-        """Returns the degree of an element with this id."""
-        return INVISIBLE if f"#{name}".lower() in self.ids else 0
+        self.styles = _ClassCache(
+            lambda style: PLAINLY_HIDDEN if is_hiding(style) else INVISIBLE if hides(style) else 0
+        )
 
 
 def _of_classes(rules: frozenset[str], named: str) -> int:
@@ -83,10 +81,6 @@ def _of_classes(rules: frozenset[str], named: str) -> int:
     if rules and any(f".{word}" in rules for word in words):
         return INVISIBLE
     return 0 if _LISTENERS.isdisjoint(words) else HIDDEN_FROM_SOME
-
-
-def _of_style(style: str) -> int:
-    return PLAINLY_HIDDEN if is_hiding(style) else INVISIBLE if hides(style) else 0
 
 
 def hides(style: str) -> bool:
@@ -168,17 +162,13 @@ def visibility_of(styles: Iterable[Element]) -> Visibility:
         room -= len(text)
         if text and (element.get("media") or "").strip() != "print":
             for selectors, style in _simple(_uncommented(text)):
-                _apply(selectors, style, found)
+                names = [named[1] for one in selectors.split(",") if (named := _SELECTOR.fullmatch(one.strip()))]
+                if names and hides(style):
+                    found.update(names)
+                elif names and "display" in style:
+                    # The last rule counts: it may show the element again.
+                    found.difference_update(names)
     return Visibility(frozenset(found))
-
-
-def _apply(selectors: str, style: str, found: set[str]) -> None:
-    names = [named[1] for one in selectors.split(",") if (named := _SELECTOR.fullmatch(one.strip()))]
-    if names and hides(style):
-        found.update(names)
-    elif names and "display" in style:
-        # The last rule counts: it may show the element again.
-        found.difference_update(names)
 
 
 def _simple(css: str) -> Iterator[tuple[str, str]]:

@@ -57,9 +57,12 @@ class HtmlPage:
     @property
     def types(self) -> list[str]:
         """The schema.org types in JSON-LD, in order."""
-        kinds = (one.get("@type") for one in self.data)
-        names = (name for kind in kinds for name in ([kind] if isinstance(kind, str) else as_list(kind)))
-        return [name for name in names if isinstance(name, str)]
+        return [name for one in self.data for name in _types(one)]
+
+
+def _types(one: dict[str, Any]) -> list[str]:
+    kind = one.get("@type")
+    return [name for name in ([kind] if isinstance(kind, str) else as_list(kind)) if isinstance(name, str)]
 
 
 def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None = None) -> HtmlPage:
@@ -179,9 +182,11 @@ class PageMetadata:
 
 def read_metadata(page: HtmlPage) -> PageMetadata:
     """Returns the metadata of a page."""
-    about = [one for one in page.data if _is_subject(one)]
+    about = [one for one in page.data if not _SUBJECTS.isdisjoint(_types(one))]
     metas = page.metas
-    site = _first(metas.get("og:site_name"), metas.get("application-name"), _publisher(page.data))
+    sites = (one.get("name") for one in page.data if one.get("@type") == "WebSite")
+    publishers = (as_dict(one.get("publisher")).get("name") for one in page.data)
+    site = _first(metas.get("og:site_name"), metas.get("application-name"), *sites, *publishers)
     return PageMetadata(
         title=_title(page, about, site),
         author=_author(page, about),
@@ -192,11 +197,6 @@ def read_metadata(page: HtmlPage) -> PageMetadata:
         description=_first(metas.get("description"), metas.get("og:description")),
         canonical_url=_canonical(page),
     )
-
-
-def _is_subject(one: dict[str, Any]) -> bool:
-    kinds = one.get("@type")
-    return any(kind in _SUBJECTS for kind in (cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]))
 
 
 def _clean(value: object) -> str | None:
@@ -225,8 +225,7 @@ def _title(page: HtmlPage, about: list[dict[str, Any]], site: str | None) -> str
 
 def _author(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
     for one in about:
-        names = list(dict.fromkeys(_people(one.get("author"))))
-        if names:
+        if names := list(dict.fromkeys(_people(one.get("author")))):
             return ", ".join(names[:5])
     for key in _AUTHOR:
         value = _clean(page.metas.get(key))
@@ -246,11 +245,6 @@ def _people(value: object) -> Iterable[str]:
         yield from _people(cast("dict[str, object]", value).get("name"))
     elif name := _clean(value):
         yield name
-
-
-def _publisher(data: tuple[dict[str, Any], ...]) -> str | None:
-    sites = (one.get("name") for one in data if one.get("@type") == "WebSite")
-    return _first(*sites, *(as_dict(one.get("publisher")).get("name") for one in data))
 
 
 def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) -> str | None:
@@ -316,8 +310,7 @@ _WORTH = 25
 def discourse(page: HtmlPage) -> bytes | None:
     """Returns the posts of a Discourse topic as HTML, from the page's embedded data; None if there are none."""
     for _, said in page.blocks.noted["data-preloaded"]:
-        posts = list(_posts(said))
-        if posts:
+        if posts := list(_posts(said)):
             return f"<html><body>{''.join(posts)}</body></html>".encode()
     return None
 
@@ -326,8 +319,7 @@ def _posts(said: str) -> Iterator[str]:
     if len(said) > _LONGEST_EMBEDDED:
         return
     with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):
-        topics = cast("dict[str, str]", json.loads(said))
-        for key, value in topics.items():
+        for key, value in cast("dict[str, str]", json.loads(said)).items():
             if key.startswith("topic_"):
                 topic: Any = json.loads(value)
                 for post in topic["post_stream"]["posts"]:
@@ -373,8 +365,7 @@ def moment(text: str | None) -> str | None:
     if not text:
         return None
     if text[:4].isdigit():
-        spaced = _SPACED.fullmatch(text)
-        if spaced:
+        if spaced := _SPACED.fullmatch(text):
             zone = "+00:00" if spaced[3] in {"Z", "UTC", "GMT"} else spaced[3] or ""
             text = f"{spaced[1]}T{spaced[2]}{zone}"
         return iso_date(text)

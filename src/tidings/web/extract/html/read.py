@@ -149,18 +149,11 @@ def _concluded(page: HtmlPage, kind: str, found: _HtmlFound, known: PageMetadata
         method=found.method,
         markdown=found.markdown,
         text=found.text,
-        title=known.title,
-        author=known.author,
-        published_at=known.published_at,
-        modified_at=known.modified_at,
-        language=known.language,
-        site_name=known.site_name,
-        description=known.description,
-        canonical_url=known.canonical_url,
         links=tuple(dict.fromkeys(found.writer.links)),
         warnings=(*paywall, *found.over),
         hidden=page.hidden,
         concealed=tuple((start, min(end, most)) for start, end in found.writer.concealed if start < most),
+        **vars(known),
     )
     reason = _emptiness(page, found)
     if reason is None:

@@ -57,10 +57,7 @@ class HiddenPlaces:
 def hider_of(blocks: Sequence[PageBlock]) -> Element | None:
     """Returns the one element that hides all of these blocks, or None."""
     first = blocks[0].hidden_spans[0][2] if blocks[0].hidden_spans else None
-    whole = first is not None and all(
-        len(one.hidden_spans) == 1 and one.hidden_spans[0] == (0, len(one.pieces), first) for one in blocks
-    )
-    return first if whole else None
+    return first if all(list(one.hidden_spans) == [(0, len(one.pieces), first)] for one in blocks) else None
 
 
 def _marked(block: PageBlock) -> PageBlock:
@@ -68,8 +65,7 @@ def _marked(block: PageBlock) -> PageBlock:
     pieces = list(block.pieces)
     for start, end, _ in block.hidden_spans:
         # Spaces at the ends are not part of it.
-        filled = [place for place in range(start, end) if pieces[place].strip()]
-        if filled:
+        if filled := [place for place in range(start, end) if pieces[place].strip()]:
             first, last = filled[0], filled[-1]
             pieces[last] = pieces[last].rstrip() + _CLOSE + pieces[last][len(pieces[last].rstrip()) :]
             text = pieces[first].lstrip()
@@ -189,8 +185,7 @@ class MarkdownWriter:
         text = self.inline(block)
         if not text:
             return ""
-        level = _heading(block.node)
-        if level:
+        if level := _heading(block.node):
             return f"{'#' * level} {text.replace(chr(10), ' ')}"
         first = rest = ""
         depth = 0
@@ -373,14 +368,12 @@ def _bullet(item: Node) -> str:
 
 def _language(element: Element) -> str:
     """Returns the language of code from the class of its `code`, of the `pre` or of the parent."""
-    inner = element.find(".//code")
-    for one in (inner, element, element.getparent()):
+    for one in (element.find(".//code"), element, element.getparent()):
         if one is not None:
-            found = _LANGUAGE.search(one.get("class") or "")
-            if found:
+            if found := _LANGUAGE.search(one.get("class") or ""):
                 return found[1]
-            if one.get("data-lang") or one.get("data-language"):
-                return str(one.get("data-lang") or one.get("data-language")).split()[0]
+            if declared := (one.get("data-lang") or one.get("data-language") or "").split():
+                return declared[0]
     return ""
 
 
